@@ -14,6 +14,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 from airflow.sdk.definitions.param import process_params
+from support.patience import PATIENCE_S
 
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.steps import BEFORE_GATE, DECLARED, STEPS, TIMEOUTS
@@ -51,7 +52,7 @@ def test_neither_a_dag_nor_the_plugin_imports_what_only_some_tasks_need() -> Non
         "'confluent_kafka') if name in sys.modules])"
     )
     told = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     ).stdout
     assert told.splitlines()[-1] == "[]"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from support.own_host import alive
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line.main import main
@@ -64,17 +65,17 @@ class Started:
     def awaits(self, command: str) -> int:
         """Waits until a process of the run has a command line that matches `command`. Returns the lowest pid of such
         processes."""
-        wait_until(lambda: self.alive(command) or self.process.poll() is not None, f"{command} to run", 120)
+        wait_until(lambda: self.alive(command) or self.process.poll() is not None, f"{command} to run", PATIENCE_S)
         assert self.process.poll() is None, self.log.read_text()
         return min(self.alive(command))
 
     def is_loading(self) -> None:
         """Waits until more than 100 records of the subject are reported."""
-        wait_until((self.run.path / "create_topics.json").exists, "the topics to be created", 120)
+        wait_until((self.run.path / "create_topics.json").exists, "the topics to be created", PATIENCE_S)
         live = Path(self.run.manifest("start_cluster").notes["workspace"]) / "live/safe/0"
-        wait_until((live / "control").exists, "the producer to start", 60)
+        wait_until((live / "control").exists, "the producer to start", PATIENCE_S)
         control = Control(live)
-        wait_until(lambda: control[Word.REPORTED] > 100, "the load to flow", 60)
+        wait_until(lambda: control[Word.REPORTED] > 100, "the load to flow", PATIENCE_S)
 
     def left_nothing(self) -> None:
         """Asserts that, within 30 s, no process, no workspace, no lock and no verdict of the run is left."""
@@ -139,7 +140,7 @@ def test_when_the_command_is_terminated_it_ends_everything_itself(started: Start
 
 @pytest.mark.parametrize("started", [("--duration-s", "2")], indirect=True, ids=["short_load"])
 def test_when_sparks_jvm_is_killed_the_run_ends_without_a_verdict_and_leaves_nothing(started: Started) -> None:
-    wait_until((started.run.path / "settle.json").exists, "the load to be settled", 120)
+    wait_until((started.run.path / "settle.json").exists, "the load to be settled", PATIENCE_S)
     os.kill(started.awaits(r"java.*SparkSubmit"), signal.SIGKILL)
     started.left_nothing()
     assert started.process.returncode == 70

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from support.patience import PATIENCE_S
 from support.stored_runs import arm, doubts
 
 from delivery_verifier import catalogue
@@ -60,10 +61,10 @@ def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSessi
 
     def kill_a_broker() -> None:
         run = RunDirectory(folders.runs_dir() / name)
-        wait_until((run.path / "create_topics.json").exists, "the topics to be created", 120)
+        wait_until((run.path / "create_topics.json").exists, "the topics to be created", PATIENCE_S)
         cluster = Cluster.of_run(run)
         signals = Signals(cluster.workspace)
-        wait_until(lambda: signals.has_begun("produce"), "the load to flow", 60)
+        wait_until(lambda: signals.has_begun("produce"), "the load to flow", PATIENCE_S)
         topic = run.read_scenario().subjects[0].topic_name
         leader = cluster.partitions([topic])[topic, 0].leader
         cluster.send(leader, "SIGKILL")

@@ -15,6 +15,7 @@ import pytest
 from support.airflow import LocalAirflow
 from support.browser import PLAIN, RUN_ID
 from support.own_host import alive
+from support.patience import PATIENCE_S
 from support.stored_runs import arm
 
 from delivery_verifier.cluster import lease, workspaces
@@ -31,7 +32,6 @@ from delivery_verifier.store.run_directory import RunDirectory
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for a whole run, on a host that may be busy
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
 OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer"
-GONE_WITHIN_S = 30.0
 
 
 def of_the_run(airflow: LocalAirflow) -> dict[int, str]:
@@ -51,7 +51,7 @@ def is_loading(airflow: LocalAirflow) -> None:
 def nothing_is_left(airflow: LocalAirflow, kept: set[Path]) -> None:
     """Asserts that, within 30 s, nothing of the run is left. `kept` are the workspaces that earlier runs have left."""
     left = lambda: of_the_run(airflow)  # noqa: E731
-    wait_until(lambda: not left(), "everything of the run to be gone", GONE_WITHIN_S, detail=lambda: str(left()))
+    wait_until(lambda: not left(), "everything of the run to be gone", PATIENCE_S, detail=lambda: str(left()))
     assert lease.holder() is None
     assert {*workspaces.folder().iterdir()} <= kept
 
@@ -70,7 +70,7 @@ def test_when_the_spark_server_is_killed_in_the_middle_that_run_is_red_and_the_n
     run = RunDirectory(local_airflow.runs / "spark-killed")
 
     def kill() -> None:
-        wait_until(lambda: [*run.path.glob(".re*.partial")], "Spark is at work", 300)
+        wait_until(lambda: [*run.path.glob(".re*.partial")], "Spark is at work", PATIENCE_S)
         (server,) = _spark_servers(local_airflow)
         os.kill(server, signal.SIGKILL)
 
@@ -215,5 +215,5 @@ def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(local_airfl
     nothing_is_left(local_airflow, kept)
     with local_airflow.environment():
         mark = str(settings.airflow_home())
-    wait_until(lambda: not alive(settings.MARK, mark), "all of this Airflow to be gone", GONE_WITHIN_S)
+    wait_until(lambda: not alive(settings.MARK, mark), "all of this Airflow to be gone", PATIENCE_S)
     assert not (local_airflow.runs / "unscheduled" / "verdict.json").exists()

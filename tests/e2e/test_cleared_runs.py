@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 from support.airflow import LocalAirflow
 from support.older_runs import older_run
+from support.patience import PATIENCE_S
 
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
@@ -42,7 +43,7 @@ class Cleared:
         has ended and there are `mails` of them."""
         what = {"dag_run_id": RUN_ID, "task_ids": [task], "include_downstream": True, "only_failed": False}
         self._ask("POST", f"/dags/{DAG_ID}/clearTaskInstances", {**what, "reset_dag_runs": True, "dry_run": False})
-        wait_until(lambda: self._ask("GET", PATH)["state"] in ENDED, "the run to end again", 180)
+        wait_until(lambda: self._ask("GET", PATH)["state"] in ENDED, "the run to end again", PATIENCE_S)
         return str(self._ask("GET", PATH)["note"]), self._next_mail(mails)
 
     def _mark_done(self, *tasks: str) -> None:
@@ -54,7 +55,7 @@ class Cleared:
 
     def _next_mail(self, number: int) -> str:
         mail = self.airflow.mail
-        wait_until(lambda: len(mail.about(RUN_ID)) >= number, "the mail", 90, detail=lambda: str(mail.mails))
+        wait_until(lambda: len(mail.about(RUN_ID)) >= number, "the mail", PATIENCE_S, detail=lambda: str(mail.mails))
         return mail.about(RUN_ID)[number - 1]
 
     def _ask(self, method: str, path: str, body: object = None) -> dict[str, object]:

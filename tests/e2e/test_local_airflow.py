@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from support.airflow import LocalAirflow
+from support.patience import PATIENCE_S
 
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import database, lifecycle, offered, settings, supervisor
@@ -100,7 +101,9 @@ def past_the_form(local_airflow: LocalAirflow) -> dict[str, Any]:
         environment = settings.environment(local_airflow.port)
         subprocess.run([sys.executable, "-m", "airflow", *line], env=environment, check=True, timeout=180)
         client = local_airflow.client()
-        wait_until(lambda: patiently(lambda: client.state(DAG_ID, PAST_THE_FORM)) in ENDED, "the run to end", 180)
+        wait_until(
+            lambda: patiently(lambda: client.state(DAG_ID, PAST_THE_FORM)) in ENDED, "the run to end", PATIENCE_S
+        )
         run: dict[str, Any] = client.get(f"/dags/{DAG_ID}/dagRuns/{PAST_THE_FORM}")
         return run
 
@@ -132,7 +135,7 @@ def test_a_password_past_the_form_is_in_no_log_in_no_page_and_in_no_file_of_a_ru
     assert [file for file, text in texts.items() if b"hunter22" in text] == []
     pages = ("/delivery/", f"/delivery/dag/{DAG_ID}/{PAST_THE_FORM}/")
     assert not [page for page in pages if "hunter22" in local_airflow.http("admin").get(page).text]
-    wait_until(lambda: bool(local_airflow.mail.about(PAST_THE_FORM)), "the mail", 60)
+    wait_until(lambda: bool(local_airflow.mail.about(PAST_THE_FORM)), "the mail", PATIENCE_S)
     assert "hunter22" not in "".join(local_airflow.mail.about(PAST_THE_FORM))
 
 
@@ -178,7 +181,7 @@ def _listening(parent: psutil.Process) -> set[tuple[str, int]]:
         found.update(one.laddr[:2] for one in connections if one.status == psutil.CONN_LISTEN)
         return True
 
-    wait_until(looked, "a look during which no process ends", 60)
+    wait_until(looked, "a look during which no process ends", PATIENCE_S)
     return found
 
 
@@ -227,7 +230,10 @@ def test_the_tab_of_a_run_that_failed_quotes_the_log_of_its_task(red_run: str, l
 
 def test_a_run_that_fails_is_told_to_whom_the_variable_names(red_run: str, local_airflow: LocalAirflow) -> None:
     wait_until(
-        lambda: bool(local_airflow.mail.about(red_run)), "the mail", 60, detail=lambda: str(local_airflow.mail.mails)
+        lambda: bool(local_airflow.mail.about(red_run)),
+        "the mail",
+        PATIENCE_S,
+        detail=lambda: str(local_airflow.mail.mails),
     )
     (text,) = local_airflow.mail.about(red_run)
     assert text.startswith(f"Delivery run is red: NO VERDICT ({red_run})")

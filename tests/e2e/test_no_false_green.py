@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from support.airflow import LocalAirflow
 from support.browser import RUN_ID
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
@@ -26,8 +27,6 @@ from delivery_verifier.run.signals import Signals
 from delivery_verifier.store.run_directory import RunDirectory
 
 pytestmark = pytest.mark.timeout(1200)
-PATIENCE_S = 300.0
-"""How long a test waits for Airflow, in seconds. Two other lanes of tests may use the same two cores."""
 TINY = {"profile": "safe", "fault": "none", "records": 1000, "pacing": "flat_out"}
 FAILING = {
     "inject_fault": "another task works at the same time and must end, too",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.handle import RunningApplications
@@ -70,7 +71,7 @@ class Stage:
         self.cluster, self.workspace, self.scenario = cluster, workspace, build(entry, workspace.name)
         topics.create(self.scenario, cluster.connection)
         names = [arm.topic_name for arm in self.scenario.arms]
-        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
         properties = cluster.load_connection.client_properties()
         self.pool = ProducerPool(self.scenario, properties, workspace)
         self.members = MemberPool(self.scenario, properties, workspace, cluster.adopt)
@@ -89,7 +90,7 @@ class Stage:
             self.pool.wait_for(State.DONE)
             load = RunningLoad(self.scenario, self.workspace)
             context = ActionContext(self.cluster, [], {}, self.scenario, load, self.handle)
-            wait_until(lambda: self.members.check() and are_caught_up(context), "the members to catch up", 60)
+            wait_until(lambda: self.members.check() and are_caught_up(context), "the members to catch up", PATIENCE_S)
             self.members.stop()
             return injections
         finally:
@@ -113,7 +114,7 @@ class Stage:
             self.members.apply_commands()
             return self.members.check() and self.pool.check() and not beside.is_alive()
 
-        wait_until(has_ended, "the plan to end", 120)
+        wait_until(has_ended, "the plan to end", PATIENCE_S)
         if raised:
             raise raised[0]
         return injections

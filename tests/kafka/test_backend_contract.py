@@ -11,6 +11,7 @@ from confluent_kafka.admin import NewTopic
 from support import backend_contract
 from support.kept_clusters import Kept
 from support.new_topics import create_topics
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.handle import Cluster
@@ -22,7 +23,7 @@ from delivery_verifier.host.waiting import wait_until
 def topic(cluster: Cluster) -> str:
     name = f"contract-{uuid.uuid4().hex[:8]}"
     create_topics(cluster.connection.client_properties(), NewTopic(name, 1, 3))
-    wait_until(lambda: cluster.isr_full([name]), "the topic to be led", 60)
+    wait_until(lambda: cluster.isr_full([name]), "the topic to be led", PATIENCE_S)
     return name
 
 

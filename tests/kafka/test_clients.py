@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from support.log_reader import read_log
+from support.patience import PATIENCE_S
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
 from delivery_verifier.catalogue.parts import AT_ONCE, FULL, SETTLED, after, step
@@ -71,7 +72,7 @@ class Stage:
         self.scenario: Scenario = build(entry, workspace.name)
         topics.create(self.scenario, cluster.connection)
         names = [arm.topic_name for arm in self.scenario.arms]
-        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
         self.pool = ProducerPool(self.scenario, cluster.connection.client_properties(), workspace)
         self.running_load = RunningLoad(self.scenario, workspace)
         self.pool.wait_for(State.READY)
@@ -91,7 +92,7 @@ class Stage:
 
         beside = threading.Thread(target=inject)
         beside.start()
-        wait_until(lambda: self.look() and not beside.is_alive(), "the plan to end", 120)
+        wait_until(lambda: self.look() and not beside.is_alive(), "the plan to end", PATIENCE_S)
         if raised:
             raise raised[0]
         self.pool.open(Gate.RELEASE)
@@ -155,7 +156,7 @@ def read_to_the_end(spec: ProducerSpec, isolation: str) -> Counter[int]:
             counts[header.sequence] += 1
         return len(ended) == spec.partitions
 
-    wait_until(is_read, "all records to be read", 30)
+    wait_until(is_read, "all records to be read", PATIENCE_S)
     consumer.close()
     return counts
 

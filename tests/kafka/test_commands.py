@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.patience import PATIENCE_S
 from support.quiet_load import QuietLoad
 
 from delivery_verifier.applications.own.topic import Topic
@@ -32,7 +33,7 @@ def made(cluster: Cluster) -> Scenario:
     made = scenario("commanded", profile=PROFILES["safe"], fault=FAULTS["none"], load=load, records=0)
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
-    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     cluster.watch(names)
     return made
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from support.patience import PATIENCE_S
 from support.quiet_load import QuietLoad
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
@@ -32,7 +33,7 @@ def made(cluster: Cluster) -> Scenario:
     )
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
-    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     with pytest.raises(Unresolved, match="has no coordinator"):
         Targets(cluster, made, 0).resolve("transaction_coordinator")
     return made

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.evidence import RUN
 from support.kept_clusters import Kept
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.connection import Connection
@@ -33,7 +34,7 @@ def test_the_lease_is_renewed_while_spark_is_starting(
         return call(socket, operation, **more)  # type: ignore[arg-type]
 
     def slow_to_start() -> SparkSession:
-        wait_until(lambda: sum(renewals) >= 3 or kept.process.poll() is not None, "three renewals", 30)
+        wait_until(lambda: sum(renewals) >= 3 or kept.process.poll() is not None, "three renewals", PATIENCE_S)
         return cast("SparkSession", None)
 
     run = RunDirectory(tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.patience import PATIENCE_S
 from support.quiet_load import QuietLoad
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
@@ -65,7 +66,7 @@ def stage(cluster: Cluster) -> Stage:
     made = scenario("on-stage", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0)
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
-    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     cluster.watch(names)
     return Stage(cluster, made)
 
@@ -111,11 +112,11 @@ def test_after_pause_every_thread_of_the_broker_stands_still_until_it_is_resumed
     assert threads(pid) == {"T"} and is_frozen(pid)
     assert ACTIONS["pause"].proof(ActionContext(stage.cluster, [victim])) == {f"broker {victim}": "frozen"}
     spent = cpu_ticks(pid)
-    wait_until(lambda: stage.leader() != victim, "another broker to lead", 30)
+    wait_until(lambda: stage.leader() != victim, "another broker to lead", PATIENCE_S)
     assert cpu_ticks(pid) == spent
     ACTIONS["resume"].do(ActionContext(stage.cluster, [victim]))
     assert threads(pid) != {"T"} and ACTIONS["pause"].proof(ActionContext(stage.cluster, [victim])) == {}
-    wait_until(lambda: cpu_ticks(pid) > spent, "the broker to work again", 30)
+    wait_until(lambda: cpu_ticks(pid) > spent, "the broker to work again", PATIENCE_S)
     assert stage.pid(victim) == pid
 
 
@@ -161,7 +162,7 @@ def test_a_broker_that_leads_nothing_has_ended_without_a_bite(stage: Stage, acti
     not bite."""
     victim = stage.leader()
     ACTIONS["kill"].do(ActionContext(stage.cluster, [victim]))
-    wait_until(lambda: stage.leader() != victim, "another broker to lead", 30)
+    wait_until(lambda: stage.leader() != victim, "another broker to lead", PATIENCE_S)
     ACTIONS["start"].do(ActionContext(stage.cluster, [victim]))
     runner = FaultRunner(stage.cluster, stage.scenario, QuietLoad())
     runner._perform(FaultStep(trigger=AT_ONCE, action=action), [victim], 0)

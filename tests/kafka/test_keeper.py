@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.kept_clusters import Kept
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.host.processes import identify
@@ -56,7 +57,7 @@ def test_a_renewed_lease_keeps_the_cluster_alive_beyond_it(keep: Keep) -> None:
     kept = keep(lease_s=2.5).answers()
     ends = time.monotonic() + 5
     with lease.renewed(kept.socket) as gone:
-        wait_until(lambda: time.monotonic() > ends or gone.is_set(), "two leases to pass", 30)
+        wait_until(lambda: time.monotonic() > ends or gone.is_set(), "two leases to pass", PATIENCE_S)
         assert not gone.is_set() and kept.process.poll() is None
     assert "nobody renewed" in kept.is_gone()
 
@@ -66,13 +67,13 @@ def test_a_cluster_ends_with_the_process_that_owns_its_run(keep: Keep, sleeper: 
     with lease.renewed(kept.socket) as gone:
         sleeper.kill()
         assert f"the process that owns the run (pid {sleeper.pid}) is gone" in kept.is_gone()
-        wait_until(gone.is_set, "whoever renews the lease to see it", 30)
+        wait_until(gone.is_set, "whoever renews the lease to see it", PATIENCE_S)
     assert not kept.workspace.exists()
 
 
 def test_a_cluster_ends_at_its_deadline_though_the_lease_is_renewed(keep: Keep) -> None:
     kept = keep(deadline_s=3.0)
-    wait_until(lambda: kept.socket.exists() or kept.process.poll() is not None, "the keeper to answer", 60)
+    wait_until(lambda: kept.socket.exists() or kept.process.poll() is not None, "the keeper to answer", PATIENCE_S)
     with lease.renewed(kept.socket):
         assert "deadline passed" in kept.is_gone()
     assert not kept.workspace.exists()
@@ -107,7 +108,7 @@ def test_adopted_processes_end_with_the_cluster(keep: Keep, sleeper: subprocess.
     lease.call(kept.socket, "adopt", pid=sleeper.pid)
     lease.call(kept.socket, "finish")
     kept.is_gone()
-    assert sleeper.wait(timeout=10) == -signal.SIGKILL
+    assert sleeper.wait(PATIENCE_S) == -signal.SIGKILL
 
 
 def test_the_host_has_one_run_at_a_time_and_its_lock_names_the_holder(keep: Keep) -> None:
@@ -115,7 +116,7 @@ def test_the_host_has_one_run_at_a_time_and_its_lock_names_the_holder(keep: Keep
     holder = lease.holder()
     assert holder is not None and (holder.name, holder.process.pid) == (first.name, first.process.pid)
     second = keep()
-    assert second.process.wait(timeout=60) != 0
+    assert second.process.wait(PATIENCE_S) != 0
     log = second.log.read_text()
     assert f"another run is using this host: run {first.name} (user " in log and f"pid {first.process.pid})" in log
     assert first.process.poll() is None and len(first.brokers) == 2
@@ -141,7 +142,7 @@ def test_a_keeper_refuses_what_it_cannot_do_and_goes_on(keep: Keep) -> None:
         lease.call(kept.socket, "clean_up")
     lease.call(kept.socket, "send", node=1, signal_name="SIGKILL")
     status: Callable[[], str] = lambda: str(lease.call(kept.socket, "status")["nodes"]["1"]["state"])  # noqa: E731
-    wait_until(lambda: status() == "exited", "the broker to be gone", 10)
+    wait_until(lambda: status() == "exited", "the broker to be gone", PATIENCE_S)
     with pytest.raises(RuntimeError, match="broker 1 is not running"):
         lease.call(kept.socket, "send", node=1, signal_name="SIGCONT")
 

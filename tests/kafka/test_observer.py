@@ -7,6 +7,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 from confluent_kafka import Producer
+from support.patience import PATIENCE_S
 from support.quiet_load import QuietLoad
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
@@ -27,7 +28,7 @@ def watched(cluster: Cluster) -> Scenario:
     made = scenario("observed", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0)
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
-    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     cluster.watch([*names, TRANSACTION_STATE])
     return made
 
@@ -45,7 +46,9 @@ def test_a_watched_topic_that_does_not_exist_hides_no_other_and_is_seen_once_it_
     cluster: Cluster, watched: Scenario
 ) -> None:
     topic = watched.subjects[0].topic_name
-    wait_until(lambda: len({it.partition for it in observed(cluster) if it.topic == topic}) == 3, "the topic", 30)
+    wait_until(
+        lambda: len({it.partition for it in observed(cluster) if it.topic == topic}) == 3, "the topic", PATIENCE_S
+    )
     assert not [it for it in observed(cluster) if it.topic == TRANSACTION_STATE]
     Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "observed"}).init_transactions(60)
     wait_until(
@@ -68,7 +71,7 @@ def test_the_observer_is_never_blind_while_brokers_die_and_come_back(
     end_us = (made.recovered_at_us or 0) + OBSERVER_LAG_US
     # A heartbeat speaks of the time since the one before. Heartbeats are a second apart, and so is the bite from the
     # beginning of its window. On a starved host the first heartbeat in the window may be later than the bite.
-    wait_until(lambda: heartbeats(cluster)[-1].at_us >= end_us, "the heartbeat after the injection", 30)
+    wait_until(lambda: heartbeats(cluster)[-1].at_us >= end_us, "the heartbeat after the injection", PATIENCE_S)
     beats = heartbeats(cluster)
     assert beats[0].at_us < made.bite_at_us - LEAD_US
     during = [now for before, now in pairwise(beats) if now.at_us > made.bite_at_us - LEAD_US and before.at_us < end_us]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from support.kept_clusters import Kept
+from support.patience import PATIENCE_S
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import lease, topics, workspaces
@@ -56,7 +57,7 @@ def made(cluster: Cluster) -> Scenario:
         "outages", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(partitions=1, deadline_s=60), records=0
     )
     topics.create(made, cluster.connection)
-    wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", 60)
+    wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", PATIENCE_S)
     cluster.watch(names(made))
     return made
 
@@ -65,7 +66,7 @@ def made(cluster: Cluster) -> Scenario:
 def _whole(cluster: Cluster, made: Scenario) -> Iterator[None]:
     yield
     heal(cluster)
-    wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", 60)
+    wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", PATIENCE_S)
 
 
 def names(made: Scenario) -> list[str]:
@@ -124,7 +125,7 @@ def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it
     victim, before, run = leader(cluster, made), end(cluster, made), runner(cluster, made)
     run._perform(FaultStep(trigger=AT_ONCE, action="isolate", target="leader"), [victim], 0)
     assert write(cluster, made, 20, "1", **{"bootstrap.servers": str(cluster.address(victim))}) == 20
-    wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", 30)
+    wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", PATIENCE_S)
     stale = cluster.partitions([topic(made)], via=victim)[topic(made), 0]
     assert stale.leader == victim and len(stale.isr) == 3
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
@@ -132,14 +133,14 @@ def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it
     assert injection.bit and injection.proofs.effects["leader_moved"]
     assert set(before_heal(injection)[f"broker {victim}"]) == {"controller", "replication"}
     assert cluster.cut_off() == {}
-    wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", 60)
+    wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", PATIENCE_S)
     assert end(cluster, made) == before
 
 
 def test_an_isolation_whose_rule_was_removed_behind_our_back_has_not_bitten(cluster: Cluster, made: Scenario) -> None:
     victim, run = leader(cluster, made), runner(cluster, made)
     run._perform(FaultStep(trigger=AT_ONCE, action="isolate", target="leader"), [victim], 0)
-    wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", 30)
+    wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", PATIENCE_S)
     chain = packet_filter.Chain(chains(cluster.workspace)[0])
     chain.remove([packet_filter.FilterRule(f"{victim}.controller", controller_rule(cluster, victim))])
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
@@ -185,7 +186,7 @@ def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_noth
 ) -> None:
     run, brokers = runner(cluster, made), cluster.brokers
     assert write(cluster, made, 10, "all") == 10
-    wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", 30)
+    wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", PATIENCE_S)
     before = end(cluster, made)
     run._perform(FaultStep(trigger=AT_ONCE, action="sync"), brokers, 0)
     assert write(cluster, made, 20, "all") == 20
@@ -194,13 +195,13 @@ def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_noth
     (injection,) = run.injections.all
     assert injection.bit and before_heal(injection)["broker 1"] == "exited, its disk is off"
     assert not any(cluster.is_off(broker) for broker in brokers)
-    wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", 60)
+    wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", PATIENCE_S)
     assert end(cluster, made) == before
 
 
 def test_a_killed_broker_whose_disk_has_power_is_no_loss_of_power(cluster: Cluster) -> None:
     cluster.send(1, "SIGKILL")
-    wait_until(lambda: cluster.states()[1] == "exited", "broker 1 to end", 10)
+    wait_until(lambda: cluster.states()[1] == "exited", "broker 1 to end", PATIENCE_S)
     assert ACTIONS["power_off"].proof(ActionContext(cluster, [1])) == {}
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from support.own_applications import SECRET
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.lives import application_folder
@@ -98,7 +99,7 @@ def play(cluster: Cluster, name: str, workspace: Path) -> Played:
     scenario = build(entry(), name)
     topics.create(scenario, cluster.connection)
     names = [arm.topic_name for arm in scenario.arms]
-    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     properties = cluster.connection.client_properties()
     producers = ProducerPool(scenario, properties, workspace)
     members = MemberPool(scenario, properties, workspace, cluster.adopt)
@@ -124,11 +125,11 @@ def play(cluster: Cluster, name: str, workspace: Path) -> Played:
             members.apply_commands()
             return members.check() and producers.check() and ended.is_set()
 
-        wait_until(has_ended, "the plan to end", 120)
+        wait_until(has_ended, "the plan to end", PATIENCE_S)
         producers.open(Gate.RELEASE)
         producers.wait_for(State.DONE)
         context = ActionContext(cluster, [], {}, scenario, load, handle)
-        wait_until(lambda: members.check() and are_caught_up(context), "both to catch up", 60)
+        wait_until(lambda: members.check() and are_caught_up(context), "both to catch up", PATIENCE_S)
         members.stop()
     finally:
         members.close()

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from support.evidence import RUN, SUBJECT, Rows, arm, evidence_of, judged
+from support.patience import PATIENCE_S
 from support.record_batches import alter_on_disk, damage_on_disk
 
 from delivery_verifier.cluster import topics
@@ -33,7 +34,7 @@ def evidence(cluster: Cluster) -> Evidence:
     """
     topics.create(RUN, cluster.connection)
     names = [spec.topic_name for spec in RUN.arms]
-    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 20}
     plain, atomic = Producer(settings), Producer(settings | {"transactional.id": "replicas"})
     atomic.init_transactions(60)
@@ -78,13 +79,13 @@ def test_a_frozen_broker_was_not_read(cluster: Cluster, evidence: Evidence, monk
     monkeypatch.setattr(fetch, "TIMEOUT_S", 2.0)
     broker = cluster.brokers[-1]
     cluster.send(broker, "SIGSTOP")
-    wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", 30)
+    wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", PATIENCE_S)
     try:
         said = judged(read(cluster, evidence))
     finally:
         cluster.send(broker, "SIGCONT")
         names = [spec.topic_name for spec in RUN.arms]
-        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     assert arm(said).verdict == "INCONCLUSIVE"
     unread = [doubt.detail for doubt in arm(said).doubts if doubt.name == "replica_not_read"]
     assert f"{SUBJECT}/0: the log of broker {broker} was not read: timed out" in unread
@@ -97,13 +98,13 @@ def test_a_followers_segment_that_was_altered_on_disk_forbids_held_and_is_named(
     part = next(part for part in evidence.offsets.partitions if (part.arm, part.partition) == (SUBJECT, 0))
     broker = next(broker for broker in cluster.brokers if broker != part.leader)
     cluster.send(broker, "SIGTERM")
-    wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", 60)
+    wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", PATIENCE_S)
     folder = Path(cluster.workspace) / "data" / str(broker) / f"{part.topic}-0"
     batch = alter_on_disk(folder / f"{0:020}.log", ALTERED)
     cluster.start(broker)
     cluster.wait_up()
     names = [spec.topic_name for spec in RUN.arms]
-    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     said = judged(read(cluster, evidence))
     assert (arm(said).verdict, said.green) == ("INCONCLUSIVE", False)
     (doubt,) = [doubt for doubt in arm(said).doubts if doubt.kind == "coverage"]

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from support.log_reader import TOKEN, read_log
 from support.new_topics import create_topics
+from support.patience import PATIENCE_S
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.cluster import topics
@@ -48,7 +49,7 @@ def plan(cluster: Cluster, tmp_path: Path) -> Plan:
         name = f"load-{uuid.uuid4().hex[:8]}"
         wanted = NewTopic(name, PARTITIONS, 3, config={"retention.ms": "-1", **(topic or {})})
         create_topics(cluster.connection.client_properties(), wanted)
-        wait_until(lambda: cluster.isr_full([name]), "the topic to be led", 30)
+        wait_until(lambda: cluster.isr_full([name]), "the topic to be led", PATIENCE_S)
         plain: dict[str, Any] = {
             "folder": str(tmp_path / "live"),
             "connection": cluster.connection.client_properties(),
@@ -112,7 +113,7 @@ def read_committed(spec: ProducerSpec) -> dict[tuple[int, int], record.Header]:
                 found[message.partition() or 0, message.offset() or 0] = header
         return len(ended) == spec.partitions
 
-    wait_until(all_read, "the ends of all partitions", 30)
+    wait_until(all_read, "the ends of all partitions", PATIENCE_S)
     consumer.close()
     return found
 
@@ -132,7 +133,7 @@ def test_an_ack_that_the_callback_saw_survives_the_killing_of_its_producer(plan:
     process = subprocess.Popen(command)
     try:
         control[Word.GATE] = Gate.GO
-        wait_until(lambda: control[Word.REPORTED] > 5000 or process.poll() is not None, "the load to flow", 60)
+        wait_until(lambda: control[Word.REPORTED] > 5000 or process.poll() is not None, "the load to flow", PATIENCE_S)
         assert process.poll() is None and control[Word.STATE] == State.LOADING
     finally:
         process.kill()

@@ -10,9 +10,10 @@ from typing import Any
 
 import psutil
 import pytest
-from support.connect import ISOLATION, WITHIN_S, Server, is_at_work, server
+from support.connect import ISOLATION, Server, is_at_work, server
 from support.live_runs import give_workspace
 from support.mixed_runs import content
+from support.patience import PATIENCE_S
 from support.spark_progress import followed, require_progress
 
 from delivery_verifier.host.waiting import wait_until
@@ -47,15 +48,15 @@ def test_a_run_that_is_killed_or_ended_in_the_middle_does_not_poison_the_next_on
 ) -> None:
     run = copied("run")
     with connected.client(run) as client:
-        wait_until(lambda: is_at_work(run), "the client is at work", WITHIN_S, detail=connected.log)
+        wait_until(lambda: is_at_work(run), "the client is at work", PATIENCE_S, detail=connected.log)
         client.kill()
         client.wait()
     for partial in run.path.glob(".reconcile.*.partial"):
         shutil.rmtree(partial)
     with connected.client(run) as client:
-        wait_until(lambda: is_at_work(run), "the client is at work", WITHIN_S, detail=connected.log)
+        wait_until(lambda: is_at_work(run), "the client is at work", PATIENCE_S, detail=connected.log)
         client.terminate()  # its session ends
-        said, _ = client.communicate(timeout=WITHIN_S)
+        said, _ = client.communicate(timeout=PATIENCE_S)
     assert client.returncode == 1, said
     assert not (run.path / "reconcile.json").exists()
     connected.reconcile(run)  # the same folder: whatever the server remembers of it would be used
@@ -68,7 +69,7 @@ def test_only_who_knows_the_token_may_use_the_server_and_no_command_nor_log_has_
 ) -> None:
     run = copied("run")
     with connected.client(run, token="guessed") as client:
-        said, _ = client.communicate(timeout=WITHIN_S)
+        said, _ = client.communicate(timeout=PATIENCE_S)
     assert client.returncode == 1 and "Invalid authentication token" in said, said
     assert settings.spark_token() not in connected.log() + said
     parent = psutil.Process(connected.processes[-1].pid)

@@ -20,6 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from support.new_topics import create_topics
+from support.patience import PATIENCE_S
 from support.record_batches import damage_on_disk
 from support.run_directories import TOKEN, attempt, scenario, table, write
 
@@ -37,7 +38,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import read_topic
 from spark_jobs.reconcile import read, reconcile
 
-RECORDS, BOOT_S = 5000, 60
+RECORDS = 5000
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +65,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _wait_for(servers: str) -> None:
-    deadline = time.monotonic() + BOOT_S
+    deadline = time.monotonic() + PATIENCE_S
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     while True:
         try:
@@ -217,7 +218,7 @@ def test_a_committed_view_that_ends_before_the_markers_fails_the_job(
     """An open transaction keeps the last stable offset before the markers. A new leader may do the same for a moment.
     Then only the raw view is complete."""
     client = Producer({"bootstrap.servers": brokers, "transactional.id": "late"})
-    client.init_transactions(BOOT_S)
+    client.init_transactions(PATIENCE_S)
     client.begin_transaction()
     client.produce(run.read_scenario().arm("one").topic_name, record.encode(TOKEN, 1, 1, 0, 0, 0, 0, 100), partition=0)
     assert client.flush(30) == 0
@@ -228,7 +229,7 @@ def test_a_committed_view_that_ends_before_the_markers_fails_the_job(
     ):
         read(run.path, kafka_spark)
     assert not (run.path / "read_topic.json").exists()
-    client.commit_transaction(BOOT_S)
+    client.commit_transaction(PATIENCE_S)
     read(run.path, kafka_spark)
     views = Counter(row["view"] for row in table(run, "log") if (row["arm"], row["partition"]) == ("one", 0))
     assert views == {"raw": RECORDS + 3, "tail": 2, "committed": RECORDS + 3, "committed_tail": 2}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from py4j.protocol import CALL_COMMAND_NAME, REFLECTION_COMMAND_NAME
 from pyspark.sql import SparkSession, functions
+from support.patience import PATIENCE_S
 from support.run_directories import attempt, line, scenario, write
 
 from spark_jobs.reconcile import reconcile
@@ -45,7 +46,9 @@ assert SparkContext._gateway is None
 
 def test_a_killed_jvm_is_named_as_what_ended_and_the_next_session_has_another() -> None:
     """The test runs in a process of its own, so that the session of the other tests stays alive."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines() == [
         "Spark's Java process has ended with exit code -9 (killed by SIGKILL): was the memory short? `kdv doctor` "

@@ -14,8 +14,7 @@ from delivery_verifier.cluster.backend import RunningCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import Fetched
 from delivery_verifier.host.waiting import wait_until
-
-DEADLINE_S = 60.0
+from support.patience import PATIENCE_S
 
 
 def all_brokers_run_and_have_an_address(cluster: Cluster, topic: str) -> None:
@@ -27,9 +26,9 @@ def all_brokers_run_and_have_an_address(cluster: Cluster, topic: str) -> None:
 def a_killed_broker_leads_no_more_and_starts_again(cluster: Cluster, topic: str) -> None:
     before = cluster.partitions([topic])[topic, 0]
     assert cluster.send(before.leader, "SIGKILL") > 0
-    wait_until(lambda: cluster.states()[before.leader] == "exited", "the broker to exit", DEADLINE_S)
+    wait_until(lambda: cluster.states()[before.leader] == "exited", "the broker to exit", PATIENCE_S)
     wait_until(
-        lambda: cluster.partitions([topic])[topic, 0].leader not in (-1, before.leader), "a new leader", DEADLINE_S
+        lambda: cluster.partitions([topic])[topic, 0].leader not in (-1, before.leader), "a new leader", PATIENCE_S
     )
     after = cluster.partitions([topic])[topic, 0]
     assert after.leader_epoch > before.leader_epoch and before.leader not in after.isr
@@ -43,7 +42,7 @@ def a_killed_broker_leads_no_more_and_starts_again(cluster: Cluster, topic: str)
 def a_paused_broker_is_frozen_and_resumes(cluster: Cluster, topic: str) -> None:
     broker = cluster.brokers[-1]
     cluster.send(broker, "SIGSTOP")
-    wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", DEADLINE_S)
+    wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", PATIENCE_S)
     assert broker not in cluster.running() and cluster.partitions([topic], via=broker) == {}
     cluster.send(broker, "SIGCONT")
     _whole_again(cluster, topic)
@@ -73,7 +72,7 @@ def every_replica_answers_a_fetch(cluster: Cluster, topic: str) -> None:
         assert cluster.backend.requests.fetch(broker, topic, 0, 0, 1000) == Fetched(0, b"")
     broker = cluster.brokers[-1]
     cluster.send(broker, "SIGKILL")
-    wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", DEADLINE_S)
+    wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", PATIENCE_S)
     with pytest.raises(OSError):
         cluster.backend.requests.fetch(broker, topic, 0, 0, 1000)
     cluster.start(broker)
@@ -100,4 +99,4 @@ def stop_leaves_nothing(running: RunningCluster) -> None:
 
 def _whole_again(cluster: Cluster, topic: str) -> None:
     cluster.wait_up()
-    wait_until(lambda: cluster.isr_full([topic]), "all replicas to be in sync", DEADLINE_S)
+    wait_until(lambda: cluster.isr_full([topic]), "all replicas to be in sync", PATIENCE_S)

@@ -23,11 +23,10 @@ from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import settings, spark_server
 from delivery_verifier.store.run_directory import RunDirectory
+from support.patience import PATIENCE_S
 
 ISOLATION = ("spark.sql.artifact.isolation.enabled", "spark.sql.artifact.isolation.alwaysApplyClassloader")
 """If one of these properties is true, each session has a class loader of its own, and so no compiled code of others."""
-WITHIN_S = 120.0
-"""How long a server may take to start, and a client to end, in seconds. A busy host needs most of it."""
 
 
 class Server:
@@ -44,7 +43,7 @@ class Server:
 
     def await_listening(self) -> None:
         """Starts the server if it does not live, and waits until it listens."""
-        wait_until(self._listens, "the server listens", WITHIN_S, detail=self.log)
+        wait_until(self._listens, "the server listens", PATIENCE_S, detail=self.log)
 
     def _listens(self) -> bool:
         self._kept.keep()
@@ -81,7 +80,7 @@ class Server:
     def reconcile(self, run: RunDirectory) -> str:
         """Reconciles `run` with a client, and returns what the client printed."""
         with self.client(run) as client:
-            said, _ = client.communicate(timeout=WITHIN_S)
+            said, _ = client.communicate(timeout=PATIENCE_S)
         assert client.returncode == 0, said[-3000:]
         return said
 
@@ -99,8 +98,8 @@ def server(home: Path) -> Iterator[Server]:
         finally:
             jvms = psutil.Process(started.processes[-1].pid).children()
             started.processes[-1].kill()  # it cannot tell its JVM
-            started.processes[-1].wait(WITHIN_S)
-            assert jvms and psutil.wait_procs(jvms, WITHIN_S)[1] == [], "the JVM ends with its parent"
+            started.processes[-1].wait(PATIENCE_S)
+            assert jvms and psutil.wait_procs(jvms, PATIENCE_S)[1] == [], "the JVM ends with its parent"
 
 
 def is_at_work(run: RunDirectory) -> bool:

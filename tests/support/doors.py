@@ -20,6 +20,7 @@ from delivery_verifier.host.http_clients import client_of
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
 from support.fake_engine import served
+from support.patience import PATIENCE_S
 
 TOKEN = "a token for the tests alone"
 
@@ -57,7 +58,7 @@ class DoorProcess(Door):
                 "KDV_DOOR_PORT": str(self.port),
             },
         )
-        wait_until(self._listens, "the door to listen", 60)
+        wait_until(self._listens, "the door to listen", PATIENCE_S)
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal to the door. After SIGKILL, waits for its end."""

@@ -19,6 +19,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from support.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".kdv" / "tools"
 COMPOSE = "docker-compose_2.26.1-4"
@@ -29,7 +31,6 @@ DIGESTS = {
 }
 """Debian's name and the SHA-256 of the package, by the machine's own name."""
 MEMBER = "./usr/libexec/docker/cli-plugins/docker-compose"
-UP_WITHIN_S = 60.0
 
 
 class Missing(Exception):
@@ -127,7 +128,7 @@ class Engine:
         if self._process is None or self._data is None:
             return
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(60)
+        self._process.wait(PATIENCE_S)
         subprocess.run(["ip", "link", "delete", "docker0"], capture_output=True, check=False)
         shutil.rmtree(self._data)
 
@@ -186,7 +187,7 @@ def _start(folder: Path) -> Engine:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-    engine, deadline = Engine(f"unix://{socket}", folder, process), time.monotonic() + UP_WITHIN_S
+    engine, deadline = Engine(f"unix://{socket}", folder, process), time.monotonic() + PATIENCE_S
     while not _answers(engine.host):
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()

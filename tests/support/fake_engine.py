@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from delivery_verifier.cluster.docker.nodes import ADDRESS_LABEL, ALIAS_LABEL, ALLOWED, FAULT_LABEL, PROJECT_LABEL
 from delivery_verifier.host.waiting import wait_until
+from support.patience import PATIENCE_S
 
 PROJECT = "tested"
 NETWORK = "tested_replication"
@@ -141,7 +142,7 @@ def served(config: uvicorn.Config) -> Iterator[None]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    wait_until(lambda: server.started, "the server to listen", 30)
+    wait_until(lambda: server.started, "the server to listen", PATIENCE_S)
     try:
         yield
     finally:

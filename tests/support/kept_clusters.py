@@ -21,6 +21,7 @@ from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.scenario import ClusterSpec
 from support.own_host import alive
+from support.patience import PATIENCE_S
 
 MARK = "KDV_TEST_KEEPER"
 
@@ -67,7 +68,7 @@ class Kept:
 
     def answers(self) -> Kept:
         """Waits until the keeper answers, asserts that its nodes run, and returns this object."""
-        wait_until(lambda: self.socket.exists() or self.process.poll() is not None, "the keeper to answer", 60)
+        wait_until(lambda: self.socket.exists() or self.process.poll() is not None, "the keeper to answer", PATIENCE_S)
         assert self.process.poll() is None, self.log.read_text()
         assert {node["state"] for node in lease.call(self.socket, "status")["nodes"].values()} == {"running"}
         return self
@@ -85,8 +86,8 @@ class Kept:
             self.process.kill()
             self.process.wait()
 
-    def is_gone(self, deadline_s: float = 30) -> str:
+    def is_gone(self) -> str:
         """Waits until the keeper and its processes have ended. Returns the keeper's log."""
-        self.process.wait(timeout=deadline_s)
-        wait_until(lambda: not alive(MARK, self.name), "all its nodes to be gone", deadline_s)
+        self.process.wait(timeout=PATIENCE_S)
+        wait_until(lambda: not alive(MARK, self.name), "all its nodes to be gone", PATIENCE_S)
         return self.log.read_text()

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, TopicPartition
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record
+from support.patience import PATIENCE_S
 
 TOKEN = "abcdefgh"
 
@@ -28,6 +29,6 @@ def read_log(spec: ProducerSpec, token: str = TOKEN) -> dict[tuple[int, int], re
             found[message.partition() or 0, message.offset() or 0] = header
         return len(found) == sum(ends.values())
 
-    wait_until(all_read, f"all records up to {ends} to be read", 30)
+    wait_until(all_read, f"all records up to {ends} to be read", PATIENCE_S)
     consumer.close()
     return found

@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from delivery_verifier.host.waiting import wait_until
+from support.patience import PATIENCE_S
 
-DEADLINE_S = 180.0
 """How long the creation of a topic may take, in seconds. It took more than 30 s beside two other lanes of tests on a
 slow host."""
 
@@ -19,7 +19,7 @@ def create_topics(client: Mapping[str, str], *wanted: NewTopic, may_be_fenced: b
     """Creates topics, and waits until they exist. `client`: properties of a client, e.g. its brokers.
 
     A busy host may starve a broker until the controller fences it. With `may_be_fenced`, this function asks again for
-    DEADLINE_S if the broker says that there are too few brokers, and then raises DeadlinePassed. Otherwise it raises
+    PATIENCE_S if the broker says that there are too few brokers, and then raises DeadlinePassed. Otherwise it raises
     KafkaException with the broker's reason if a topic cannot be created.
     """
     admin = AdminClient(dict(client))  # must live until its futures are done
@@ -27,7 +27,7 @@ def create_topics(client: Mapping[str, str], *wanted: NewTopic, may_be_fenced: b
 
     def ask(new: NewTopic) -> bool:
         try:
-            admin.create_topics([new], request_timeout=DEADLINE_S)[new.topic].result()
+            admin.create_topics([new], request_timeout=PATIENCE_S)[new.topic].result()
         except KafkaException as error:
             if not may_be_fenced or error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
                 raise
@@ -36,4 +36,4 @@ def create_topics(client: Mapping[str, str], *wanted: NewTopic, may_be_fenced: b
         return True
 
     for new in wanted:
-        wait_until(partial(ask, new), f"the topic {new.topic}", DEADLINE_S, detail=lambda: reasons[-1])
+        wait_until(partial(ask, new), f"the topic {new.topic}", PATIENCE_S, detail=lambda: reasons[-1])

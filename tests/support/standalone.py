@@ -21,14 +21,13 @@ from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.processes import dies_with_parent
 from delivery_verifier.host.waiting import wait_until
+from support.patience import PATIENCE_S
 
 SPARK_HOME = Path(pyspark.__file__).parent
 QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Options with which a JVM that lives for seconds costs least."""
 MARK = "KDV_TEST_STANDALONE"
 """The environment variable that marks all processes of a cluster, also the executors. Its value is the folder."""
-WITHIN_S = 120.0
-"""How long each state of the cluster is awaited, in seconds. A busy host needs most of it."""
 
 
 class Worker:
@@ -133,7 +132,7 @@ def standalone(folder: Path, workers: int) -> Iterator[Standalone]:
             command += ["--work-dir", str(folder / f"work-{number}"), url]
             running.append(_start(folder, f"worker-{number}", command))
         cluster = Standalone(folder, url, ui, [Worker(process) for process in running[1:]])
-        wait_until(lambda: cluster.states() == ["ALIVE"] * workers, "all workers are with the master", WITHIN_S)
+        wait_until(lambda: cluster.states() == ["ALIVE"] * workers, "all workers are with the master", PATIENCE_S)
         yield cluster
     finally:
         for process in running:
@@ -187,7 +186,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _logged(file: Path, pattern: str) -> str:
     """Waits until the log has a line that ends with `pattern`. Returns the first group of `pattern`."""
     line = re.compile(pattern + "\n")
-    return wait_until(lambda: line.search(file.read_text(errors="replace")), f"{pattern} in {file}", WITHIN_S)[1]
+    return wait_until(lambda: line.search(file.read_text(errors="replace")), f"{pattern} in {file}", PATIENCE_S)[1]
 
 
 def _get(url: str) -> Any:
