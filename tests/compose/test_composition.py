@@ -130,7 +130,7 @@ def test_every_page_is_read_in_the_composed_airflow(
 
 def test_the_docker_backend_keeps_the_contract_inside_the_container_of_the_tasks(started: Composition) -> None:
     if started.way != "docker":
-        pytest.skip("tests/kafka/test_backend_contract.py has the embedded backend")
+        pytest.skip("tests/kafka/shared_cluster/test_backend_contract.py has the embedded backend")
     assert " passed" in started.pytest_inside("compose/test_docker_backend.py")
 
 

@@ -44,7 +44,7 @@ def is_loading(airflow: LocalAirflow) -> None:
     wait_until(
         lambda: len([line for line in of_the_run(airflow).values() if "load.producer" in line]) == 2,
         "the load",
-        120,
+        PATIENCE_S,
     )
 
 

@@ -1,5 +1,5 @@
-"""Clusters for tests: keepers (the parent processes of the brokers) with limits that a test sets, and a cluster of
-three brokers that the tests of a module share."""
+"""Clusters for tests: keepers (the parent processes of the brokers) with limits that a test sets, and a new cluster of
+three brokers for each module that asks for one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.kept_clusters import Kept
+from support.kept_clusters import Kept, three_brokers
 from support.own_host import own_host
 
 from delivery_verifier.cluster.handle import Cluster
@@ -41,7 +41,6 @@ def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
 
 @pytest.fixture(scope="module")
 def cluster(_own_host: Path) -> Iterator[Cluster]:
-    """A cluster of three brokers with a short session timeout. It lives until the tests of the module have ended."""
-    spec = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250)
-    with Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, None).cluster() as cluster:
+    """A new cluster of three brokers. It lives until the tests of the module have ended."""
+    with three_brokers(_own_host / "ws") as cluster:
         yield cluster

@@ -54,7 +54,7 @@ def test_a_watched_topic_that_does_not_exist_hides_no_other_and_is_seen_once_it_
     wait_until(
         lambda: {it.partition for it in observed(cluster) if it.topic == TRANSACTION_STATE} == {0, 1, 2},
         "the partitions of the coordinators",
-        30,
+        PATIENCE_S,
     )
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from support.live_runs import give_workspace
 from support.mixed_runs import content
+from support.patience import PATIENCE_S
 from support.spark_progress import followed, require_progress
-from support.standalone import WITHIN_S, Job, Standalone, Worker, left, standalone
+from support.standalone import Job, Standalone, Worker, left, standalone
 
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.store.run_directory import RunDirectory
@@ -29,10 +30,10 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing_in_the_books(
         arguments = ["--run-dir", str(run.path), "--from-log"]
         with cluster.submitted(Path(job.__file__), arguments, settings()) as submitted, followed(run) as seen:
             _kill_a_busy_worker(cluster, submitted)
-            assert submitted.process.wait(WITHIN_S) == 0, submitted.said()[-3000:]
+            assert submitted.process.wait(PATIENCE_S) == 0, submitted.said()[-3000:]
         assert cluster.states() == ["ALIVE", "DEAD"]
         assert run.manifest("reconcile").notes["spark"] == cluster.url
-    wait_until(lambda: not left(folder), "no process is left", WITHIN_S, detail=lambda: str(left(folder)))
+    wait_until(lambda: not left(folder), "no process is left", PATIENCE_S, detail=lambda: str(left(folder)))
     reasons = Counter(_reason(event) for event in submitted.events() if event["Event"] == "SparkListenerTaskEnd")
     assert reasons["ExecutorLostFailure"], f"the killed worker had no task: {reasons}"
     assert content(run) == expected
@@ -46,9 +47,9 @@ def _kill_a_busy_worker(cluster: Standalone, submitted: Job) -> None:
     Both workers are frozen first, so that no task can end before the kill. A report that an executor sent before may
     still be under way to the driver. So the number of tasks must have stayed the same.
     """
-    wait_until(lambda: len(submitted.busy()) == len(cluster.workers), "both executors have registered", WITHIN_S)
+    wait_until(lambda: len(submitted.busy()) == len(cluster.workers), "both executors have registered", PATIENCE_S)
     # An executor that has registered gets no task before it has also reported that it is ready.
-    wait_until(lambda: any(total for _, total in submitted.busy().values()), "the first task was sent", WITHIN_S)
+    wait_until(lambda: any(total for _, total in submitted.busy().values()), "the first task was sent", PATIENCE_S)
     executors = {worker.executor: worker for worker in cluster.workers}
     for worker in cluster.workers:
         worker.send(signal.SIGSTOP)
@@ -59,7 +60,7 @@ def _kill_a_busy_worker(cluster: Standalone, submitted: Job) -> None:
         before, now = submitted.busy(), before
         return next((executors[name] for name, (active, _) in now.items() if active and now == before), None)
 
-    victim = wait_until(busy, "a task runs", WITHIN_S, every_s=0.5)
+    victim = wait_until(busy, "a task runs", PATIENCE_S, every_s=0.5)
     victim.send(signal.SIGKILL)
     for worker in cluster.workers:
         if worker is not victim:

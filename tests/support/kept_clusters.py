@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,3 +92,14 @@ class Kept:
         self.process.wait(timeout=PATIENCE_S)
         wait_until(lambda: not alive(MARK, self.name), "all its nodes to be gone", PATIENCE_S)
         return self.log.read_text()
+
+
+@contextmanager
+def three_brokers(workspaces: Path, **more: float) -> Iterator[Cluster]:
+    """Yields a cluster of three brokers with a short session timeout. Its workspace lies in `workspaces`.
+
+    `more` overrides values of keeper.json.
+    """
+    spec = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250)
+    with Kept(workspaces / uuid.uuid4().hex[:8], spec, None, **more).cluster() as cluster:
+        yield cluster

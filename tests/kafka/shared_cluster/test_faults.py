@@ -76,7 +76,9 @@ def _whole(stage: Stage) -> Iterator[None]:
     yield
     heal(stage.cluster)
     wait_until(
-        lambda: stage.cluster.isr_full([arm.topic_name for arm in stage.scenario.arms]), "the cluster to be whole", 60
+        lambda: stage.cluster.isr_full([arm.topic_name for arm in stage.scenario.arms]),
+        "the cluster to be whole",
+        PATIENCE_S,
     )
 
 

@@ -42,7 +42,7 @@ def test_the_features_of_a_broker_say_that_elr_is_on(cluster: Cluster) -> None:
 def test_an_embedded_cluster_that_is_stopped_leaves_nothing(
     keep: Callable[..., Kept], _own_host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KDV_LOCK", str(_own_host / "other lock"))  # beside the cluster that the module shares
+    monkeypatch.setenv("KDV_LOCK", str(_own_host / "other lock"))  # beside the cluster of this folder
     kept = keep().answers()
     backend_contract.stop_leaves_nothing(EmbeddedCluster(kept.workspace))
     kept.is_gone()

@@ -1,0 +1,44 @@
+"""One cluster of three brokers for all modules of this folder. A start of three brokers is dear, and
+brokers that have run for a while answer sooner.
+
+A module may kill and freeze brokers. After each module, all brokers run and all replicas are in sync. A module that
+needs a cluster on which nothing has happened belongs in the folder above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.kept_clusters import three_brokers
+from support.patience import PATIENCE_S
+
+from delivery_verifier.cluster import topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.actions import heal
+from delivery_verifier.host.waiting import wait_until
+
+ENDS_AFTER_S = 3000.0
+"""The deadline of the cluster, in seconds. It ends the cluster if the tests hang."""
+
+
+@pytest.fixture(scope="package")
+def cluster(_own_host: Path) -> Iterator[Cluster]:
+    """A cluster of three brokers with a short session timeout. It lives until the tests of this folder have ended."""
+    with three_brokers(_own_host / "ws", deadline_s=ENDS_AFTER_S) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _whole_for_the_next_module(cluster: Cluster) -> Iterator[None]:
+    yield
+    heal(cluster)
+    cluster.wait_up()
+    names = [*topics.admin(cluster.connection).list_topics(timeout=PATIENCE_S).topics]
+    wait_until(
+        lambda: cluster.isr_full(names),
+        "the cluster to be whole",
+        PATIENCE_S,
+        detail=lambda: cluster.out_of_sync(names),
+    )
