@@ -1,8 +1,8 @@
-"""One cluster of three brokers for all modules of this folder. A start of three brokers is dear, and
-brokers that have run for a while answer sooner.
+"""One cluster of three brokers for all modules of this folder. A start of three brokers is dear, and brokers that have
+run for a while answer sooner.
 
-A module may kill and freeze brokers. After each module, all brokers run and all replicas are in sync. A module that
-needs a cluster on which nothing has happened belongs in the folder above.
+A module may kill and freeze brokers. After each module, all brokers run, all replicas are in sync, and the module's
+topics are deleted. A module that needs a cluster on which nothing has happened belongs in the folder above.
 """
 
 from __future__ import annotations
@@ -35,10 +35,15 @@ def _whole_for_the_next_module(cluster: Cluster) -> Iterator[None]:
     yield
     heal(cluster)
     cluster.wait_up()
-    names = [*topics.admin(cluster.connection).list_topics(timeout=PATIENCE_S).topics]
+    admin = topics.admin(cluster.connection)
+    names = [*admin.list_topics(timeout=PATIENCE_S).topics]
     wait_until(
         lambda: cluster.isr_full(names),
         "the cluster to be whole",
         PATIENCE_S,
         detail=lambda: cluster.out_of_sync(names),
     )
+    cluster.watch([])
+    if own := [name for name in names if not name.startswith("__")]:  # a broker that starts reads every log
+        for deleted in admin.delete_topics(own).values():
+            deleted.result(PATIENCE_S)
