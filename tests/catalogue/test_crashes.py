@@ -25,7 +25,7 @@ from delivery_verifier.load.live_ledger import Control, Word
 from delivery_verifier.run.steps.conclude import judge_and_report
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
-MARK = "KDV_TEST_CRASH"
+MARK, GONE_WITHIN_S = "KDV_TEST_CRASH", 30.0
 LOAD = ("--profile", "safe", "--fault", "none", "--records", "2000")
 
 
@@ -82,7 +82,7 @@ class Started:
         wait_until(
             lambda: not self.alive(),
             "everything of the run to be gone",
-            PATIENCE_S,
+            GONE_WITHIN_S,
             detail=lambda: str(self.alive()),
         )
         self.process.wait(timeout=1)

@@ -31,6 +31,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for a whole run, on a host that may be busy
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
+GONE_WITHIN_S = 30.0
 OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer"
 
 
@@ -51,7 +52,7 @@ def is_loading(airflow: LocalAirflow) -> None:
 def nothing_is_left(airflow: LocalAirflow, kept: set[Path]) -> None:
     """Asserts that, within 30 s, nothing of the run is left. `kept` are the workspaces that earlier runs have left."""
     left = lambda: of_the_run(airflow)  # noqa: E731
-    wait_until(lambda: not left(), "everything of the run to be gone", PATIENCE_S, detail=lambda: str(left()))
+    wait_until(lambda: not left(), "everything of the run to be gone", GONE_WITHIN_S, detail=lambda: str(left()))
     assert lease.holder() is None
     assert {*workspaces.folder().iterdir()} <= kept
 
@@ -215,5 +216,5 @@ def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(local_airfl
     nothing_is_left(local_airflow, kept)
     with local_airflow.environment():
         mark = str(settings.airflow_home())
-    wait_until(lambda: not alive(settings.MARK, mark), "all of this Airflow to be gone", PATIENCE_S)
+    wait_until(lambda: not alive(settings.MARK, mark), "all of this Airflow to be gone", GONE_WITHIN_S)
     assert not (local_airflow.runs / "unscheduled" / "verdict.json").exists()

@@ -15,7 +15,6 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import NewTopic
 from support.kept_clusters import Kept
 from support.new_topics import create_topics
-from support.patience import PATIENCE_S
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
@@ -73,9 +72,9 @@ class Client:
     def _tell(self, error: KafkaError | None, _: Message) -> None:
         self.told.append(None if error is None else error.code())
 
-    def acked(self, count: int) -> None:
+    def acked(self, count: int, within_s: float = 20) -> None:
         wait_until(
-            lambda: self.producer.poll(0.02) * 0 or len(self.told) >= count, f"{count} acknowledgements", PATIENCE_S
+            lambda: self.producer.poll(0.02) * 0 or len(self.told) >= count, f"{count} acknowledgements", within_s
         )
         assert self.told == [None] * count
 
@@ -132,9 +131,9 @@ def test_held_responses_arrive_in_order_once_they_are_released_and_nothing_is_wr
     mine, now = client(cluster, topic, linger_ms=0), moment(cluster)
     ACTIONS["hold"].do(now)
     mine.send(b"a")
-    wait_until(lambda: log(cluster, topic) == [b"a"], "the record to be in the log", PATIENCE_S)
+    wait_until(lambda: log(cluster, topic) == [b"a"], "the record to be in the log", 20)
     mine.send(b"b")
-    wait_until(lambda: log(cluster, topic) == [b"a", b"b"], "the other one too", PATIENCE_S)
+    wait_until(lambda: log(cluster, topic) == [b"a", b"b"], "the other one too", 20)
     mine.producer.poll(0.3)
     assert not mine.told
     assert ACTIONS["hold"].proof(now) == {"broker 1": {"mine": 2}}
@@ -152,9 +151,7 @@ def test_a_held_request_is_delivered_on_release_though_its_client_has_hung_up(cl
     mine.acked(1)
     assert log(cluster, topic) == [b"late"]
     ACTIONS["release"].do(now)
-    wait_until(
-        lambda: log(cluster, topic) == [b"late", b"late"], "the request that was held to be appended", PATIENCE_S
-    )
+    wait_until(lambda: log(cluster, topic) == [b"late", b"late"], "the request that was held to be appended", 20)
 
 
 def test_dropped_requests_reach_no_log_while_direct_clients_are_untouched(cluster: Cluster, topic: str) -> None:
@@ -164,7 +161,7 @@ def test_dropped_requests_reach_no_log_while_direct_clients_are_untouched(cluste
     mine.send(b"mine")
     other.send(b"other")
     other.acked(1)
-    wait_until(lambda: ACTIONS["drop"].proof(now), "the request to be swallowed", PATIENCE_S)
+    wait_until(lambda: ACTIONS["drop"].proof(now), "the request to be swallowed", 20)
     assert log(cluster, topic) == [b"other"] and not mine.told
     heal(cluster)
     mine.acked(1)
@@ -175,7 +172,7 @@ def test_delayed_responses_come_later_and_no_more_than_that(cluster: Cluster, to
     mine, now = client(cluster, topic), moment(cluster, delay_ms=700)
     ACTIONS["delay"].do(now)
     mine.send(b"a")
-    wait_until(lambda: ACTIONS["delay"].proof(now), "the response to be delayed", PATIENCE_S)
+    wait_until(lambda: ACTIONS["delay"].proof(now), "the response to be delayed", 20)
     mine.producer.poll(0.3)
     assert not mine.told
     mine.acked(1)
@@ -230,7 +227,7 @@ def test_a_late_end_ends_the_next_transaction_of_a_client_that_did_not_wait(
     assert bool(ACTIONS["delay_end"].proof(now)) is (patience_ms > 4000)
     producer.begin_transaction()
     send(2, 1)
-    wait_until(lambda: ACTIONS["delay_end"].proof(now), "the late end to be answered", PATIENCE_S)
+    wait_until(lambda: ACTIONS["delay_end"].proof(now), "the late end to be answered", 20)
     (facts,) = ACTIONS["delay_end"].proof(now).values()
     assert isinstance(facts, Mapping) and facts["error_code"] == 0 and facts["late_ms"] >= 4000
     assert {"EndTxn", "AddPartitionsToTxn"} <= set(facts) if patience_ms < 4000 else "EndTxn" not in facts
@@ -322,7 +319,7 @@ def test_the_proxy_outlives_its_broker_and_strangers(cluster: Cluster, topic: st
         assert hung_up(early)
     mine.send(b"a")
     ACTIONS["start"].do(moment(cluster))
-    mine.acked(1)
+    mine.acked(1, within_s=60)
     assert log(cluster, topic) == [b"a"]
 
 

@@ -25,6 +25,8 @@ from support.own_host import alive
 from support.patience import PATIENCE_S
 
 MARK = "KDV_TEST_KEEPER"
+GONE_WITHIN_S = 30.0
+"""How long a keeper and its nodes may take to end, in seconds: far less than the deadline of a cluster."""
 
 
 class Kept:
@@ -89,8 +91,8 @@ class Kept:
 
     def is_gone(self) -> str:
         """Waits until the keeper and its processes have ended. Returns the keeper's log."""
-        self.process.wait(timeout=PATIENCE_S)
-        wait_until(lambda: not alive(MARK, self.name), "all its nodes to be gone", PATIENCE_S)
+        self.process.wait(timeout=GONE_WITHIN_S)
+        wait_until(lambda: not alive(MARK, self.name), "all its nodes to be gone", GONE_WITHIN_S)
         return self.log.read_text()
 
 

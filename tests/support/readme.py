@@ -14,7 +14,6 @@ import pytest
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.store.run_directory import RunDirectory
 from support.own_host import alive
-from support.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "KDV_TEST_README"
@@ -60,10 +59,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     yield environment
     subprocess.run(["make", "down"], cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
     wait_until(
-        lambda: not alive(MARK, str(folder)),
-        "everything to be gone",
-        PATIENCE_S,
-        detail=lambda: str(alive(MARK, str(folder))),
+        lambda: not alive(MARK, str(folder)), "everything to be gone", 30, detail=lambda: str(alive(MARK, str(folder)))
     )
 
 
