@@ -26,10 +26,10 @@ HERE = Path(__file__).parent
 MARK = "KDV_TEST_RUN"
 """The environment variable that all processes of a tier inherit. Its value names the run of the tests and the tier."""
 SPARK = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
-"""The environment variables that all tiers have for Spark. `spark-submit` gives the options to each of its JVMs.
+"""The environment variables that all tiers have for Spark. `spark-submit` gives the options to the JVM of the driver.
 
-Without them, the Spark Connect server of a local Airflow has the JVM's optimizing compiler. This compiler pays for
-itself after many runs, and a server of the tests has few."""
+The Spark Connect server of a local Airflow has the JVM's optimizing compiler by default. This compiler pays for itself
+after many runs, and a server in the tests makes few. A value of the user is kept."""
 ENDS_WITHIN_S = 30.0
 LANES = (("kafka", "e2e"), ("unit", "spark"), ("quality", "catalogue", "airflow"))
 """The lanes, side by side. The tiers of a lane run one after another. The tiers of the first lane, and the catalogue,
@@ -93,7 +93,7 @@ def _run(tier: str, niceness: int | None) -> Row:
         command += [f"--junitxml={report.name}", "--durations=12", "-n", str(WORKERS.get(tier, 0))]
         command += ["-o", "junit_family=xunit1"]  # it names the file of each test
         output = {} if alone else {"stdout": said, "stderr": subprocess.STDOUT}
-        code = _exit_code(command, niceness, env={**os.environ, **SPARK, MARK: mark}, **output)
+        code = _exit_code(command, niceness, env={**SPARK, **os.environ, MARK: mark}, **output)
         said.seek(0)
         if not alone:
             print(f"== {tier}\n{said.read()}", flush=True)

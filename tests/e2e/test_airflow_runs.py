@@ -31,8 +31,8 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for a whole run, on a host that may be busy
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
-GONE_WITHIN_S = 30.0
 OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer"
+GONE_WITHIN_S = 30.0
 
 
 def of_the_run(airflow: LocalAirflow) -> dict[int, str]:

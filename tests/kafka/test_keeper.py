@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.kept_clusters import Kept
+from support.kept_clusters import GONE_WITHIN_S, Kept
 from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease
@@ -67,7 +67,7 @@ def test_a_cluster_ends_with_the_process_that_owns_its_run(keep: Keep, sleeper: 
     with lease.renewed(kept.socket) as gone:
         sleeper.kill()
         assert f"the process that owns the run (pid {sleeper.pid}) is gone" in kept.is_gone()
-        wait_until(gone.is_set, "whoever renews the lease to see it", PATIENCE_S)
+        wait_until(gone.is_set, "whoever renews the lease to see it", GONE_WITHIN_S)
     assert not kept.workspace.exists()
 
 
@@ -108,7 +108,7 @@ def test_adopted_processes_end_with_the_cluster(keep: Keep, sleeper: subprocess.
     lease.call(kept.socket, "adopt", pid=sleeper.pid)
     lease.call(kept.socket, "finish")
     kept.is_gone()
-    assert sleeper.wait(PATIENCE_S) == -signal.SIGKILL
+    assert sleeper.wait(GONE_WITHIN_S) == -signal.SIGKILL
 
 
 def test_the_host_has_one_run_at_a_time_and_its_lock_names_the_holder(keep: Keep) -> None:

@@ -207,8 +207,8 @@ def test_a_killed_broker_whose_disk_has_power_is_no_loss_of_power(cluster: Clust
 
 @pytest.fixture
 def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Kept]]:
-    """A function that starts a keeper of one broker, beside the shared cluster. The broker is cut off from the
-    controller and has no power. The keeper uses another lock than the shared cluster."""
+    """A function that starts a keeper of one broker, beside the cluster of this module. The broker is cut off from the
+    controller and has no power. The keeper uses another lock than that cluster."""
     monkeypatch.setenv("KDV_LOCK", str(_own_host / "other lock"))
     made: list[Kept] = []
 

@@ -42,7 +42,7 @@ class Kept:
         text = {
             "run_id": self.name,
             "workspace": str(workspace),
-            "deadline_s": 300.0,
+            "deadline_s": 3000.0,
             "owner": msgspec.to_builtins(owner),
             "layout": msgspec.to_builtins(layout, str_keys=True),
             **more,
@@ -97,11 +97,8 @@ class Kept:
 
 
 @contextmanager
-def three_brokers(workspaces: Path, **more: float) -> Iterator[Cluster]:
-    """Yields a cluster of three brokers with a short session timeout. Its workspace lies in `workspaces`.
-
-    `more` overrides values of keeper.json.
-    """
+def three_brokers(workspaces: Path) -> Iterator[Cluster]:
+    """Yields a cluster of three brokers with a short session timeout. Its workspace lies in `workspaces`."""
     spec = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250)
-    with Kept(workspaces / uuid.uuid4().hex[:8], spec, None, **more).cluster() as cluster:
+    with Kept(workspaces / uuid.uuid4().hex[:8], spec, None).cluster() as cluster:
         yield cluster

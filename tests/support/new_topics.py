@@ -11,9 +11,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from delivery_verifier.host.waiting import wait_until
 from support.patience import PATIENCE_S
 
-"""How long the creation of a topic may take, in seconds. It took more than 30 s beside two other lanes of tests on a
-slow host."""
-
 
 def create_topics(client: Mapping[str, str], *wanted: NewTopic, may_be_fenced: bool = False) -> None:
     """Creates topics, and waits until they exist. `client`: properties of a client, e.g. its brokers.

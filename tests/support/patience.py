@@ -1,10 +1,10 @@
-"""How long tests wait for what must come."""
+"""How long tests wait for an event that must come."""
 
 from __future__ import annotations
 
 PATIENCE_S = 300.0
-"""The longest that a test waits for what must come, in seconds.
+"""How long a test waits at most for an event that must come, in seconds.
 
-A host whose processors other guests take stalls for a minute and more. So this is no claim about speed: a test that
-makes such a claim names its own limit.
+Other guests may take the processors of a host. The host then stalls for a minute or more. So this limit is no claim
+about speed. A test that makes such a claim names its own limit.
 """

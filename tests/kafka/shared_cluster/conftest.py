@@ -1,4 +1,4 @@
-"""One cluster of three brokers for all modules of this folder. A start of three brokers is dear, and brokers that have
+"""All modules of this folder share one cluster of three brokers. Starting three brokers is expensive. Brokers that have
 run for a while answer sooner.
 
 A module may kill and freeze brokers. After each module, all brokers run, all replicas are in sync, and the module's
@@ -19,14 +19,11 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.waiting import wait_until
 
-ENDS_AFTER_S = 3000.0
-"""The deadline of the cluster, in seconds. It ends the cluster if the tests hang."""
-
 
 @pytest.fixture(scope="package")
 def cluster(_own_host: Path) -> Iterator[Cluster]:
     """A cluster of three brokers with a short session timeout. It lives until the tests of this folder have ended."""
-    with three_brokers(_own_host / "ws", deadline_s=ENDS_AFTER_S) as cluster:
+    with three_brokers(_own_host / "ws") as cluster:
         yield cluster
 
 
@@ -44,6 +41,6 @@ def _whole_for_the_next_module(cluster: Cluster) -> Iterator[None]:
         detail=lambda: cluster.out_of_sync(names),
     )
     cluster.watch([])
-    if own := [name for name in names if not name.startswith("__")]:  # a broker that starts reads every log
+    if own := [name for name in names if not name.startswith("__")]:  # a starting broker reads every log
         for deleted in admin.delete_topics(own).values():
             deleted.result(PATIENCE_S)

@@ -127,4 +127,5 @@ def test_every_action_on_applications_has_a_test_that_reads_its_proof() -> None:
 def written(test: str) -> tuple[str, str, str | None]:
     """Returns the text of the file in which a test on real brokers stands, the name of the test, and its parameter."""
     file, name, parameter = re.fullmatch(r"(.+)::(\w+)(?:\[(\w+)\])?", test).groups()  # type: ignore[union-attr]
-    return (Path(__file__).parents[2] / "kafka" / file).read_text(), name, parameter
+    (found,) = (Path(__file__).parents[2] / "kafka").rglob(file)
+    return found.read_text(), name, parameter
