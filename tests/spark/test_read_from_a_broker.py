@@ -49,8 +49,12 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The bootstrap servers of one controller and one broker, which end after the tests of the module."""
-    layout = embedded.lay_out(tmp_path_factory.mktemp("kafka") / "w", ClusterSpec(brokers=1))
+    """The bootstrap servers of one controller and one broker, which end after the tests of the module.
+
+    No test kills the broker. With its long session timeout, the controller does not fence it on a busy host.
+    """
+    spec = ClusterSpec(brokers=1, session_timeout_ms=60_000)
+    layout = embedded.lay_out(tmp_path_factory.mktemp("kafka") / "w", spec)
     nodes = [
         subprocess.Popen(embedded.command(layout, node), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for node in (CONTROLLER, *layout.brokers)
