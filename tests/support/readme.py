@@ -17,7 +17,7 @@ from support.own_host import alive
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "KDV_TEST_README"
-WITHIN_S = 580
+WITHIN_S = 800
 
 
 def commands() -> list[str]:
