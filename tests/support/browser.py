@@ -29,7 +29,7 @@ PLAIN: dict[str, Any] = {"profile": "idempotent", "fault": "elect_preferred", "r
 acknowledged records."""
 RUN_ENDS_WITHIN_MS = 900_000
 LOADS_WITHIN_MS = 60_000
-FITS_WITHIN_S = 60.0
+FITS_WITHIN_S = 10.0
 expect.set_options(timeout=LOADS_WITHIN_MS)
 SIZES = {"wide": (1400, 900), "narrow": (400, 900)}
 OPENED = pytest.mark.parametrize(
