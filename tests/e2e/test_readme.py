@@ -32,6 +32,8 @@ def test_make_verify_holds_a_million_records_and_says_where_to_look(terminal: di
     assert Path(quoted(r"^data docs +(\S+)$", said)).is_file()
     assert f"http://127.0.0.1:{terminal['KDV_PORT']}/" in quoted(r"^Airflow +(\S+)$", said)
     assert Path(quoted(r"log in as admin; the password is in (\S+)", said)).is_file()
+    code, said = typed("make down", terminal)
+    assert (code, "Airflow is stopped" in said) == (0, True), said
 
 
 def test_the_example_that_breaks_ends_violated_with_the_exit_code_the_readme_states(breaking_example: Example) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,11 +22,10 @@ from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.processes import dies_with_parent
 from delivery_verifier.host.waiting import wait_until
+from spark_jobs.session import class_archive
 from support.patience import PATIENCE_S
 
 SPARK_HOME = Path(pyspark.__file__).parent
-QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options with which a JVM that lives for seconds costs least."""
 MARK = "KDV_TEST_STANDALONE"
 """The environment variable that marks all processes of a cluster, also the executors. Its value is the folder."""
 
@@ -68,8 +68,8 @@ class Standalone:
         the block ends."""
         (port,) = free_ports(1)
         conf = dict(settings) | {
-            "spark.driver.extraJavaOptions": QUICK,
-            "spark.executor.extraJavaOptions": QUICK,
+            "spark.driver.extraJavaOptions": _quick(),
+            "spark.executor.extraJavaOptions": _quick(),
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
             "spark.ui.enabled": "true",
@@ -151,6 +151,14 @@ def _is_marked(process: psutil.Process, folder: Path) -> bool:
         return False  # the process is gone, or belongs to another user
 
 
+def _quick() -> str:
+    """Returns options with which a JVM of Spark that lives for seconds costs least. The class data archive is among
+    them if this environment has one."""
+    archive = class_archive()
+    mapped = archive.options() if archive.file.exists() else []  # else these JVMs would write one
+    return shlex.join(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *mapped])
+
+
 def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
     """Starts a command of Spark as the leader of a process group of its own, with its output in `<name>.log`."""
     environment = os.environ | {
@@ -158,8 +166,7 @@ def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[byte
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK,
-        "SPARK_LAUNCHER_OPTS": QUICK,
+        "SPARK_DAEMON_JAVA_OPTS": _quick(),
         "JAVA_HOME": str(java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(sys.path),
