@@ -29,7 +29,8 @@ _NEEDS = {"kill": ("running", "paused"), "pause": ("running",), "unpause": ("pau
 
 class FakeEngine:
     """Containers and networks in memory. `changes`: the requests that changed something, in order. `broken`: the paths'
-    last parts of the requests that the engine refuses. The engine speaks the versions of its API from `oldest` on."""
+    last parts of the requests that the engine refuses. `unfrozen`: how many more attempts to freeze a container fail as
+    they do on a busy host. The engine speaks the versions of its API from `oldest` on."""
 
     def __init__(self, oldest: str = "1.12") -> None:
         self.oldest = oldest
@@ -41,6 +42,7 @@ class FakeEngine:
         }
         self.changes: list[tuple[str, Any]] = []
         self.broken: set[str] = set()
+        self.unfrozen = 0
         self.add("controller", 100, role="controller")
         for broker in (1, 2, 3):
             self.add(f"kafka-{broker}", broker)
@@ -107,6 +109,9 @@ class FakeEngine:
         state = self.containers[name]["State"]
         if operation in self.broken or state["Status"] not in _NEEDS.get(operation, (state["Status"],)):
             return JSONResponse({"message": f"cannot {operation}"}, 409)
+        if operation == "pause" and self.unfrozen:
+            self.unfrozen -= 1
+            return JSONResponse({"message": "OCI runtime pause failed: unable to freeze: unknown"}, 500)
         self.changes.append((f"{operation} {name}", dict(request.query_params)))
         if operation in ("kill", "stop"):
             state["ExitCode"] = 143 if request.query_params.get("signal") == "SIGTERM" else 137
