@@ -26,6 +26,8 @@ from spark_jobs.session import class_archive
 from support.patience import PATIENCE_S
 
 SPARK_HOME = Path(pyspark.__file__).parent
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options with which a JVM that lives for seconds costs least."""
 MARK = "KDV_TEST_STANDALONE"
 """The environment variable that marks all processes of a cluster, also the executors. Its value is the folder."""
 
@@ -152,11 +154,10 @@ def _is_marked(process: psutil.Process, folder: Path) -> bool:
 
 
 def _quick() -> str:
-    """Returns options with which a JVM of Spark that lives for seconds costs least. The class data archive is among
-    them if this environment has one."""
+    """Returns QUICK and, if this environment has the class data archive of Spark, the options that map the archive."""
     archive = class_archive()
     mapped = archive.options() if archive.file.exists() else []  # else these JVMs would write one
-    return shlex.join(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *mapped])
+    return f"{QUICK} {shlex.join(mapped)}".rstrip()
 
 
 def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
@@ -167,6 +168,7 @@ def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[byte
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": _quick(),
+        "SPARK_LAUNCHER_OPTS": QUICK,
         "JAVA_HOME": str(java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(sys.path),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,13 +34,6 @@ TIMEOUT_S = 10.0
 STOP_S = 30
 """Seconds that the engine waits in the operations `stop` and `restart`. If the container has not ended on SIGTERM by
 then, the engine kills it."""
-NOT_FROZEN = "unable to freeze"
-"""The reason that the engine gives if the kernel did not freeze all processes of a container in time. With cgroup v1,
-this happens on a busy host. The container then runs on, and another attempt may succeed. Source: the comments in runc,
-libcontainer/cgroups/fs/freezer.go."""
-FREEZES_WITHIN_S = 5.0
-"""How long the door tries to freeze a container, in seconds. A client of the door waits twice as long."""
-AGAIN_AFTER_S = 0.1
 SIGNALS = ("SIGKILL", "SIGTERM")
 """The signals that the operation `kill` may send."""
 ON_A_PROCESS = ("kill", "pause", "unpause", "start", "stop", "restart")
@@ -106,8 +98,7 @@ class Engine:
                 raise Refusal(f"kill may not send {query['signal']}; allowed: {', '.join(SIGNALS)}")
         if operation in ("stop", "restart"):
             query["t"] = str(STOP_S)
-        path = f"/containers/{inspected['Id']}/{operation}"
-        await (self._freeze(path) if operation == "pause" else self._request("POST", path, query))
+        await self._request("POST", f"/containers/{inspected['Id']}/{operation}", query)
 
     async def heal(self) -> list[str]:
         """Heals all damaged containers: connects them to the networks that they belong to, and resumes or starts them.
@@ -132,22 +123,6 @@ class Engine:
     async def close(self) -> None:
         """Closes the connections to the engine."""
         await self._http.aclose()
-
-    async def _freeze(self, path: str) -> None:
-        """Freezes a container. Tries again as long as the kernel has not frozen all of the container's processes.
-
-        `path`: the path of the engine's operation `pause`. Raises EngineError, also if the container is not frozen
-        within FREEZES_WITHIN_S.
-        """
-        deadline = time.monotonic() + FREEZES_WITHIN_S
-        while True:
-            try:
-                await self._request("POST", path)
-                return
-            except EngineError as error:
-                if NOT_FROZEN not in str(error) or time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(AGAIN_AFTER_S)
 
     async def _container(self, name: str) -> Any:
         """Returns the engine's description of the container with the name `name`.

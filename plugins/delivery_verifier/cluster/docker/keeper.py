@@ -25,6 +25,7 @@ from delivery_verifier.cluster.keeper import KeeperSpec
 from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests, SocketRequests
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.history import now_us
@@ -39,6 +40,11 @@ controllers."""
 FENCED_WITHIN_S = 3.0
 """Seconds in which the other brokers must learn that a broker was fenced. The controller fences a broker when the
 broker's session ends."""
+NOT_FROZEN = "unable to freeze"
+"""The engine's reason if the kernel did not freeze a container. With cgroup v1, this happens on a very slow system. The
+container then runs on, and another attempt may succeed. Source: runc, libcontainer/cgroups/fs/freezer.go."""
+FREEZES_WITHIN_S = 5.0
+"""How long the keeper goes on asking for the freeze of a container, in seconds."""
 _OPERATIONS = {
     "SIGKILL": ("kill", {"signal": "SIGKILL"}),
     "SIGTERM": ("kill", {"signal": "SIGTERM"}),
@@ -119,8 +125,9 @@ class Keeper(keeper.Keeper):
         """Sends a signal to a node. SIGKILL and SIGTERM go to the node's process. SIGSTOP freezes and SIGCONT resumes
         the node's container.
 
-        Returns the wall time (µs) just before the operation. Raises ValueError if the node does not run. Also raises
-        ValueError for SIGTERM to a frozen node, because the engine would resume the node.
+        Returns the wall time (µs) just before the operation. Raises ValueError if the node does not run, and for a
+        SIGTERM to a frozen node, because the engine would resume the node. Raises DeadlinePassed if the kernel does not
+        freeze the container within FREEZES_WITHIN_S.
         """
         container = self._look()[node]
         if container.state == "exited":
@@ -129,10 +136,22 @@ class Keeper(keeper.Keeper):
             raise ValueError(f"broker {node} is frozen: it cannot be stopped before it is resumed")
         operation, options = _OPERATIONS[signal_name]
         is_done = (operation, container.state) in (("pause", "frozen"), ("unpause", "running"))
-        at_us = now_us()
-        if not is_done:
-            self._door.carry_out(self._lease, container.container, operation, **options)
-        return at_us
+        if is_done:
+            return now_us()
+        refusals = list[str]()
+
+        def carried_out() -> int | None:
+            at_us = now_us()  # of this attempt: during an earlier attempt, the fault has not taken effect
+            try:
+                self._door.carry_out(self._lease, container.container, operation, **options)
+                return at_us
+            except DoorRefused as error:
+                if NOT_FROZEN not in str(error):
+                    raise
+                refusals.append(str(error))
+                return None
+
+        return wait_until(carried_out, f"{operation} of broker {node}:", FREEZES_WITHIN_S, detail=lambda: refusals[-1])
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
         """Disconnects the brokers `nodes` from the network of the brokers and controllers. Clients still reach these

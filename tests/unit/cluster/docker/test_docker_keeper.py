@@ -20,7 +20,7 @@ from delivery_verifier.cluster.docker.door_client import DoorRefused
 from delivery_verifier.cluster.docker.keeper import DockerKeeperSpec, Keeper
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.keeper import start_keeper
-from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.scenario import ClusterSpec
 
@@ -83,6 +83,30 @@ def test_signals_become_operations_of_the_door_and_are_observed(
         (2, "exited", 143),
     ]
     assert keeper.failure() == ""
+
+
+def test_a_broker_that_the_kernel_has_not_frozen_in_time_is_frozen_by_another_attempt_whose_time_counts(
+    engine: FakeEngine, keep: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the time of the first attempt counted, records that met no frozen broker would count as exposed to the
+    fault."""
+    keeper, engine.unfrozen, times = keep(), 2, iter((10, 20, 30))
+    monkeypatch.setattr(docker_keeper, "now_us", lambda: next(times))
+    assert keeper.send(1, "SIGSTOP") == 30
+    assert (engine.unfrozen, engine.state("kafka-1")) == (0, "paused")
+
+
+def test_a_broker_that_cannot_be_frozen_is_an_error_with_the_reason_of_the_engine(
+    engine: FakeEngine, keep: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, engine.unfrozen = keep(), 2
+    with monkeypatch.context() as patch, pytest.raises(DeadlinePassed, match=r"pause of broker 1: .*unable to freeze"):
+        patch.setattr(docker_keeper, "FREEZES_WITHIN_S", 0.0)
+        keeper.send(1, "SIGSTOP")
+    with monkeypatch.context() as patch, pytest.raises(DoorRefused, match="unable to freeze"):
+        patch.setattr(docker_keeper, "NOT_FROZEN", "another reason")
+        keeper.send(1, "SIGSTOP")
+    assert (engine.unfrozen, engine.state("kafka-1")) == (0, "running")
 
 
 def test_a_broker_that_ended_and_began_again_between_two_looks_is_observed(

@@ -10,7 +10,6 @@ import pytest
 from support.doors import TOKEN, Door, DoorProcess
 from support.fake_engine import NETWORK, FakeEngine
 
-from delivery_verifier.cluster.docker import engine as engine_module
 from delivery_verifier.cluster.docker import leases
 from delivery_verifier.cluster.docker.door_client import DoorGone, DoorRefused
 from delivery_verifier.cluster.docker.engine import OPERATIONS
@@ -45,27 +44,6 @@ def test_every_operation_of_the_list_reaches_the_engine_as_the_door_words_it(eng
             "EndpointConfig": {"Aliases": ["kafka-1.replication"], "IPAMConfig": {"IPv4Address": "10.213.87.11"}},
         },
     ]
-
-
-def test_a_container_that_the_kernel_has_not_frozen_in_time_is_frozen_by_another_attempt(
-    engine: FakeEngine, door: Door
-) -> None:
-    client, engine.unfrozen = door.client(), 2
-    client.carry_out(client.begin("run", 60), "kafka-1", "pause")
-    assert (engine.unfrozen, engine.state("kafka-1")) == (0, "paused")
-
-
-@pytest.mark.parametrize(("reason", "within_s"), [("unable to freeze", 0.0), ("another reason", 60.0)])
-def test_a_container_that_cannot_be_frozen_is_an_error_with_the_reason_of_the_engine(
-    engine: FakeEngine, door: Door, monkeypatch: pytest.MonkeyPatch, reason: str, within_s: float
-) -> None:
-    """The door gives up at once if its time is over, or if the engine has another reason."""
-    monkeypatch.setattr(engine_module, "FREEZES_WITHIN_S", within_s)
-    monkeypatch.setattr(engine_module, "NOT_FROZEN", reason)
-    client, engine.unfrozen = door.client(), 2
-    with pytest.raises(DoorRefused, match=r"the engine refused POST pause: .* unable to freeze"):
-        client.carry_out(client.begin("run", 60), "kafka-1", "pause")
-    assert (engine.unfrozen, engine.state("kafka-1")) == (1, "running")
 
 
 REFUSED_PATHS = [
