@@ -63,6 +63,20 @@ class Run:
         finally:
             pool.close()
 
+    def stall(self, monkeypatch: pytest.MonkeyPatch, lines: int) -> None:
+        """Makes time pass quickly for the drain from the moment at which the program has written `lines` lines. However
+        slowly the program begins on a busy host, the drain does not give up before."""
+        file = applications.application_folder(self.folder, ARM.name) / "0" / "work" / "out.jsonl"
+        now = 0.0
+
+        def monotonic() -> float:
+            nonlocal now
+            if file.exists() and file.read_bytes().count(b"\n") == lines:
+                now += applications.STALLED_S / 4
+            return now
+
+        monkeypatch.setattr(applications, "time", SimpleNamespace(monotonic=monotonic))
+
     def drain(self) -> None:
         bounds: Any = {"start": 0, "end": 5, "live_end": 7, "leader": 1, "leader_epoch": 0}
         part = PartitionSnapshot(arm=ARM.name, topic=ARM.topic_name, partition=0, **bounds)
@@ -102,14 +116,14 @@ def test_what_was_applied_up_to_the_last_marker_is_sealed_without_a_secret(run: 
 
 
 def test_without_the_last_marker_the_partition_is_not_drained(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(applications, "STALLED_S", 4.0)
+    run.stall(monkeypatch, 2)
     run.write((0, 0), (record.MARKER_PRODUCER, 0))
     run.drain()
     assert run.output.notes == {"not_drained": f"{ARM.name}/0"}
 
 
 def test_lines_cut_short_drain_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(applications, "STALLED_S", 15.0)  # the program must begin in this time, on a busy host, too
+    run.stall(monkeypatch, 3)
     own_applications.consumer(tmp_path / "own", length=30)
     run.write((0, 0), (record.MARKER_PRODUCER, 0), (record.MARKER_PRODUCER, 1))
     run.drain()
