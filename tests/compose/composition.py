@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import msgspec
+from support.patience import PATIENCE_S
 
 from delivery_verifier.host.folders import CATALOGUES
 from delivery_verifier.host.ports import free_ports
@@ -159,7 +160,7 @@ class Composition:
 
     def spark_applications(self) -> list[dict[str, Any]]:
         """Returns the applications that Spark's master has completed."""
-        answer = httpx.get(f"http://127.0.0.1:{self.spark_port}/json/", timeout=20, trust_env=False)
+        answer = httpx.get(f"http://127.0.0.1:{self.spark_port}/json/", timeout=PATIENCE_S, trust_env=False)
         applications: list[dict[str, Any]] = answer.json()["completedapps"]
         return applications
 

@@ -13,6 +13,7 @@ import pytest
 from composition import PROJECT, Composition
 from playwright.sync_api import Browser
 from support.browser import CHROMIUM, Visitor, browser, check_look, shots  # noqa: F401  (two are fixtures)
+from support.patience import PATIENCE_S
 
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 
@@ -98,9 +99,9 @@ def test_the_report_is_a_page_of_the_composed_airflow(started: Composition) -> N
     client.dag(DAG_ID)
     headers = {"Authorization": f"Bearer {client._token}"}
     page = f"http://127.0.0.1:{started.port}/delivery/runs/safe-{started.way}/report.html"
-    answer = httpx.get(page, headers=headers, timeout=20, trust_env=False)
+    answer = httpx.get(page, headers=headers, timeout=PATIENCE_S, trust_env=False)
     assert (answer.status_code, "HELD" in answer.text) == (200, True), page
-    assert httpx.get(page, timeout=20, trust_env=False).status_code in (401, 403)
+    assert httpx.get(page, timeout=PATIENCE_S, trust_env=False).status_code in (401, 403)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")

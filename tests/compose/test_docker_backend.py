@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 from support import backend_contract
 from support.new_topics import create_topics
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.backend import StartRequest
@@ -102,8 +103,8 @@ def test_a_composed_cluster_that_is_stopped_leaves_nothing_and_old_topics_go_at_
     create_topics(cluster.connection.client_properties(), *(NewTopic(name, 1, 3) for name in names))
     (tmp_path / "11111111").mkdir()
     second = begun(tmp_path, "network")
-    assert not {"kdv-00000000-gone"} & client.list_topics(timeout=10).topics.keys()
-    assert {"kdv-11111111-there", "orders"} <= client.list_topics(timeout=10).topics.keys()
+    assert not {"kdv-00000000-gone"} & client.list_topics(timeout=PATIENCE_S).topics.keys()
+    assert {"kdv-11111111-there", "orders"} <= client.list_topics(timeout=PATIENCE_S).topics.keys()
     client.delete_topics(names[1:])["orders"].result(20)
     second.isolate([1], ["controller", "replication"])
     wait_until(lambda: second.cut_off().get(1, {}).get("controller", 0) > 1, "the cut to be seen", 30)

@@ -114,7 +114,7 @@ def end(cluster: Cluster, made: Scenario) -> int:
     """Returns the end offset of partition 0, as its leader reports it."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0})
     try:
-        return int(consumer.get_watermark_offsets(TopicPartition(topic(made), 0), timeout=20)[1])
+        return int(consumer.get_watermark_offsets(TopicPartition(topic(made), 0), timeout=PATIENCE_S)[1])
     finally:
         consumer.close()
 

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import NewTopic
 from support.kept_clusters import Kept
 from support.new_topics import create_topics
+from support.patience import PATIENCE_S
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
@@ -72,7 +73,7 @@ class Client:
     def _tell(self, error: KafkaError | None, _: Message) -> None:
         self.told.append(None if error is None else error.code())
 
-    def acked(self, count: int, within_s: float = 20) -> None:
+    def acked(self, count: int, within_s: float = PATIENCE_S) -> None:
         wait_until(
             lambda: self.producer.poll(0.02) * 0 or len(self.told) >= count, f"{count} acknowledgements", within_s
         )
@@ -96,7 +97,7 @@ def log(cluster: Cluster, topic: str) -> list[bytes]:
     """Returns the values of all records in the topic except the warm-up record. They are read directly from the
     broker."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "log_level": 0})
-    end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
+    end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S)[1]
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
     while len(found) < end:
@@ -131,9 +132,9 @@ def test_held_responses_arrive_in_order_once_they_are_released_and_nothing_is_wr
     mine, now = client(cluster, topic, linger_ms=0), moment(cluster)
     ACTIONS["hold"].do(now)
     mine.send(b"a")
-    wait_until(lambda: log(cluster, topic) == [b"a"], "the record to be in the log", 20)
+    wait_until(lambda: log(cluster, topic) == [b"a"], "the record to be in the log", PATIENCE_S)
     mine.send(b"b")
-    wait_until(lambda: log(cluster, topic) == [b"a", b"b"], "the other one too", 20)
+    wait_until(lambda: log(cluster, topic) == [b"a", b"b"], "the other one too", PATIENCE_S)
     mine.producer.poll(0.3)
     assert not mine.told
     assert ACTIONS["hold"].proof(now) == {"broker 1": {"mine": 2}}
@@ -151,7 +152,9 @@ def test_a_held_request_is_delivered_on_release_though_its_client_has_hung_up(cl
     mine.acked(1)
     assert log(cluster, topic) == [b"late"]
     ACTIONS["release"].do(now)
-    wait_until(lambda: log(cluster, topic) == [b"late", b"late"], "the request that was held to be appended", 20)
+    wait_until(
+        lambda: log(cluster, topic) == [b"late", b"late"], "the request that was held to be appended", PATIENCE_S
+    )
 
 
 def test_dropped_requests_reach_no_log_while_direct_clients_are_untouched(cluster: Cluster, topic: str) -> None:
@@ -161,7 +164,7 @@ def test_dropped_requests_reach_no_log_while_direct_clients_are_untouched(cluste
     mine.send(b"mine")
     other.send(b"other")
     other.acked(1)
-    wait_until(lambda: ACTIONS["drop"].proof(now), "the request to be swallowed", 20)
+    wait_until(lambda: ACTIONS["drop"].proof(now), "the request to be swallowed", PATIENCE_S)
     assert log(cluster, topic) == [b"other"] and not mine.told
     heal(cluster)
     mine.acked(1)
@@ -172,7 +175,7 @@ def test_delayed_responses_come_later_and_no_more_than_that(cluster: Cluster, to
     mine, now = client(cluster, topic), moment(cluster, delay_ms=700)
     ACTIONS["delay"].do(now)
     mine.send(b"a")
-    wait_until(lambda: ACTIONS["delay"].proof(now), "the response to be delayed", 20)
+    wait_until(lambda: ACTIONS["delay"].proof(now), "the response to be delayed", PATIENCE_S)
     mine.producer.poll(0.3)
     assert not mine.told
     mine.acked(1)
@@ -210,30 +213,30 @@ def test_a_late_end_ends_the_next_transaction_of_a_client_that_did_not_wait(
     """KAFKA-17754 on brokers with version 2 of transactions, which librdkafka does not speak."""
     name = f"t-{uuid.uuid4().hex[:8]}"
     admin = topics.admin(cluster.connection)
-    admin.create_topics([NewTopic(name, 3, 1)])[name].result(20)
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(PATIENCE_S)
     settings = {"transactional.id": name, "client.id": name, "socket.timeout.ms": patience_ms, "log_level": 0}
     producer = Producer({"bootstrap.servers": cluster.load_connection.bootstrap_servers, **settings})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
 
     def send(transaction: int, partition: int) -> None:
         producer.produce(name, f"{transaction} at {partition}".encode(), partition=partition)
-        assert producer.flush(20) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
     now = moment(cluster, delay_ms=4000)
     producer.begin_transaction()
     send(1, 0)
     ACTIONS["delay_end"].do(now)
-    getattr(producer, f"{late}_transaction")(20)
+    getattr(producer, f"{late}_transaction")(PATIENCE_S)
     assert bool(ACTIONS["delay_end"].proof(now)) is (patience_ms > 4000)
     producer.begin_transaction()
     send(2, 1)
-    wait_until(lambda: ACTIONS["delay_end"].proof(now), "the late end to be answered", 20)
+    wait_until(lambda: ACTIONS["delay_end"].proof(now), "the late end to be answered", PATIENCE_S)
     (facts,) = ACTIONS["delay_end"].proof(now).values()
     assert isinstance(facts, Mapping) and facts["error_code"] == 0 and facts["late_ms"] >= 4000
     assert {"EndTxn", "AddPartitionsToTxn"} <= set(facts) if patience_ms < 4000 else "EndTxn" not in facts
     heal(cluster)
     send(2, 2)
-    getattr(producer, f"{then}_transaction")(20)
+    getattr(producer, f"{then}_transaction")(PATIENCE_S)
     assert committed_view(cluster, name) == seen
 
 
@@ -310,12 +313,12 @@ def test_the_proxy_outlives_its_broker_and_strangers(cluster: Cluster, topic: st
     """The proxy closes the connection of a client that does not speak Kafka's protocol. It closes every connection
     while the broker is down. Afterwards it serves clients as before."""
     address = ("127.0.0.1", cluster.backend.layout.proxy_ports[1])
-    with socket.create_connection(address, timeout=20) as stranger:
+    with socket.create_connection(address, timeout=PATIENCE_S) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert hung_up(stranger)
     mine = client(cluster, topic)
     ACTIONS["kill"].do(moment(cluster))
-    with socket.create_connection(address, timeout=20) as early:
+    with socket.create_connection(address, timeout=PATIENCE_S) as early:
         assert hung_up(early)
     mine.send(b"a")
     ACTIONS["start"].do(moment(cluster))

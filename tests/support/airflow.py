@@ -21,6 +21,7 @@ from delivery_verifier.orchestration.local.client import Client
 from delivery_verifier.orchestration.local.run import run_through_airflow
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from support.mail import Sink, sink
+from support.patience import PATIENCE_S
 
 
 class LocalAirflow:
@@ -70,7 +71,7 @@ class LocalAirflow:
 
     def http(self, user: str | None) -> httpx.Client:
         """Returns a plain HTTP client that sends the user's token. If `user` is None, the client is anonymous."""
-        client = client_of(f"http://127.0.0.1:{self.port}", timeout=20)
+        client = client_of(f"http://127.0.0.1:{self.port}", timeout=PATIENCE_S)
         if user:
             with self.environment():
                 credentials = {"username": user, "password": settings.ensure_passwords()[user]}

@@ -18,7 +18,8 @@ def read_log(spec: ProducerSpec, token: str = TOKEN) -> dict[tuple[int, int], re
     consumer = Consumer({**spec.connection, "group.id": "reader", "enable.auto.commit": False, "log_level": 0})
     consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])
     ends = {
-        p: consumer.get_watermark_offsets(TopicPartition(spec.topic, p), timeout=20)[1] for p in range(spec.partitions)
+        p: consumer.get_watermark_offsets(TopicPartition(spec.topic, p), timeout=PATIENCE_S)[1]
+        for p in range(spec.partitions)
     }
 
     def all_read() -> bool:

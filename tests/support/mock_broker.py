@@ -9,13 +9,15 @@ from collections.abc import Iterable
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from support.patience import PATIENCE_S
+
 
 class MockBroker:
     """A mock cluster of one broker. It ends with this object."""
 
     def __init__(self) -> None:
         self._producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "ignored", "log_level": 0})
-        (broker,) = self._producer.list_topics(timeout=10).brokers.values()
+        (broker,) = self._producer.list_topics(timeout=PATIENCE_S).brokers.values()
         self.connection = {"bootstrap.servers": f"{broker.host}:{broker.port}"}
 
     def write(self, topic: str, values: Iterable[bytes]) -> None:
