@@ -19,6 +19,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+import psutil
+
 from support.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,7 +132,16 @@ class Engine:
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(PATIENCE_S)
         subprocess.run(["ip", "link", "delete", "docker0"], capture_output=True, check=False)
-        shutil.rmtree(self._data)
+        remove(self._data)
+
+
+def remove(folder: Path) -> None:
+    """Removes a folder. First unmounts whatever is mounted in the folder, e.g. the networks of containers that were
+    never stopped, because the tests were ended halfway. Raises CalledProcessError if a mount stays."""
+    mounted = [part.mountpoint for part in psutil.disk_partitions(all=True)]
+    for place in sorted((place for place in mounted if Path(place).is_relative_to(folder)), reverse=True):
+        subprocess.run(["umount", "--lazy", place], capture_output=True, check=True)
+    shutil.rmtree(folder)
 
 
 def find_or_start(folder: Path) -> Engine:

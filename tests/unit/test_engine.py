@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 from support import engine, standins
 
@@ -79,3 +81,16 @@ def test_an_engine_that_does_not_start_is_missing_with_its_last_words(
     monkeypatch.setenv("PATH", f"{program.parent}:/bin:/usr/bin")
     with pytest.raises(engine.Missing, match=r"no engine can start here: .*no bridge here"):
         engine._start(tmp_path / "engine")
+
+
+def test_the_data_of_an_engine_that_was_ended_halfway_are_removed_with_what_is_mounted_in_them(tmp_path: Path) -> None:
+    outer = tmp_path / "engine" / "exec"
+    for folder in (outer, outer / "net work"):
+        folder.mkdir(parents=True)
+        if subprocess.run(["mount", "-t", "tmpfs", "none", folder], capture_output=True, check=False).returncode:
+            pytest.skip("this user may mount nothing here, and so can start no engine")
+    with pytest.raises(OSError, match="busy"):
+        shutil.rmtree(tmp_path / "engine")
+    engine.remove(tmp_path / "engine")
+    assert not (tmp_path / "engine").exists()
+    assert not [part for part in psutil.disk_partitions(all=True) if str(tmp_path) in part.mountpoint]
