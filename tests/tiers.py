@@ -14,7 +14,8 @@ import tempfile
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -31,10 +32,13 @@ SPARK = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
 The Spark Connect server of a local Airflow has the JVM's optimizing compiler by default. This compiler pays for itself
 after many runs, and a server in the tests makes few. A value of the user is kept."""
 ENDS_WITHIN_S = 30.0
-LANES = (("kafka", "e2e"), ("unit", "spark"), ("quality", "catalogue", "airflow"))
+LANES = (("kafka", "e2e"), ("unit", "spark"), ("quality",))
 """The lanes, side by side. The tiers of a lane run one after another. The tiers of the first lane, and the catalogue,
 start clusters, and spend much of their time waiting. All other tiers mostly compute. Clusters of two tiers may run side
 by side, because each tier has a lock of its own."""
+REST = ("catalogue", "airflow")
+"""The tiers that have no lane, in order. A lane that has run its own tiers takes the next one. Which lane is free first
+depends on the host: where processors are slow, those that compute take longest."""
 NICENESS = {"unit": 10, "airflow": 10, "spark": 10, "quality": 10}
 """The niceness of a tier, if not 0. Whoever computes gives way to clusters, whose faults have moments."""
 WORKERS = {"unit": 2}
@@ -63,12 +67,14 @@ def main() -> int:
     wanted = sys.argv[1:] or TIERS
     if unknown := sorted({*wanted} - {*TIERS}):
         sys.exit(f"no such tier: {', '.join(unknown)}; there are {', '.join(TIERS)}")
+    rest = deque(tier for tier in REST if tier in wanted)
     asked = [own for lane in LANES if (own := [tier for tier in lane if tier in wanted])]
+    asked += [[]] * min(len(rest), len(LANES) - len(asked))
     begun = time.monotonic()
     for number in (signal.SIGTERM, signal.SIGHUP) if len(asked) > 1 else ():
         signal.signal(number, signal.default_int_handler)  # ends all sessions, as Ctrl-C does
     with ThreadPoolExecutor(len(asked)) as pool:
-        done = pool.map(lambda lane: _lane(lane, alone=len(asked) == 1), asked)
+        done = pool.map(lambda lane: _lane(lane, rest, alone=len(asked) == 1), asked)
         try:
             rows = [*itertools.chain(*done)]
         except KeyboardInterrupt:
@@ -79,8 +85,16 @@ def main() -> int:
     return _told(sorted(rows, key=lambda row: TIERS.index(row.tier)), time.monotonic() - begun)
 
 
-def _lane(tiers: Sequence[str], alone: bool) -> list[Row]:
+def _lane(own: Sequence[str], rest: deque[str], alone: bool) -> list[Row]:
+    """Runs the tiers `own`, and then tiers of `rest` as long as there are any. All lanes share `rest`."""
+    tiers = itertools.chain(own, _taken(rest))
     return [_run(tier, None if alone else NICENESS.get(tier, 0)) for tier in tiers if not _interrupted.is_set()]
+
+
+def _taken(rest: deque[str]) -> Iterator[str]:
+    with suppress(IndexError):  # another lane has taken the last one
+        while True:
+            yield rest.popleft()
 
 
 def _run(tier: str, niceness: int | None) -> Row:
