@@ -108,7 +108,7 @@ def test_adopted_processes_end_with_the_cluster(keep: Keep, sleeper: subprocess.
     lease.call(kept.socket, "adopt", pid=sleeper.pid)
     lease.call(kept.socket, "finish")
     kept.is_gone()
-    assert sleeper.wait(timeout=PATIENCE_S) == -signal.SIGKILL
+    assert sleeper.wait(timeout=10) == -signal.SIGKILL
 
 
 def test_the_host_has_one_run_at_a_time_and_its_lock_names_the_holder(keep: Keep) -> None:

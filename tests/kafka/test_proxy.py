@@ -73,9 +73,9 @@ class Client:
     def _tell(self, error: KafkaError | None, _: Message) -> None:
         self.told.append(None if error is None else error.code())
 
-    def acked(self, count: int, within_s: float = PATIENCE_S) -> None:
+    def acked(self, count: int) -> None:
         wait_until(
-            lambda: self.producer.poll(0.02) * 0 or len(self.told) >= count, f"{count} acknowledgements", within_s
+            lambda: self.producer.poll(0.02) * 0 or len(self.told) >= count, f"{count} acknowledgements", PATIENCE_S
         )
         assert self.told == [None] * count
 
@@ -322,7 +322,7 @@ def test_the_proxy_outlives_its_broker_and_strangers(cluster: Cluster, topic: st
         assert hung_up(early)
     mine.send(b"a")
     ACTIONS["start"].do(moment(cluster))
-    mine.acked(1, within_s=60)
+    mine.acked(1)
     assert log(cluster, topic) == [b"a"]
 
 

@@ -29,6 +29,7 @@ PLAIN: dict[str, Any] = {"profile": "idempotent", "fault": "elect_preferred", "r
 acknowledged records."""
 RUN_ENDS_WITHIN_MS = 900_000
 LOADS_WITHIN_MS = 60_000
+FITS_WITHIN_S = 10.0
 expect.set_options(timeout=LOADS_WITHIN_MS)
 SIZES = {"wide": (1400, 900), "narrow": (400, 900)}
 OPENED = pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def check_width(page: Page | FrameLocator) -> None:
     Waits until it is not: after a change of the window's size, a plot keeps its old width until the next frame.
     """
     html = page.locator("html")
-    wait_until(lambda: html.evaluate(_WIDER_BY) <= 0, "the page is no wider than its window", PATIENCE_S)
+    wait_until(lambda: html.evaluate(_WIDER_BY) <= 0, "the page is no wider than its window", FITS_WITHIN_S)
 
 
 def check_look(page: Page | FrameLocator, theme: str) -> None:
@@ -62,7 +63,7 @@ def check_look(page: Page | FrameLocator, theme: str) -> None:
     Waits until it has, because Airflow tells the pages in its frames a moment after a change.
     """
     body = page.locator("body")
-    wait_until(lambda: _is_light(body.evaluate(_BACKGROUND)) == (theme == "light"), f"a {theme} page", PATIENCE_S)
+    wait_until(lambda: _is_light(body.evaluate(_BACKGROUND)) == (theme == "light"), f"a {theme} page", FITS_WITHIN_S)
     check_width(page)
 
 
