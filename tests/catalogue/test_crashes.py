@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from support.own_host import alive
-from support.patience import PATIENCE_S
+from support.patience import LOOK_EVERY_S, PATIENCE_S
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line.main import main
@@ -65,7 +65,8 @@ class Started:
     def awaits(self, command: str) -> int:
         """Waits until a process of the run has a command line that matches `command`. Returns the lowest pid of such
         processes."""
-        wait_until(lambda: self.alive(command) or self.process.poll() is not None, f"{command} to run", PATIENCE_S)
+        runs = lambda: self.alive(command) or self.process.poll() is not None  # noqa: E731
+        wait_until(runs, f"{command} to run", PATIENCE_S, LOOK_EVERY_S)
         assert self.process.poll() is None, self.log.read_text()
         return min(self.alive(command))
 
@@ -83,6 +84,7 @@ class Started:
             lambda: not self.alive(),
             "everything of the run to be gone",
             GONE_WITHIN_S,
+            LOOK_EVERY_S,
             detail=lambda: str(self.alive()),
         )
         self.process.wait(timeout=1)

@@ -15,7 +15,7 @@ import pytest
 from support.airflow import LocalAirflow
 from support.browser import PLAIN, RUN_ID
 from support.own_host import alive
-from support.patience import PATIENCE_S
+from support.patience import LOOK_EVERY_S, PATIENCE_S
 from support.stored_runs import arm
 
 from delivery_verifier.cluster import lease, workspaces
@@ -46,13 +46,15 @@ def is_loading(airflow: LocalAirflow) -> None:
         lambda: len([line for line in of_the_run(airflow).values() if "load.producer" in line]) == 2,
         "the load",
         PATIENCE_S,
+        LOOK_EVERY_S,
     )
 
 
 def nothing_is_left(airflow: LocalAirflow, kept: set[Path]) -> None:
     """Asserts that, within 30 s, nothing of the run is left. `kept` are the workspaces that earlier runs have left."""
     left = lambda: of_the_run(airflow)  # noqa: E731
-    wait_until(lambda: not left(), "everything of the run to be gone", GONE_WITHIN_S, detail=lambda: str(left()))
+    gone = "everything of the run to be gone"
+    wait_until(lambda: not left(), gone, GONE_WITHIN_S, LOOK_EVERY_S, detail=lambda: str(left()))
     assert lease.holder() is None
     assert {*workspaces.folder().iterdir()} <= kept
 
@@ -195,11 +197,13 @@ def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(loca
         process.kill()
         process.wait()
     nothing_is_left(local_airflow, kept)
+    client = local_airflow.client()
     wait_until(
-        lambda: local_airflow.client().state(DAG_ID, "orphan") == "failed",
+        lambda: client.state(DAG_ID, "orphan") == "failed",
         "the run to be red",
         150,
-        detail=lambda: str(local_airflow.client().tasks(DAG_ID, "orphan")),
+        LOOK_EVERY_S,
+        detail=lambda: str(client.tasks(DAG_ID, "orphan")),
     )
     assert not (local_airflow.runs / "orphan" / "verdict.json").exists()
 
@@ -216,5 +220,5 @@ def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(local_airfl
     nothing_is_left(local_airflow, kept)
     with local_airflow.environment():
         mark = str(settings.airflow_home())
-    wait_until(lambda: not alive(settings.MARK, mark), "all of this Airflow to be gone", GONE_WITHIN_S)
+    wait_until(lambda: not alive(settings.MARK, mark), "all of this Airflow to be gone", GONE_WITHIN_S, LOOK_EVERY_S)
     assert not (local_airflow.runs / "unscheduled" / "verdict.json").exists()

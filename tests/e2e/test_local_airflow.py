@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from support.airflow import LocalAirflow
-from support.patience import PATIENCE_S
+from support.patience import LOOK_EVERY_S, PATIENCE_S
 
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import database, lifecycle, offered, settings, supervisor
@@ -102,7 +102,10 @@ def past_the_form(local_airflow: LocalAirflow) -> dict[str, Any]:
         subprocess.run([sys.executable, "-m", "airflow", *line], env=environment, check=True, timeout=180)
         client = local_airflow.client()
         wait_until(
-            lambda: patiently(lambda: client.state(DAG_ID, PAST_THE_FORM)) in ENDED, "the run to end", PATIENCE_S
+            lambda: patiently(lambda: client.state(DAG_ID, PAST_THE_FORM)) in ENDED,
+            "the run to end",
+            PATIENCE_S,
+            LOOK_EVERY_S,
         )
         run: dict[str, Any] = client.get(f"/dags/{DAG_ID}/dagRuns/{PAST_THE_FORM}")
         return run

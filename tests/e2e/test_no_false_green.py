@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from support.airflow import LocalAirflow
 from support.browser import RUN_ID
-from support.patience import PATIENCE_S
+from support.patience import LOOK_EVERY_S, PATIENCE_S
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
@@ -57,17 +57,20 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
     with local_airflow.environment():  # `patiently` asks again only while this Airflow lives
         trigger(client, DAG_ID, "ended-at-once", TINY)
         patiently(lambda: client.end_run(DAG_ID, "ended-at-once"))
-        wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", PATIENCE_S)
+        wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", PATIENCE_S, LOOK_EVERY_S)
         trigger(client, DAG_ID, "ended-at-work", {**TINY, "records": 20_000, "pacing": "spread", "duration_s": 60})
-        wait_until(lambda: states()["produce"] == "running", "the step produce to be at work", PATIENCE_S)
+        at_work = "the step produce to be at work"
+        wait_until(lambda: states()["produce"] == "running", at_work, PATIENCE_S, LOOK_EVERY_S)
         # Until then, produce can be killed before it can signal its end, and inject_fault waits for `deadline_s`.
-        at_work = RunDirectory(local_airflow.runs / folders.run_directory_name("ended-at-work"))
-        wait_until(
-            lambda: Signals(Cluster.of_run(at_work).workspace).has_begun("produce"), "the load to flow", PATIENCE_S
-        )
+        run = RunDirectory(local_airflow.runs / folders.run_directory_name("ended-at-work"))
+        wait_until(lambda: Signals(Cluster.of_run(run).workspace).has_begun("produce"), "the load to flow", PATIENCE_S)
         patiently(lambda: client.end_run(DAG_ID, "ended-at-work"))
         wait_until(
-            lambda: ended("ended-at-work"), "the run that was at work to end", PATIENCE_S, detail=lambda: str(states())
+            lambda: ended("ended-at-work"),
+            "the run that was at work to end",
+            PATIENCE_S,
+            LOOK_EVERY_S,
+            detail=lambda: str(states()),
         )
         for run_id in ("ended-at-once", "ended-at-work"):
             assert client.state(DAG_ID, run_id) == "failed", run_id
@@ -87,9 +90,10 @@ def test_a_step_that_is_cleared_alone_leaves_the_verdict_of_a_green_run_as_it_wa
     def validate() -> Task:
         return next(task for task in patiently(lambda: client.tasks(DAG_ID, RUN_ID)) if task.task_id == "validate")
 
-    wait_until(lambda: validate().state == "failed", "the step to refuse", PATIENCE_S, detail=lambda: str(validate()))
+    refused = lambda: validate().state == "failed"  # noqa: E731
+    wait_until(refused, "the step to refuse", PATIENCE_S, LOOK_EVERY_S, detail=lambda: str(validate()))
     assert "conclude has let this run through already" in "\n".join(client.log_tail(DAG_ID, RUN_ID, validate()))
-    wait_until(lambda: client.state(DAG_ID, RUN_ID) in ENDED, "the run to end", PATIENCE_S)
+    wait_until(lambda: client.state(DAG_ID, RUN_ID) in ENDED, "the run to end", PATIENCE_S, LOOK_EVERY_S)
     assert (plain_run.path / "conclude.json").read_bytes() == sealed and read_verdict(plain_run.path).green
 
 
