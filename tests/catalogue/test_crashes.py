@@ -65,8 +65,8 @@ class Started:
     def awaits(self, command: str) -> int:
         """Waits until a process of the run has a command line that matches `command`. Returns the lowest pid of such
         processes."""
-        runs = lambda: self.alive(command) or self.process.poll() is not None  # noqa: E731
-        wait_until(runs, f"{command} to run", PATIENCE_S, LOOK_EVERY_S)
+        runs_or_ended = lambda: self.alive(command) or self.process.poll() is not None  # noqa: E731
+        wait_until(runs_or_ended, f"{command} to run", PATIENCE_S, LOOK_EVERY_S)
         assert self.process.poll() is None, self.log.read_text()
         return min(self.alive(command))
 

@@ -53,8 +53,13 @@ def is_loading(airflow: LocalAirflow) -> None:
 def nothing_is_left(airflow: LocalAirflow, kept: set[Path]) -> None:
     """Asserts that, within 30 s, nothing of the run is left. `kept` are the workspaces that earlier runs have left."""
     left = lambda: of_the_run(airflow)  # noqa: E731
-    gone = "everything of the run to be gone"
-    wait_until(lambda: not left(), gone, GONE_WITHIN_S, LOOK_EVERY_S, detail=lambda: str(left()))
+    wait_until(
+        lambda: not left(),
+        "everything of the run to be gone",
+        GONE_WITHIN_S,
+        LOOK_EVERY_S,
+        detail=lambda: str(left()),
+    )
     assert lease.holder() is None
     assert {*workspaces.folder().iterdir()} <= kept
 

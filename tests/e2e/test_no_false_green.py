@@ -59,8 +59,7 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
         patiently(lambda: client.end_run(DAG_ID, "ended-at-once"))
         wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", PATIENCE_S, LOOK_EVERY_S)
         trigger(client, DAG_ID, "ended-at-work", {**TINY, "records": 20_000, "pacing": "spread", "duration_s": 60})
-        at_work = "the step produce to be at work"
-        wait_until(lambda: states()["produce"] == "running", at_work, PATIENCE_S, LOOK_EVERY_S)
+        wait_until(lambda: states()["produce"] == "running", "the step produce to be at work", PATIENCE_S, LOOK_EVERY_S)
         # Until then, produce can be killed before it can signal its end, and inject_fault waits for `deadline_s`.
         run = RunDirectory(local_airflow.runs / folders.run_directory_name("ended-at-work"))
         wait_until(lambda: Signals(Cluster.of_run(run).workspace).has_begun("produce"), "the load to flow", PATIENCE_S)

@@ -1,4 +1,4 @@
-"""How long tests wait for an event that must come, and how often they look whether it has come."""
+"""How long tests wait for an event that must come, and how long they pause between two looks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ Other guests may take the processors of a host. The host then stalls for a minut
 about speed. A test that makes such a claim names its own limit.
 """
 LOOK_EVERY_S = 0.5
-"""How often a test asks Airflow, or searches all processes of the host, in seconds.
+"""Seconds between two looks of a test that asks Airflow, or that searches all processes of the host.
 
-Each look costs processor time, in Airflow, too. With the default of `wait_until`, 20 looks a second, a waiting test
-would take this time from the run that it waits for.
+Each look costs processor time, in Airflow, too. With the short pause that `wait_until` makes by default, a waiting test
+would take much of this time from the run that it waits for.
 """

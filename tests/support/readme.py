@@ -14,6 +14,7 @@ import pytest
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.store.run_directory import RunDirectory
 from support.own_host import alive
+from support.patience import LOOK_EVERY_S
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "KDV_TEST_README"
@@ -59,9 +60,8 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
         environment.pop(name, None)
     yield environment
     subprocess.run(["make", "down"], cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
-    wait_until(
-        lambda: not alive(MARK, str(folder)), "everything to be gone", 30, detail=lambda: str(alive(MARK, str(folder)))
-    )
+    left = lambda: alive(MARK, str(folder))  # noqa: E731
+    wait_until(lambda: not left(), "everything to be gone", 30, LOOK_EVERY_S, detail=lambda: str(left()))
 
 
 class Example(NamedTuple):
