@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.own_host import alive
+from support.own_host import alive, wait_until_gone
 from support.patience import LOOK_EVERY_S, PATIENCE_S
 
 from delivery_verifier.cluster import lease, workspaces
@@ -25,7 +25,7 @@ from delivery_verifier.load.live_ledger import Control, Word
 from delivery_verifier.run.steps.conclude import judge_and_report
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
-MARK, GONE_WITHIN_S = "KDV_TEST_CRASH", 30.0
+MARK = "KDV_TEST_CRASH"
 LOAD = ("--profile", "safe", "--fault", "none", "--records", "2000")
 
 
@@ -80,13 +80,7 @@ class Started:
 
     def left_nothing(self) -> None:
         """Asserts that, within 30 s, no process, no workspace, no lock and no verdict of the run is left."""
-        wait_until(
-            lambda: not self.alive(),
-            "everything of the run to be gone",
-            GONE_WITHIN_S,
-            LOOK_EVERY_S,
-            detail=lambda: str(self.alive()),
-        )
+        wait_until_gone(MARK, self.name)
         self.process.wait(timeout=1)
         assert lease.holder() is None
         assert list(workspaces.folder().iterdir()) == []

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.airflow import LocalAirflow
 from support.browser import PLAIN, RUN_ID
-from support.own_host import alive
+from support.own_host import alive, wait_until_gone
 from support.patience import LOOK_EVERY_S, PATIENCE_S
 from support.stored_runs import arm
 
@@ -32,7 +32,6 @@ from delivery_verifier.store.run_directory import RunDirectory
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for a whole run, on a host that may be busy
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
 OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer"
-GONE_WITHIN_S = 30.0
 
 
 def of_the_run(airflow: LocalAirflow) -> dict[int, str]:
@@ -52,14 +51,8 @@ def is_loading(airflow: LocalAirflow) -> None:
 
 def nothing_is_left(airflow: LocalAirflow, kept: set[Path]) -> None:
     """Asserts that, within 30 s, nothing of the run is left. `kept` are the workspaces that earlier runs have left."""
-    left = lambda: of_the_run(airflow)  # noqa: E731
-    wait_until(
-        lambda: not left(),
-        "everything of the run to be gone",
-        GONE_WITHIN_S,
-        LOOK_EVERY_S,
-        detail=lambda: str(left()),
-    )
+    with airflow.environment():
+        wait_until_gone(settings.MARK, str(settings.airflow_home()), OF_A_RUN)
     assert lease.holder() is None
     assert {*workspaces.folder().iterdir()} <= kept
 
@@ -224,6 +217,5 @@ def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(local_airfl
     os.kill(state.children["scheduler"].pid, signal.SIGKILL)
     nothing_is_left(local_airflow, kept)
     with local_airflow.environment():
-        mark = str(settings.airflow_home())
-    wait_until(lambda: not alive(settings.MARK, mark), "all of this Airflow to be gone", GONE_WITHIN_S, LOOK_EVERY_S)
+        wait_until_gone(settings.MARK, str(settings.airflow_home()))
     assert not (local_airflow.runs / "unscheduled" / "verdict.json").exists()

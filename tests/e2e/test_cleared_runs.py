@@ -8,13 +8,12 @@ from contextlib import closing
 import pytest
 from support.airflow import LocalAirflow
 from support.older_runs import older_run
-from support.patience import LOOK_EVERY_S, PATIENCE_S
+from support.patience import PATIENCE_S
 
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.steps import BEFORE_GATE
-from delivery_verifier.orchestration.local.client import ENDED
 from delivery_verifier.orchestration.local.run import RunFailed, patiently
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
@@ -43,7 +42,7 @@ class Cleared:
         has ended and there are `mails` of them."""
         what = {"dag_run_id": RUN_ID, "task_ids": [task], "include_downstream": True, "only_failed": False}
         self._ask("POST", f"/dags/{DAG_ID}/clearTaskInstances", {**what, "reset_dag_runs": True, "dry_run": False})
-        wait_until(lambda: self._ask("GET", PATH)["state"] in ENDED, "the run to end again", PATIENCE_S, LOOK_EVERY_S)
+        self.airflow.wait_until_ended(RUN_ID)
         return str(self._ask("GET", PATH)["note"]), self._next_mail(mails)
 
     def _mark_done(self, *tasks: str) -> None:

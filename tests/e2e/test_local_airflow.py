@@ -16,12 +16,12 @@ from typing import Any
 import psutil
 import pytest
 from support.airflow import LocalAirflow
-from support.patience import LOOK_EVERY_S, PATIENCE_S
+from support.patience import PATIENCE_S
 
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import database, lifecycle, offered, settings, supervisor
-from delivery_verifier.orchestration.local.client import ENDED, AirflowError
-from delivery_verifier.orchestration.local.run import RunFailed, patiently
+from delivery_verifier.orchestration.local.client import AirflowError
+from delivery_verifier.orchestration.local.run import RunFailed
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.orchestration.plugin import warm
 from delivery_verifier.run.steps import conclude
@@ -100,14 +100,8 @@ def past_the_form(local_airflow: LocalAirflow) -> dict[str, Any]:
     with local_airflow.environment():
         environment = settings.environment(local_airflow.port)
         subprocess.run([sys.executable, "-m", "airflow", *line], env=environment, check=True, timeout=180)
-        client = local_airflow.client()
-        wait_until(
-            lambda: patiently(lambda: client.state(DAG_ID, PAST_THE_FORM)) in ENDED,
-            "the run to end",
-            PATIENCE_S,
-            LOOK_EVERY_S,
-        )
-        run: dict[str, Any] = client.get(f"/dags/{DAG_ID}/dagRuns/{PAST_THE_FORM}")
+        local_airflow.wait_until_ended(PAST_THE_FORM)
+        run: dict[str, Any] = local_airflow.client().get(f"/dags/{DAG_ID}/dagRuns/{PAST_THE_FORM}")
         return run
 
 

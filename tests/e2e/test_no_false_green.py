@@ -20,7 +20,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local.client import ENDED, Task
+from delivery_verifier.orchestration.local.client import Task
 from delivery_verifier.orchestration.local.run import RunFailed, patiently, trigger
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.run.signals import Signals
@@ -48,29 +48,20 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
     begun, and would show a run as green if its leaves were skipped."""
     client = local_airflow.client()
 
-    def ended(run_id: str) -> bool:
-        return patiently(lambda: client.state(DAG_ID, run_id)) in ENDED
-
     def states() -> dict[str, str | None]:
         return {task.task_id: task.state for task in patiently(lambda: client.tasks(DAG_ID, "ended-at-work"))}
 
     with local_airflow.environment():  # `patiently` asks again only while this Airflow lives
         trigger(client, DAG_ID, "ended-at-once", TINY)
         patiently(lambda: client.end_run(DAG_ID, "ended-at-once"))
-        wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", PATIENCE_S, LOOK_EVERY_S)
+        local_airflow.wait_until_ended("ended-at-once")
         trigger(client, DAG_ID, "ended-at-work", {**TINY, "records": 20_000, "pacing": "spread", "duration_s": 60})
         wait_until(lambda: states()["produce"] == "running", "the step produce to be at work", PATIENCE_S, LOOK_EVERY_S)
         # Until then, produce can be killed before it can signal its end, and inject_fault waits for `deadline_s`.
         run = RunDirectory(local_airflow.runs / folders.run_directory_name("ended-at-work"))
         wait_until(lambda: Signals(Cluster.of_run(run).workspace).has_begun("produce"), "the load to flow", PATIENCE_S)
         patiently(lambda: client.end_run(DAG_ID, "ended-at-work"))
-        wait_until(
-            lambda: ended("ended-at-work"),
-            "the run that was at work to end",
-            PATIENCE_S,
-            LOOK_EVERY_S,
-            detail=lambda: str(states()),
-        )
+        local_airflow.wait_until_ended("ended-at-work")
         for run_id in ("ended-at-once", "ended-at-work"):
             assert client.state(DAG_ID, run_id) == "failed", run_id
             assert not (local_airflow.runs / folders.run_directory_name(run_id) / "verdict.json").exists()
@@ -92,7 +83,7 @@ def test_a_step_that_is_cleared_alone_leaves_the_verdict_of_a_green_run_as_it_wa
     refused = lambda: validate().state == "failed"  # noqa: E731
     wait_until(refused, "the step to refuse", PATIENCE_S, LOOK_EVERY_S, detail=lambda: str(validate()))
     assert "conclude has let this run through already" in "\n".join(client.log_tail(DAG_ID, RUN_ID, validate()))
-    wait_until(lambda: client.state(DAG_ID, RUN_ID) in ENDED, "the run to end", PATIENCE_S, LOOK_EVERY_S)
+    local_airflow.wait_until_ended(RUN_ID)
     assert (plain_run.path / "conclude.json").read_bytes() == sealed and read_verdict(plain_run.path).green
 
 

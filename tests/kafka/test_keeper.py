@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.kept_clusters import GONE_WITHIN_S, Kept
+from support.kept_clusters import Kept
+from support.own_host import GONE_WITHIN_S
 from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease

@@ -15,13 +15,14 @@ import pytest
 from delivery_verifier.host import processes
 from delivery_verifier.host.http_clients import client_of
 from delivery_verifier.host.ports import free_ports
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.orchestration.local import lifecycle, settings
-from delivery_verifier.orchestration.local.client import Client
-from delivery_verifier.orchestration.local.run import run_through_airflow
+from delivery_verifier.orchestration.local.client import ENDED, Client
+from delivery_verifier.orchestration.local.run import patiently, run_through_airflow
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from support.mail import Sink, sink
-from support.patience import PATIENCE_S
+from support.patience import LOOK_EVERY_S, PATIENCE_S
 
 
 class LocalAirflow:
@@ -63,6 +64,20 @@ class LocalAirflow:
         """Returns the REST client of a user."""
         with self.environment():
             return Client.local(self.port, user)
+
+    def wait_until_ended(self, run_id: str) -> None:
+        """Waits until the run of verify_delivery has ended, green or red. Raises DeadlinePassed with the states of its
+        tasks after PATIENCE_S seconds."""
+        client = self.client()
+
+        def ended() -> bool:
+            return patiently(lambda: client.state(DAG_ID, run_id)) in ENDED
+
+        def states() -> str:
+            return str({task.task_id: task.state for task in patiently(lambda: client.tasks(DAG_ID, run_id))})
+
+        with self.environment():  # `patiently` asks again only while this Airflow lives
+            wait_until(ended, f"run {run_id} to end", PATIENCE_S, LOOK_EVERY_S, detail=states)
 
     def verdict_events(self, run_id: str) -> list[dict[str, Any]]:
         """Returns what the events of the verdict's asset say that the run emitted."""

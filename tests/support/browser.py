@@ -20,7 +20,6 @@ from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
 from support.airflow import LocalAirflow
-from support.patience import LOOK_EVERY_S, PATIENCE_S
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 RUN_ID = "by+hand:1"
@@ -190,10 +189,7 @@ def plain_run(local_airflow: LocalAirflow, shots: Path) -> RunDirectory:
         visitor.page.goto(str(visitor.page.locator("iframe").get_attribute("src")))
         expect(visitor.page.locator("h1")).to_contain_text("acknowledged records", timeout=RUN_ENDS_WITHIN_MS)
         assert (visitor.strangers, visitor.errors) == ([], [])
-    client = local_airflow.client()
-    wait_until(
-        lambda: client.state(DAG_ID, RUN_ID) in ("success", "failed"), "the run to end", PATIENCE_S, LOOK_EVERY_S
-    )
+    local_airflow.wait_until_ended(RUN_ID)
     return RunDirectory(local_airflow.runs / folders.run_directory_name(RUN_ID))
 
 

@@ -21,11 +21,10 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.scenario import ClusterSpec
-from support.own_host import alive
-from support.patience import LOOK_EVERY_S, PATIENCE_S
+from support.own_host import GONE_WITHIN_S, alive, wait_until_gone
+from support.patience import PATIENCE_S
 
 MARK = "KDV_TEST_KEEPER"
-GONE_WITHIN_S = 30.0
 """How long a keeper and its nodes may take to end, in seconds: far less than the deadline of a cluster."""
 
 
@@ -92,7 +91,7 @@ class Kept:
     def is_gone(self) -> str:
         """Waits until the keeper and its processes have ended. Returns the keeper's log."""
         self.process.wait(timeout=GONE_WITHIN_S)
-        wait_until(lambda: not alive(MARK, self.name), "all its nodes to be gone", GONE_WITHIN_S, LOOK_EVERY_S)
+        wait_until_gone(MARK, self.name)
         return self.log.read_text()
 
 

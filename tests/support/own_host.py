@@ -1,5 +1,5 @@
-"""Functions for tests that start clusters: one gives a test a home, a lock and workspaces that no other run shares. The
-other finds the processes that a test has started."""
+"""Functions for tests that start clusters. One gives a test a home, a lock and workspaces that no other run shares. The
+others find the processes that a test has started, and wait for their end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from delivery_verifier.host.waiting import wait_until
+from support.patience import LOOK_EVERY_S
+
+GONE_WITHIN_S = 30.0
+"""How long processes may live, in seconds, after the event that ends them."""
 
 
 @contextmanager
@@ -47,3 +53,9 @@ def alive(mark: str, value: str, command: str = "") -> dict[int, str]:
             continue
     found.pop(os.getpid(), None)
     return {pid: line for pid, line in found.items() if re.search(command, line)}
+
+
+def wait_until_gone(mark: str, value: str, command: str = "") -> None:
+    """Waits until `alive` finds no process. Raises DeadlinePassed, with the processes, after GONE_WITHIN_S seconds."""
+    left = lambda: alive(mark, value, command)  # noqa: E731
+    wait_until(lambda: not left(), "all processes to be gone", GONE_WITHIN_S, LOOK_EVERY_S, detail=lambda: str(left()))

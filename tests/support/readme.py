@@ -11,10 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.store.run_directory import RunDirectory
-from support.own_host import alive
-from support.patience import LOOK_EVERY_S
+from support.own_host import wait_until_gone
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "KDV_TEST_README"
@@ -60,8 +58,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
         environment.pop(name, None)
     yield environment
     subprocess.run(["make", "down"], cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
-    left = lambda: alive(MARK, str(folder))  # noqa: E731
-    wait_until(lambda: not left(), "everything to be gone", 30, LOOK_EVERY_S, detail=lambda: str(left()))
+    wait_until_gone(MARK, str(folder))
 
 
 class Example(NamedTuple):
