@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.cluster.protocol import fetch, requests, transactions
+from delivery_verifier.cluster.protocol import epochs, fetch, requests, transactions
 from delivery_verifier.cluster.protocol.encoding import Answer, Channel
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
@@ -26,6 +26,13 @@ class SocketRequests:
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
         """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
         return requests.describe_partitions(self._connection.address(broker), topics)
+
+    def epoch_ends(
+        self, broker: int, questions: Mapping[epochs.Partition, epochs.Question]
+    ) -> dict[epochs.Partition, epochs.EpochEnd]:
+        """Returns where leader epochs end in the logs of `broker`. Leaves out a partition that `broker` does not lead
+        in the epoch of the question."""
+        return epochs.epoch_ends(self._connection.address(broker), questions, requests.TIMEOUT_S)
 
     def live_brokers(self, broker: int) -> set[int]:
         """Returns the ids of the unfenced brokers, as `broker` sees them."""

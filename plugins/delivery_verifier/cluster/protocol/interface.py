@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
 from delivery_verifier.cluster.protocol.fetch import Fetched
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
@@ -18,6 +19,11 @@ class BrokerRequests(Protocol):
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
         """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
+        ...
+
+    def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
+        """Returns where leader epochs end in the logs of `broker`. Leaves out a partition that `broker` does not lead
+        in the epoch of the question."""
         ...
 
     def live_brokers(self, broker: int) -> set[int]:
