@@ -22,6 +22,7 @@ from delivery_verifier.store.run_directory import StepOutput
 from spark_jobs import anomalies, attempts, books, committed, screen, unreadable
 from spark_jobs.census import Census
 from spark_jobs.parse import is_marker, is_sound
+from spark_jobs.places import with_places
 from spark_jobs.schemas import ANOMALIES, BORDERS, LEDGER, LOG, arrow
 
 FEW = 100_000
@@ -193,6 +194,7 @@ def _write_anomalies(subjects: DataFrame, producers: pa.Table, inputs: MatchingI
     rows = arrow(ANOMALIES).empty_table()
     if any(row["cases"] for row in books.cases(producers, {}, inputs.bound).to_pylist()):
         rows = anomalies.cases(subjects, inputs.bound).toArrow().cast(rows.schema)
+        rows = with_places(rows, inputs.ledger, inputs.log, inputs.offsets.partitions)
         rows = unreadable.with_evidence(rows, inputs.offsets)
     file = inputs.output.write_table("anomalies/cases", rows)
     written = pq.read_table(file, columns=["arm", "kind"])

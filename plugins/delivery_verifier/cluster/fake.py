@@ -115,8 +115,7 @@ class FakeCluster:
                 )
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Marks brokers as isolated. Returns the current wall time in µs. Raises CapabilityMissing if the cluster lacks
-        the capability `network`. The leaders stay the same."""
+        """Marks brokers as isolated, whose leaders stay. Returns the wall time in µs. Raises CapabilityMissing."""
         self._require("network")
         self.requested.append(("isolate", tuple(nodes), tuple(links)))
         self.isolated |= dict.fromkeys(nodes, links)
@@ -129,12 +128,11 @@ class FakeCluster:
             self.isolated.pop(node, None)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns {broker id: {link: 1}} for every cut link, as if each link had dropped one packet."""
+        """Returns {broker id: {link: 1}} for every cut link."""
         return {broker: dict.fromkeys(links, 1) for broker, links in self.isolated.items()}
 
     def power_off(self, nodes: list[int]) -> int:
-        """Makes brokers exit, and their disks lose power. Returns the current wall time in µs. Raises CapabilityMissing
-        if the cluster lacks the capability `power`."""
+        """Makes brokers exit, and their disks lose power. Returns the wall time in µs. Raises CapabilityMissing."""
         self._require("power")
         self.requested.append(("power_off", tuple(nodes)))
         for node in nodes:
@@ -166,9 +164,8 @@ class FakeCluster:
         self.finished = True
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Answers a request to the proxy. The operation `put` adds its rule to `proxy_rules`. The operation `hits`
-        returns `proxy_hits`, and the operation `late_ends` returns `late_ends`. The operation `release` removes all
-        rules from `proxy_rules`. Raises CapabilityMissing if the cluster has no proxy."""
+        """Answers a request to the proxy. `put` adds its rule to `proxy_rules`, and `release` removes all rules. `hits`
+        returns `proxy_hits`, and `late_ends` returns `late_ends`. Raises CapabilityMissing without a proxy."""
         self._require("proxy")
         self.requested.append(("proxy", operation, arguments))
         if operation == "put":
@@ -182,7 +179,7 @@ class FakeCluster:
         return True
 
     def last_log(self, node: int) -> str:
-        """Returns a text that says that the node logs nothing."""
+        """Says that the node logs nothing."""
         return f"node {node} logs nothing"
 
     def release(self) -> None:
@@ -213,16 +210,14 @@ class FakeCluster:
         self.topic_settings |= {(topic, setting): value for topic in topics}
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
-        """Returns the value of `setting` by topic. Leaves out a topic without this setting. Raises OSError if `broker`
-        does not run."""
+        """Returns the value of `setting` by topic that has it. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         return {
             topic: self.topic_settings[topic, setting] for topic in topics if (topic, setting) in self.topic_settings
         }
 
     def open_transactions(self, broker: int, names: Sequence[str]) -> dict[str, int]:
-        """Returns an empty dictionary, because the fake cluster has no clients. Raises OSError if `broker` does not
-        run."""
+        """Returns an empty dictionary: there are no clients. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         return {}
 
@@ -237,6 +232,11 @@ class FakeCluster:
         """Returns where epochs end in the replicas of `broker` in `logs`. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         return {key: end_of_epoch(self._batches(broker, *key), question.epoch) for key, question in questions.items()}
+
+    def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
+        """Returns the partitions that `broker` does not lead. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        return {key for key in led if self.partition_states[key].leader != broker}
 
     def _batches(self, broker: int, topic: str, partition: int) -> list[RawBatch]:
         return [batch for data in self.logs.get((broker, topic, partition), ()) for batch in whole_batches(data)]

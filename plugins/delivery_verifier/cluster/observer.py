@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from delivery_verifier.cluster.backend import BrokerRequests
 from delivery_verifier.cluster.heartbeat import Heartbeat
-from delivery_verifier.cluster.new_leaders import NewLeaders, epoch_starts, observed
+from delivery_verifier.cluster.leaders import Leaders, ask
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.model.history import Observation, now_us
@@ -63,7 +64,7 @@ class Observer:
         self._outdated: set[int] = set()
         self._partitions: dict[tuple[str, int], PartitionState] = {}
         self._recorded_s: dict[tuple[str, int], float] = {}
-        self._new_leaders = NewLeaders()
+        self._leaders = Leaders()
         self._processes: dict[int, str] = {}
         self._heartbeat = Heartbeat()
         self._lock = threading.Lock()
@@ -110,7 +111,7 @@ class Observer:
                 answer = self._ask(broker, topics)
                 with self._lock:
                     self._take(broker, answer)
-                self._ask_as_leader(broker)
+                self._ask_leader(broker)
 
     def _ask(self, broker: int, topics: list[str]) -> _Answer:
         """Asks one broker for the states of `topics`. The answer of a process that does not run has no view."""
@@ -124,18 +125,17 @@ class Observer:
                 pass
         return _Answer(view, serves, time.monotonic())
 
-    def _ask_as_leader(self, broker: int) -> None:
-        """Records what the logs of `broker` held when it became leader (see `NewLeaders`). If it does not answer now,
-        it is asked again after its next poll."""
+    def _ask_leader(self, broker: int) -> None:
+        """Records what `broker` says of its elections (see `cluster.leaders`). If it is silent, it is asked again."""
         with self._lock:
-            led = self._new_leaders.unanswered(broker)
-        if led and self._processes.get(broker) == "running":
+            due = self._leaders.due(broker)
+        if any(due) and self._processes.get(broker) == "running":
             with suppress(OSError):
-                starts = epoch_starts(self._requests, broker, led)
+                answers = ask(self._requests, broker, due)
                 with self._lock:
-                    for partition, starts_of in starts.items():
-                        self._new_leaders.answered(partition, led[partition])
-                        self._write(observed(now_us(), partition, broker, starts_of))
+                    for answer in answers:
+                        self._leaders.answered(answer)
+                        self._write(replace(answer, at_us=now_us()))
 
     def _take(self, broker: int, answer: _Answer) -> None:
         """Stores `answer`, the new answer of `broker`, and records the state of each partition whose state has changed.
@@ -224,7 +224,7 @@ class Observer:
         if before and not by_leader and state.leader_epoch == before.leader_epoch and set(state.isr) - set(before.isr):
             return
         self._partitions[key], self._recorded_s[key] = state, at_s
-        self._new_leaders.note(key, state)
+        self._leaders.note(key, state)
         topic, partition = key
         self._write(
             Observation(

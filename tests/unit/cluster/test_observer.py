@@ -36,6 +36,8 @@ class Brokers:
         self.over = threading.Event()
         self.asked: dict[int, int] = dict.fromkeys((1, 2, 3), 0)
         self.ends: list[EpochEnd | OSError] = []
+        self.asked_as_former_leader: list[int] = []
+        self.deposed: set[int] = set()
         self.under_way: dict[int, int] = dict.fromkeys((1, 2, 3), 0)
         self.most_under_way = 0
 
@@ -56,6 +58,10 @@ class Brokers:
         if isinstance(answer, OSError):
             raise answer
         return {key: answer for key, question in questions.items() if question.led == self._led(broker, key)}
+
+    def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
+        self.asked_as_former_leader.append(broker)
+        return {*led} if broker in self.deposed else set()
 
     def _led(self, broker: int, key: Partition) -> int:
         view = self.views[broker]
@@ -149,7 +155,12 @@ def test_a_new_leader_is_asked_until_it_says_how_far_its_log_reached_and_then_no
     until(lambda: seen("epochs"), "the answer of the new leader")
     asked = min(brokers.asked.values())
     until(lambda: min(brokers.asked.values()) > asked + 20, "all brokers to be asked again")
-    (answer,) = seen("epochs")
+    brokers.deposed = {1}
+    until(lambda: seen("deposed"), "the former leader to know of it")
+    asked = min(brokers.asked.values())
+    until(lambda: min(brokers.asked.values()) > asked + 20, "all brokers to be asked again")
+    (knows,), (answer,) = seen("deposed"), seen("epochs")
+    assert (knows.broker, knows.leader_epoch, {*brokers.asked_as_former_leader}) == (1, 1, {1})
     assert (answer.leader, answer.leader_epoch, answer.epochs, answer.epoch_starts) == (2, 1, [0, 1], [0, 952])
     assert len(brokers.ends) == 1, "nobody asks a leader twice"
     kinds = [it.kind for it in (*seen("partition"), *seen("epochs"))]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.protocol import epochs, fetch, requests, transactions
 from delivery_verifier.cluster.protocol.encoding import Answer, Channel
+from delivery_verifier.cluster.protocol.epochs import Partition
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
@@ -28,11 +29,15 @@ class SocketRequests:
         return requests.describe_partitions(self._connection.address(broker), topics)
 
     def epoch_ends(
-        self, broker: int, questions: Mapping[epochs.Partition, epochs.Question]
-    ) -> dict[epochs.Partition, epochs.EpochEnd]:
+        self, broker: int, questions: Mapping[Partition, epochs.Question]
+    ) -> dict[Partition, epochs.EpochEnd]:
         """Returns where leader epochs end in the logs of `broker`. Leaves out a partition that `broker` does not lead
         in the epoch of the question."""
         return epochs.epoch_ends(self._connection.address(broker), questions, requests.TIMEOUT_S)
+
+    def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
+        """Returns the partitions of which `broker` knows that it does not lead them in the epochs `led`."""
+        return epochs.not_leading(self._connection.address(broker), led, requests.TIMEOUT_S)
 
     def live_brokers(self, broker: int) -> set[int]:
         """Returns the ids of the unfenced brokers, as `broker` sees them."""

@@ -16,6 +16,10 @@ from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol.encoding import Answer, Reader, call, short_text
 
 TIMEOUT_S = 10.0
+_DEPOSED = (6, 74)
+"""Kafka's error codes of a broker that does not lead. 6, NOT_LEADER_OR_FOLLOWER: in the epoch of the question, it
+follows. 74, FENCED_LEADER_EPOCH: it is in a later epoch. A broker in an earlier epoch answers 76,
+UNKNOWN_LEADER_EPOCH."""
 ANY_EPOCH = -1
 """In place of the leader's present epoch: the leader answers in whichever epoch it leads."""
 Partition = tuple[str, int]
@@ -54,6 +58,17 @@ def epoch_ends(
     """
     answers = _asked(address, questions, timeout_s)
     return {partition: ends for partition, (error, ends) in answers.items() if not error}
+
+
+def not_leading(address: Address, epochs: Mapping[Partition, int], timeout_s: float = TIMEOUT_S) -> set[Partition]:
+    """Returns the partitions of which the broker at `address` knows that it does not lead them in these epochs. It is
+    in this epoch and follows, or in a later one, so it appends nothing in an earlier epoch any more.
+
+    Raises OSError if the broker does not answer within `timeout_s` seconds, or if the answer cannot be read.
+    """
+    questions = {partition: Question(epoch, epoch) for partition, epoch in epochs.items()}
+    answers = _asked(address, questions, timeout_s)
+    return {partition for partition, (error, _) in answers.items() if error in _DEPOSED}
 
 
 def epoch_end(address: Address, topic: str, partition: int, epoch: int) -> int:

@@ -26,6 +26,10 @@ class BrokerRequests(Protocol):
         in the epoch of the question."""
         ...
 
+    def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
+        """Returns the partitions of which `broker` knows that it does not lead them in the epochs `led`."""
+        ...
+
     def live_brokers(self, broker: int) -> set[int]:
         """Returns the ids of the unfenced brokers, as `broker` sees them."""
         ...

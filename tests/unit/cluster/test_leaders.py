@@ -1,4 +1,5 @@
-"""New leaders: which of them are asked, and that their answers are their leader epoch cache, as Kafka answers."""
+"""Leaders: who is asked how far its log reached, and whether it knows that it is deposed, and what is made of the
+answers."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delivery_verifier.cluster.new_leaders import EpochStarts, NewLeaders, epoch_starts, observed
+from delivery_verifier.cluster.leaders import Due, EpochStarts, Leaders, ask, epoch_starts
 from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
 from delivery_verifier.cluster.protocol.requests import PartitionState
-from delivery_verifier.model.history import TRANSACTION_STATE
+from delivery_verifier.model.history import TRANSACTION_STATE, Observation
 
 KEY: Partition = ("t", 0)
 
@@ -22,6 +23,7 @@ class Leader:
     def __init__(self, *caches: tuple[Partition, EpochStarts]) -> None:
         self.caches = dict(caches)
         self.asked = 0
+        self.led: set[Partition] = set()
 
     def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
         self.asked += 1
@@ -32,6 +34,9 @@ class Leader:
             if question.led == max(cache, default=-1):  # else: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH
                 answers[key] = self._end(cache, question.epoch)
         return answers
+
+    def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
+        return {*led} - self.led
 
     @staticmethod
     def _end(cache: EpochStarts, epoch: int) -> EpochEnd:
@@ -89,46 +94,99 @@ def test_a_broker_that_is_deposed_between_two_questions_says_nothing() -> None:
 
 @pytest.mark.parametrize("answer", [EpochEnd(-1, -1), EpochEnd(2, 5)])
 def test_an_answer_that_no_leader_gives_is_no_answer(answer: EpochEnd) -> None:
-    class Odd:
+    class Odd(Leader):
         def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
             return dict.fromkeys(questions, answer)
 
     assert epoch_starts(Odd(), 1, {KEY: 2}) == {}
 
 
+def elected(leaders: Leaders, broker: int) -> dict[Partition, int]:
+    return dict(leaders.due(broker).elected)
+
+
+def deposed(leaders: Leaders, broker: int) -> dict[Partition, int]:
+    return dict(leaders.due(broker).deposed)
+
+
+def said(kind: str, broker: int, epoch: int) -> Observation:
+    return Observation(at_us=1, kind=kind, topic="t", partition=0, broker=broker, leader_epoch=epoch)  # type: ignore[arg-type]
+
+
 def test_only_a_leader_that_was_elected_while_watched_is_asked_and_only_until_it_answers() -> None:
-    leaders = NewLeaders()
+    leaders = Leaders()
     leaders.note(KEY, state(1, 4))
-    assert leaders.unanswered(1) == {}, "it led when the watch began"
+    assert not any(leaders.due(1)), "it led when the watch began"
     leaders.note(KEY, state(2, 5))
-    assert (leaders.unanswered(1), leaders.unanswered(2)) == ({}, {KEY: 5})
+    assert (elected(leaders, 1), elected(leaders, 2)) == ({}, {KEY: 5})
     leaders.note(KEY, state(-1, 6))
+    assert (elected(leaders, 2), elected(leaders, -1)) == ({}, {KEY: 6})
     leaders.note(KEY, state(3, 7))
-    assert (leaders.unanswered(2), leaders.unanswered(3)) == ({}, {KEY: 7})
-    leaders.answered(KEY, 5)  # late: it was asked before it was deposed
-    assert leaders.unanswered(3) == {KEY: 7}
-    leaders.answered(KEY, 7)
+    assert (elected(leaders, 2), elected(leaders, 3)) == ({}, {KEY: 7})
+    leaders.answered(said("epochs", 2, 5))  # late: it was asked before it was deposed
+    assert elected(leaders, 3) == {KEY: 7}
+    leaders.answered(said("epochs", 3, 7))
     leaders.note(KEY, state(3, 7))
-    assert leaders.unanswered(3) == {}
+    assert elected(leaders, 3) == {}
 
 
 def test_the_leader_of_a_new_epoch_is_asked_even_if_it_led_before() -> None:
-    leaders = NewLeaders()
+    leaders = Leaders()
     leaders.note(KEY, state(1, 0))
     leaders.note(KEY, state(1, 1))
-    assert leaders.unanswered(1) == {KEY: 1}
+    assert (elected(leaders, 1), deposed(leaders, 1)) == ({KEY: 1}, {})
+
+
+def test_a_former_leader_is_asked_until_it_knows_that_it_is_deposed() -> None:
+    leaders = Leaders()
+    leaders.note(KEY, state(1, 0))
+    leaders.note(KEY, state(2, 1))
+    assert (deposed(leaders, 1), deposed(leaders, 2), deposed(leaders, 3)) == ({KEY: 1}, {}, {})
+    leaders.note(KEY, state(3, 2))
+    assert (deposed(leaders, 1), deposed(leaders, 2)) == ({KEY: 1}, {KEY: 2})
+    leaders.answered(said("deposed", 1, 1))
+    assert (deposed(leaders, 1), deposed(leaders, 2)) == ({}, {KEY: 2})
+
+
+def test_a_former_leader_that_leads_again_is_not_asked_and_its_late_answer_settles_nothing() -> None:
+    leaders = Leaders()
+    for leader, epoch in ((1, 0), (2, 1), (1, 2)):
+        leaders.note(KEY, state(leader, epoch))
+    assert (deposed(leaders, 1), deposed(leaders, 2)) == ({}, {KEY: 2})
+    leaders.note(KEY, state(3, 3))
+    leaders.answered(said("deposed", 1, 1))  # it was asked before it led again
+    assert deposed(leaders, 1) == {KEY: 3}
+
+
+def test_of_an_epoch_that_nobody_saw_every_replica_may_have_been_the_leader() -> None:
+    leaders = Leaders()
+    leaders.note(KEY, state(1, 0))
+    leaders.note(KEY, state(2, 2))
+    assert [deposed(leaders, broker) for broker in (1, 2, 3)] == [{KEY: 2}, {}, {KEY: 2}]
+
+
+def test_a_new_isr_in_the_same_epoch_asks_nobody() -> None:
+    leaders = Leaders()
+    leaders.note(KEY, state(1, 0))
+    leaders.note(KEY, PartitionState(1, 0, (1, 2, 3), (1,), (), 0))
+    assert not any(any(leaders.due(broker)) for broker in (1, 2, 3))
 
 
 def test_a_partition_that_is_being_created_and_the_transaction_coordinators_are_not_asked() -> None:
-    leaders = NewLeaders()
+    leaders = Leaders()
     leaders.note(KEY, state(-1, 0))
     leaders.note(KEY, state(1, 1))
     leaders.note((TRANSACTION_STATE, 0), state(1, 0))
     leaders.note((TRANSACTION_STATE, 0), state(2, 1))
-    assert leaders.unanswered(1) == leaders.unanswered(2) == {}
+    assert not any(any(leaders.due(broker)) for broker in (1, 2))
 
 
-def test_the_observation_names_the_epochs_in_the_order_of_the_log() -> None:
-    seen = observed(17, KEY, 2, {0: 0, 1: 952})
-    assert (seen.kind, seen.topic, seen.partition, seen.leader, seen.leader_epoch) == ("epochs", "t", 0, 2, 1)
-    assert (seen.epochs, seen.epoch_starts, seen.at_us) == ([0, 1], [0, 952], 17)
+def test_the_answers_are_observations() -> None:
+    broker, other = Leader((KEY, {0: 0, 1: 952})), ("u", 3)
+    first, second = ask(broker, 2, Due({KEY: 1}, {other: 4}))
+    assert (first.kind, first.topic, first.partition, first.leader, first.leader_epoch) == ("epochs", "t", 0, 2, 1)
+    assert (first.epochs, first.epoch_starts) == ([0, 1], [0, 952])
+    assert (second.kind, second.topic, second.partition) == ("deposed", "u", 3)
+    assert (second.broker, second.leader_epoch) == (2, 4)
+    broker.led = {other}
+    assert ask(broker, 2, Due({}, {other: 4})) == []
