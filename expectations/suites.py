@@ -63,8 +63,8 @@ def guarantee() -> ExpectationSuite:
                 column=unexplained_column(anomaly),
                 min_value=0,
                 max_value=0,
-                description=f"Where the contract permits {anomaly}, no record is {anomaly} at a time, on a partition or "
-                "at an offset at which nothing can excuse this.",
+                description=f"Where the contract permits {anomaly}, no record is {anomaly} at a time, a partition or "
+                "an offset at which nothing can excuse this.",
                 meta={"about": UNEXPLAINED[anomaly]},
             )
             for anomaly, expectation in EXCUSES.items()
