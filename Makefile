@@ -60,8 +60,13 @@ setup: .venv/.synced .bytecode .venv/.archives-$(KAFKA) .venv/.airflow-database 
 verify: setup ## the main job: a million records, the leader killed and back
 	@$(KDV) run --profile idempotent --fault kill_leader --records 1000000
 
-test: setup ## all tests, tier by tier, with their times
-	@.venv/bin/python tests/tiers.py
+# The gate: tests/gate.toml. With CHANGED, what a change can reach: CHANGED=1 since the last commit, or CHANGED=origin/main.
+test: setup ## a test of each capability on real parts, and the quick unit tests; CHANGED=1 takes what your change can reach
+	@.venv/bin/python tests/tiers.py $(if $(CHANGED),--changed $(CHANGED))
+
+# What has passed at this state of the checkout is not run again. TURN=1 takes a part: what .ci/run runs beside `make test`.
+test-all: setup ## every test there is, compose included; Ctrl-C loses little, AFRESH=1 runs all again
+	@.venv/bin/python tests/tiers.py $(if $(TURN),--turn,--all) $(if $(AFRESH),--afresh) $(if $(RECORD),--record)
 
 campaign: setup ## what takes hours, with results for docs/; PART="applications everyday" takes parts: see PARTS. Ctrl-C loses little
 	@code=0; for part in $(if $(PART),$(PART),$(PARTS)); do echo "campaign: $$part"; case " $(PARTS) " in *" $$part "*) ;; \
@@ -78,8 +83,8 @@ catalogue: setup ## every scenario of the catalogue, on one page
 bench: setup ## speed beside peers and limits, into docs/results; fails if a ratio is a fifth worse than the committed one
 	@code=0; for part in load rate read books end_to_end growth; do .venv/bin/python bench/$$part.py || code=1; done; exit $$code
 
-check: lint ## what to run before a commit: format, lint, types, and the quick unit tests on two processes
-	@.venv/bin/pytest tests/unit -m "not slow" -n 2
+check: lint .bytecode ## what to run before a commit: format, lint, types, quick unit tests; CHANGED=1 takes those near your change
+	@$(if $(CHANGED),.venv/bin/python tests/tiers.py --changed $(CHANGED) --quick,.venv/bin/pytest tests/unit -m "not slow" -n 2)
 
 format: .venv/.synced ## ruff format over everything
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --quiet --fix .
@@ -134,5 +139,5 @@ test-compose: setup ## docker-compose.yml on a real engine; skipped where none c
 clean: down ## remove the environment, state and runs
 	@rm -rf .venv .venv-uv .kdv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup .bytecode verify test check format docs pictures dist campaign mutants catalogue bench lint up down clean \
+.PHONY: help setup .bytecode verify test test-all check format docs pictures dist campaign mutants catalogue bench lint up down clean \
   compose-env compose-up compose-down compose-verify test-compose

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from support.airflow import LocalAirflow
+from support.airflow import LocalAirflow, local_airflow  # noqa: F401  (a fixture)
 from support.browser import PLAIN, plain_run, shots  # noqa: F401  (two are fixtures)
 from support.own_host import own_host
 from support.readme import breaking_example, terminal  # noqa: F401  (fixtures)
@@ -33,7 +33,7 @@ def e2e_host() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def red_run(local_airflow: LocalAirflow) -> str:
+def red_run(local_airflow: LocalAirflow) -> str:  # noqa: F811  # noqa: F811
     """The id of a run through Airflow whose first step failed. Nothing exists then, neither a run directory nor a
     cluster."""
     run_id = "red+at:once"

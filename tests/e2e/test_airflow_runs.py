@@ -93,8 +93,12 @@ def _spark_servers(airflow: LocalAirflow) -> list[int]:
         return [*alive(settings.MARK, str(settings.airflow_home()), f"java.*{spark_server.PLUGIN}")]
 
 
-def test_the_run_says_on_which_spark_it_was_reconciled(both: tuple[RunDirectory, RunDirectory]) -> None:
-    assert [run.manifest("reconcile").notes["spark"] for run in both] == ["Spark Connect, local[*]", "local[2]"]
+def test_a_run_through_airflow_says_on_which_spark_it_was_reconciled(plain_run: RunDirectory) -> None:
+    assert plain_run.manifest("reconcile").notes["spark"] == "Spark Connect, local[*]"
+
+
+def test_a_direct_run_says_on_which_spark_it_was_reconciled(plain_run_directly: RunDirectory) -> None:
+    assert plain_run_directly.manifest("reconcile").notes["spark"] == "local[2]"
 
 
 def test_the_replicas_were_read_while_the_end_of_the_snapshot_was_proven(

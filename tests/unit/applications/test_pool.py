@@ -114,6 +114,7 @@ def stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
         made.pool.close()
 
 
+@pytest.mark.slow
 def test_what_was_killed_in_hand_is_applied_again_by_who_commits_after(stage: Callable[..., Stage]) -> None:
     made = stage(scenario_of())
     made.wait_for(Word.COMMITTED, 10)
@@ -137,6 +138,7 @@ def test_what_was_killed_in_hand_is_applied_again_by_who_commits_after(stage: Ca
     assert made.broker.committed(made.arm.topic_name, group_of(made.scenario, made.arm)) == 20
 
 
+@pytest.mark.slow
 def test_who_commits_first_skips_what_was_killed_in_hand(stage: Callable[..., Stage]) -> None:
     made = stage(scenario_of("commit_first"))
     made.wait_for(Word.APPLIED, 10)
@@ -153,6 +155,7 @@ def test_who_commits_first_skips_what_was_killed_in_hand(stage: Callable[..., St
     assert made.effects() == [list(range(14)), list(range(20, 30))]
 
 
+@pytest.mark.slow
 def test_another_pool_goes_on_with_the_lives_of_the_one_before(stage: Callable[..., Stage], tmp_path: Path) -> None:
     made = stage(scenario_of())
     made.wait_for(Word.COMMITTED, 10)
@@ -205,6 +208,7 @@ def test_only_a_fenced_zombie_may_end_by_itself(
     assert (end.exit_code, end.killed) == (code, False) and member.control[Word.EXIT] == code
 
 
+@pytest.mark.slow
 def test_a_substitute_runs_only_when_it_is_asked_for_and_takes_the_place_of_the_frozen(
     stage: Callable[..., Stage],
 ) -> None:

@@ -41,6 +41,7 @@ def _exception_classes() -> Iterator[tuple[str, list[str]]]:
         yield from ((name, defined[name]) for name in sorted(more))
 
 
+@pytest.mark.slow
 def test_every_exception_class_of_the_project_is_a_verifier_error_and_drawn_in_the_tree() -> None:
     drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or ""))
     ours = {name: bases for name, bases in _exception_classes() if name != "VerifierError"}

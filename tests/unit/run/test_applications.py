@@ -85,6 +85,7 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
+@pytest.mark.slow
 def test_what_was_applied_up_to_the_marker_is_sealed(run: Run) -> None:
     pool = MemberPool(SCENARIO, run.broker.connection, run.folder, lambda pid: None)
     try:

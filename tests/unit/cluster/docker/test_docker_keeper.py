@@ -207,6 +207,7 @@ def started(door: Door, workspace: Path, monkeypatch: pytest.MonkeyPatch, **more
     return cluster
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fate", ["killed", "frozen", "started anew"])
 def test_the_death_or_a_hang_of_the_door_ends_the_run_without_a_verdict(
     fate: str, engine: FakeEngine, own_door: DoorProcess, workspace: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,6 +229,7 @@ def test_the_death_or_a_hang_of_the_door_ends_the_run_without_a_verdict(
     wait_until(lambda: engine.state("kafka-1") == "running", "the broker to be healed", 60)
 
 
+@pytest.mark.slow
 def test_brokers_are_healed_when_every_task_and_then_the_keeper_are_killed(
     engine: FakeEngine,
     door: Door,

@@ -188,6 +188,7 @@ def test_a_container_that_exits_only_after_the_end_of_the_lease_is_healed_too(
     assert [name for name, _ in engine.changes] == ["start kafka-2"]
 
 
+@pytest.mark.slow
 def test_a_door_that_was_killed_heals_at_its_next_start_and_knows_no_lease(
     engine: FakeEngine, own_door: DoorProcess
 ) -> None:
