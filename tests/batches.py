@@ -79,7 +79,7 @@ def of_files(files: Sequence[str], asked: Gate, *, quick: bool = False) -> list[
     that reaches everything is tried with the gate."""
     if reach.reaches_everything(files):
         return [batch for batch in of_gate(asked) if not quick or batch.name == "unit"]
-    found = reach.modules(files, _graph())
+    found = reach.modules(files, graph())
     if quick:
         near = [name for name, at in found.items() if name.startswith("unit/") and at <= reach.HEAVY_WITHIN]
         return _batches(near, QUICK)
@@ -88,7 +88,8 @@ def of_files(files: Sequence[str], asked: Gate, *, quick: bool = False) -> list[
 
 
 @functools.cache
-def _graph() -> dict[str, list[str]]:
+def graph() -> dict[str, list[str]]:
+    """Returns the graph of imports, which is computed once."""
     return reach.graph()
 
 

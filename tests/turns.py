@@ -34,6 +34,8 @@ UNTIL = "KDV_TESTS_UNTIL"
 """The environment variable with the time, in seconds since 1970, after which nothing begins."""
 COMPOSE_TAKES_S = 600.0
 """The tests of docker-compose.yml begin at least so many seconds before UNTIL."""
+OF_COMPOSE = ("docker", "plugins/delivery_verifier/cluster/docker", "tests/compose", "uv.lock")
+"""Beginnings of the paths of files whose change the tests of docker-compose.yml try."""
 DAY_S, SLOT_S = 24 * 3600, 4 * 3600
 
 
@@ -74,26 +76,28 @@ def plan(asked: argparse.Namespace) -> Plan:
 
 
 def _turn(capabilities: gate.Gate) -> Plan:
-    memory = _read()
-    commit_s = int(_git("log", "-1", "--format=%ct"))
-    before = _git("rev-list", "-1", f"--before={commit_s - DAY_S}", "HEAD") or _git(
-        "rev-list", "--max-parents=0", "HEAD"
-    )
-    files = reach.changed_files(before.split()[0], "HEAD")
+    memory, files = _read(), files_of_the_day_before("HEAD")
     every = batches.beside_the_gate(capabilities)
-    everything = reach.reaches_everything(files)
-    reached = every if everything else [*reach.modules(files, reach.graph())]
-    if any(
-        file.startswith(("docker", "plugins/delivery_verifier/cluster/docker")) or file == "uv.lock" for file in files
-    ):
-        reached = [*reached, COMPOSE]
-    chosen, owed = batches.choose(every, gate.read_costs().modules, memory, reached, commit_s // SLOT_S)
-    said = [
-        f"turn {memory.turn + 1} of this host, {len(files)} files changed in the last day, {_seeded()}; run:",
-        *chosen,
-    ]
-    said += [f"left to the next turn: {name}" for name in owed]
+    slot = int(_git("log", "-1", "--format=%ct")) // SLOT_S
+    chosen, owed = batches.choose(every, gate.read_costs().modules, memory, reached(files, every), slot)
+    said = [f"turn {memory.turn + 1} of this host, {len(files)} files changed in the last day, {_seeded()}; run:"]
+    said += [*chosen, *(f"left to the next turn: {name}" for name in owed)]
     return Plan(batches.of_turn(chosen, capabilities), "\n  ".join(said), chosen, owed, COMPOSE in chosen, turn=True)
+
+
+def files_of_the_day_before(commit: str) -> list[str]:
+    """Returns the files that changed in the 24 hours before a commit, and by it."""
+    day_before = int(_git("log", "-1", "--format=%ct", commit)) - DAY_S
+    begin = _git("rev-list", "-1", f"--before={day_before}", commit) or _git("rev-list", "--max-parents=0", commit)
+    return reach.changed_files(begin.split()[0], commit)
+
+
+def reached(files: Sequence[str], every: Sequence[str]) -> list[str]:
+    """Returns the modules that a change of `files` reaches: all of `every` if it reaches everything."""
+    if reach.reaches_everything(files):
+        return [*every]
+    compose = [COMPOSE] if any(file.startswith(OF_COMPOSE) for file in files) else []
+    return [*reach.modules(files, batches.graph()), *compose]
 
 
 def _whole(tiers: Sequence[str], afresh: bool, compose: bool) -> Plan:
