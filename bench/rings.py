@@ -40,15 +40,15 @@ def main() -> int:
 def changes(commits: list[str]) -> None:
     """Prints what each commit would have cost with `make test CHANGED`, in processor seconds."""
     known, asked = gate.read_costs(), gate.read()
-    found = {}
+    by_commit = {}
     for commit in commits:
         files = reach.changed_files(f"{commit}^", commit)
-        found[commit] = sum(costs.of_batch(batch, known) for batch in batches.of_files(files, asked))
-    costs_of_all = sorted(found.values())
+        by_commit[commit] = sum(costs.of_batch(batch, known) for batch in batches.of_files(files, asked))
+    costs_of_all = sorted(by_commit.values())
     print(
-        f"CHANGED over {len(found)} commits, in processor seconds: median {statistics.median(costs_of_all):.0f}, "
-        f"9 of 10 at most {costs_of_all[len(found) * 9 // 10]:.0f}, "
-        f"at most {costs_of_all[-1]:.0f} ({max(found, key=found.__getitem__)[:8]})"
+        f"CHANGED over {len(by_commit)} commits, in processor seconds: median {statistics.median(costs_of_all):.0f}, "
+        f"9 of 10 at most {costs_of_all[len(by_commit) * 9 // 10]:.0f}, "
+        f"at most {costs_of_all[-1]:.0f} ({max(by_commit, key=by_commit.__getitem__)[:8]})"
     )
 
 
@@ -67,7 +67,7 @@ def turned(commits: list[str]) -> int:
         memory.ran |= dict.fromkeys(names, memory.turn)
         memory.owed = [*owed]
         chosen.append({*names})
-    spans = [set().union(*chosen[at : at + LONGEST]) for at in range(len(chosen) - LONGEST + 1)]
+    spans = [set().union(*chosen[begin : begin + LONGEST]) for begin in range(len(chosen) - LONGEST + 1)]
     late = {name for span in spans for name in {*every} - span}
     print(f"within any {LONGEST} turns, every module is chosen" if not late else f"not chosen in time: {sorted(late)}")
     return 1 if late else 0

@@ -45,8 +45,8 @@ def what_to_run(known: Costs, asked: Gate) -> str:
     ]
     for room, files in sorted(_rooms().items()):
         each = [_of_change([file], known, asked) for file in files]
-        told = f"{statistics.median(each):,.0f}, at most {max(each):,.0f}"
-        rows.append((f"a module of `{room}/`", "`make test CHANGED=1`", told))
+        figures = f"{statistics.median(each):,.0f}, at most {max(each):,.0f}"
+        rows.append((f"a module of `{room}/`", "`make test CHANGED=1`", figures))
     head = f"Processor seconds, without lint, recorded on {known.date} on a machine with {known.machine}."
     return f"{_table(('I changed', 'run', 'processor seconds'), rows)}\n{head}\n"
 
@@ -71,9 +71,9 @@ def _of_change(files: Sequence[str], known: Costs, asked: Gate) -> float:
 def page(known: Costs, asked: Gate) -> str:
     """Returns the page of what all tests cost."""
     tiers = [
-        (f"`{tier}/`", f"{sum(cost.tests for cost in own):,}", _seconds(sum(cost.cpu_s for cost in own)))
+        (f"`{tier}/`", f"{sum(cost.tests for cost in modules):,}", _seconds(sum(cost.cpu_s for cost in modules)))
         for tier in batches.TIERS
-        if (own := [cost for name, cost in known.modules.items() if name.startswith(f"{tier}/")])
+        if (modules := [cost for name, cost in known.modules.items() if name.startswith(f"{tier}/")])
     ]
     dearest = sorted(known.modules.items(), key=lambda row: -row[1].cpu_s)[:20]
     parts = [
@@ -85,7 +85,7 @@ def page(known: Costs, asked: Gate) -> str:
         "## What `make test` runs",
         _table(
             ("capability", "processor seconds", "without its tests, nobody would notice"),
-            [(one.name, str(one.cpu_s), one.without) for one in asked.capability]
+            [(row.name, str(row.cpu_s), row.without) for row in asked.capability]
             + [("the quick tests of `unit/`", str(asked.unit_cpu_s), "most mistakes")]
             + [("all", f"{asked.cpu_s:,} of {asked.budget_cpu_s:,}", "")],
         ),
