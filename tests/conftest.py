@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,8 @@ if settings.get_current_profile_name() == "default":  # bench/mutants_trial.py h
 
 
 class Costs:
-    """Adds a line to the file named by TIMES for each test: its id, when it ended by the monotonic clock, and what this
-    process used. A module that does not begin, because the time is up, has lines with its tests' ids alone."""
+    """Writes into the file named by TIMES: how many tests each module has, and for each test a line, with the time of its
+    end by the monotonic clock, and what this process used. When the time is up (UNTIL), no further module begins."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -38,10 +39,12 @@ class Costs:
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         late = time.time() > float(os.environ.get(UNTIL, "inf"))
         if late and item.session.stash.get(BEGUN, None) != item.path:
-            self._note(item)
             return True  # nobody else runs it
         item.session.stash[BEGUN] = item.path
         return None
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._write({"collected": Counter(_name(item) for item in session.items)})
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
@@ -53,13 +56,17 @@ class Costs:
         try:
             return (yield)
         finally:
-            slow = item.get_closest_marker("slow") is not None
-            self._note(item, ended=time.monotonic(), cpu_s=_cpu_s() - self._used, slow=slow)
+            test, slow = f"{_name(item)}::{item.nodeid.partition('::')[2]}", item.get_closest_marker("slow") is not None
+            self._write({"id": test, "ended": time.monotonic(), "cpu_s": _cpu_s() - self._used, "slow": slow})
 
-    def _note(self, item: pytest.Item, **more: Any) -> None:
-        test = f"{item.path.relative_to(TESTS)}::{item.nodeid.partition('::')[2]}"
+    def _write(self, line: dict[str, Any]) -> None:
         with self._file.open("a") as stream:
-            stream.write(json.dumps({"id": test, **more}) + "\n")
+            stream.write(json.dumps(line) + "\n")
+
+
+def _name(item: pytest.Item) -> str:
+    """Returns the path of a test's module below this folder."""
+    return str(item.path.relative_to(TESTS))
 
 
 def pytest_configure(config: pytest.Config) -> None:

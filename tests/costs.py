@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -36,15 +36,19 @@ class Spent(NamedTuple):
 
 
 def read(file: Path, meter: Meter) -> tuple[list[Spent], list[str]]:
-    """Returns what the tests of a batch cost, and the modules that did not begin. `file`: the lines of conftest.py."""
+    """Returns what the tests of a batch cost, and the modules of which not all tests were run: the time was up, or
+    somebody interrupted them. `file`: the lines of conftest.py."""
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    collected = Counter[str]()
+    for line in lines:
+        collected.update(line.get("collected", {}))
     ran = [line for line in lines if "ended" in line]
     until = [0.0, *(meter.until(line["ended"]) for line in ran[:-1]), meter.used_s]
     spent = [
         Spent(line["id"], after - before, line["cpu_s"], line["id"].startswith("unit/") and not line["slow"])
         for line, before, after in zip(ran, until, until[1:])
     ]
-    return spent, sorted({_module(line["id"]) for line in lines if "ended" not in line})
+    return spent, sorted(collected - Counter(_module(one.test) for one in spent))
 
 
 def table(rows: Sequence[tuple[str, float, Sequence[Spent]]], seconds: float) -> str:

@@ -16,6 +16,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -44,6 +45,10 @@ own."""
 NICENESS = {"unit": 10, "airflow": 10, "spark": 10, "quality": 10}
 """The niceness of a batch by the first of its folders, if not 0. Whoever computes gives way to clusters, whose faults
 have moments."""
+NO_TESTS = 5
+"""The exit code of pytest if no test was chosen: a module that was reached may have no quick test."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 OUTCOMES = ("tests", "failures", "errors", "skipped")
 _interrupted = threading.Event()
 _running: set[subprocess.Popen[bytes]] = set()
@@ -52,8 +57,8 @@ _running: set[subprocess.Popen[bytes]] = set()
 
 class Row(NamedTuple):
     """The result of one batch. `counts`: the figures named in OUTCOMES. `failed`: a line for each test that failed.
-    `left`: the processes that the batch left behind. `spent`: what each test cost. `late`: the modules that did not
-    begin, because the time was up."""
+    `left`: the processes that the batch left behind. `spent`: what each test cost. `unfinished`: the modules of which
+    not all tests were run."""
 
     batch: Batch
     seconds: float
@@ -61,7 +66,7 @@ class Row(NamedTuple):
     failed: list[str]
     left: list[str]
     spent: list[Spent]
-    late: list[str]
+    unfinished: list[str]
 
 
 def main() -> int:
@@ -83,7 +88,7 @@ def main() -> int:
     turns.remember(plan, rows)
     if asked.record:
         costs.record([one for row in rows for one in row.spent])
-    return turns.compose(plan, code)
+    return INTERRUPTED if _interrupted.is_set() else turns.compose(plan, code)
 
 
 def _arguments() -> argparse.Namespace:
@@ -108,7 +113,10 @@ def _arguments() -> argparse.Namespace:
 
 
 def run(wanted: Sequence[Batch]) -> list[Row]:
-    """Runs batches in lanes, and returns their results in the order in which they were given."""
+    """Runs batches in lanes, and returns their results in the order in which they were given.
+
+    When it is interrupted, it ends all batches, and returns the results so far.
+    """
     waiting = deque(enumerate(wanted))
     lanes = min(LANES, len(wanted))
     for number in (signal.SIGTERM, signal.SIGHUP) if lanes > 1 else ():
@@ -118,13 +126,12 @@ def run(wanted: Sequence[Batch]) -> list[Row]:
     with ThreadPoolExecutor(lanes) as pool:
         done = [pool.submit(_lane, waiting, alone=lanes == 1) for _ in range(lanes)]
         try:
-            rows = [row for lane in done for row in lane.result()]
+            futures.wait(done)
         except KeyboardInterrupt:
             _interrupted.set()
             for process in [*_running]:
                 process.send_signal(signal.SIGINT)
-            raise
-    return [row for _, row in sorted(rows, key=lambda row: row[0])]
+        return [row for _, row in sorted((row for lane in done for row in lane.result()), key=lambda row: row[0])]
 
 
 def _lane(waiting: deque[tuple[int, Batch]], alone: bool) -> list[tuple[int, Row]]:
@@ -161,15 +168,11 @@ def _run(batch: Batch, niceness: int | None) -> Row:
         if not alone:
             print(f"== {batch.name}\n{said.read()}", flush=True)
         suite = ElementTree.parse(report).getroot().find("testsuite") if report.exists() else None
-        spent, late = costs.read(times, meter)
+        spent, unfinished = costs.read(times, meter)
     counts = {key: int(suite.get(key, 0)) if suite is not None else 0 for key in OUTCOMES}
     if code not in (0, NO_TESTS) and not counts["failures"] + counts["errors"]:
         counts["errors"] += 1
-    return Row(batch, time.monotonic() - start, counts, _failed(suite), left, spent, late)
-
-
-NO_TESTS = 5
-"""The exit code of pytest if no test was chosen: a module that was reached may have no quick test."""
+    return Row(batch, time.monotonic() - start, counts, _failed(suite), left, spent, unfinished)
 
 
 def _failed(suite: ElementTree.Element | None) -> list[str]:
@@ -207,8 +210,8 @@ def _told(rows: Sequence[Row]) -> int:
     left = [f"left behind by {row.batch.name}: {process}" for row in rows for process in row.left]
     for line in [*(line for row in rows for line in row.failed), *left]:
         print(line)
-    for module in sorted({module for row in rows for module in row.late}):
-        print(f"not begun, the time was up: {module}")
+    for module in sorted({module for row in rows for module in row.unfinished}):
+        print(f"not finished, interrupted or out of time: {module}")
     totals = Counter[str]()
     for row in rows:
         totals.update(row.counts)

@@ -120,7 +120,7 @@ def remember(what: Plan, rows: Sequence[Row]) -> None:
     """Writes down which modules have passed. A module that failed, or did not begin, comes first in the next turn."""
     bad = {line.split(": ")[1].partition("::")[0].removeprefix("tests/") for row in rows for line in row.failed}
     ran = {one.test.partition("::")[0] for row in rows if not row.left for one in row.spent}
-    passed = ran - bad - {module for row in rows for module in row.late}
+    passed = ran - bad - {module for row in rows for module in row.unfinished}
     memory = _read()
     if what.state:
         memory.green = sorted({*(memory.green if memory.state == what.state else []), *passed})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from pathlib import Path
 
@@ -9,8 +11,11 @@ import batches
 import psutil
 import pytest
 import tiers
+import turns
 from batches import Batch
 from support.patience import PATIENCE_S
+
+from delivery_verifier.host.waiting import wait_until
 
 TESTS = """
 import os, subprocess
@@ -114,3 +119,34 @@ def test_a_failed_test_and_a_process_left_behind_are_named_at_the_end(
     )
     assert process == f"left behind by spark: {left.pid} sleep 600"
     assert summary == "2 passed, 3 failed, 1 skipped"
+
+
+@pytest.mark.slow
+def test_what_had_passed_before_an_interruption_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun, waits = tmp_path / "begun", "import time\nfrom pathlib import Path\n"
+    for name, text in {
+        "pytest.ini": "[pytest]\n",
+        "conftest.py": (tiers.HERE / "conftest.py").read_text(),
+        "spark/test_first.py": "def test_one(): ...\n",
+        "spark/test_second.py": f"{waits}\ndef test_one():\n    Path({str(begun)!r}).touch()\n    time.sleep(600)\n",
+        "unit/test_third.py": "def test_one(): ...\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tiers.HERE))
+    monkeypatch.setattr(tiers, "HERE", tmp_path)
+    monkeypatch.setattr(tiers, "_interrupted", threading.Event())
+    monkeypatch.setattr("sys.argv", ["tiers.py", "spark", "unit"])
+
+    def interrupt() -> None:
+        wait_until(begun.exists, "the second module to begin", PATIENCE_S)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert tiers.main() == tiers.INTERRUPTED
+    thread.join()
+    assert "not finished, interrupted or out of time: spark/test_second.py" in capsys.readouterr().out
+    assert {"spark/test_first.py", "spark/test_second.py"} & {*turns._read().green} == {"spark/test_first.py"}

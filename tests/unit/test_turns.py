@@ -78,10 +78,10 @@ def test_every_module_is_run_by_the_gate_or_in_a_turn_and_none_in_both_but_for_r
 class Row:
     """A result of a batch, as tests/tiers.py has it."""
 
-    def __init__(self, passed: list[str], failed: list[str], late: list[str]) -> None:
+    def __init__(self, passed: list[str], failed: list[str], unfinished: list[str]) -> None:
         self.spent = [_Spent(f"{name}::test_x") for name in (*passed, *failed)]
         self.failed = [f"failed: tests/{name}::test_x: for some reason" for name in failed]
-        self.late, self.left = late, list[str]()
+        self.unfinished, self.left = unfinished, list[str]()
 
 
 class _Spent:
