@@ -29,8 +29,10 @@ if settings.get_current_profile_name() == "default":  # bench/mutants_trial.py h
 
 
 class Costs:
-    """Writes into the file named by TIMES: how many tests each module has, and for each test a line, with the time of its
-    end by the monotonic clock, and what this process used. When the time is up (UNTIL), no further module begins."""
+    """Writes a line into the file named by TIMES with the number of tests of each module, and a line for each test.
+
+    When the time is up (UNTIL), no further module begins.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
