@@ -54,14 +54,14 @@ def changes(commits: list[str]) -> None:
 
 def turned(commits: list[str]) -> int:
     """Plays a turn for each commit, the oldest first. Prints what each chose. Returns 1 if a module waited too long."""
-    asked, known, memory = gate.read(), gate.read_costs().modules, Memory()
+    asked, known, memory = gate.read(), {**batches.UNKNOWN, **gate.read_costs().modules}, Memory()
     every, chosen = batches.beside_the_gate(asked), list[set[str]]()
     for commit in commits:
         commit_s = int(_git("log", "-1", "--format=%ct", commit))
         files = turns.files_of_the_day_before(commit)
         reached = turns.reached(files, every)
         names, owed = batches.choose(every, known, memory, reached, commit_s // turns.SLOT_S)
-        cost = sum(known.get(name, batches.UNKNOWN).rest_cpu_s for name in names)
+        cost = sum(known.get(name, batches.NEW).rest_cpu_s for name in names)
         print(f"{commit[:8]}: {len(names)} of {len(every)} modules, {cost:.0f} processor seconds, {len(owed)} owed")
         memory.turn += 1
         memory.ran |= dict.fromkeys(names, memory.turn)

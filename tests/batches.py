@@ -25,7 +25,9 @@ at most one turn more, all tests have been run."""
 TURN_CPU_S = 2700.0
 """Processor seconds of a turn beside the gate. What is beyond is run first in the next turn."""
 QUICK = ("-m", "not slow")
-UNKNOWN = Cost(tests=0, cpu_s=30.0, gate_cpu_s=0.0)
+UNKNOWN = {COMPOSE: Cost(tests=0, cpu_s=900.0, gate_cpu_s=0.0)}
+"""Costs that costs.json does not have: an estimate for the services."""
+NEW = Cost(tests=0, cpu_s=30.0, gate_cpu_s=0.0)
 
 
 class Batch(NamedTuple):
@@ -130,7 +132,8 @@ def choose(
     Where this host remembers nothing, `slot` (a number that grows with the time of the commit) says with which part to
     begin.
     """
-    cost = {name: costs.get(name, UNKNOWN).rest_cpu_s for name in every}
+    known = {**UNKNOWN, **costs}
+    cost = {name: known.get(name, NEW).rest_cpu_s for name in every}
     ran = {name: memory.ran.get(name, -1) for name in every}
     due = [name for name in every if name in memory.owed or (ran[name] >= 0 and memory.turn + 1 - ran[name] > TURNS)]
     due.sort(key=lambda name: -cost[name])  # a dear module is not put off again

@@ -119,7 +119,7 @@ def run(wanted: Sequence[Batch]) -> list[Row]:
     """
     waiting = deque(enumerate(wanted))
     lanes = min(LANES, len(wanted))
-    for number in (signal.SIGTERM, signal.SIGHUP) if lanes > 1 else ():
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if lanes > 1 else ():
         signal.signal(number, signal.default_int_handler)  # ends all sessions, as Ctrl-C does
     if not lanes:
         return []
