@@ -28,6 +28,7 @@ QUICK = ("-m", "not slow")
 UNKNOWN = {COMPOSE: Cost(tests=0, cpu_s=900.0, gate_cpu_s=0.0)}
 """Costs that costs.json does not have: an estimate for the services."""
 NEW = Cost(tests=0, cpu_s=30.0, gate_cpu_s=0.0)
+"""What a module without a record is taken to cost."""
 
 
 class Batch(NamedTuple):
