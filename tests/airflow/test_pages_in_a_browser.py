@@ -37,10 +37,7 @@ from delivery_verifier.pages.price.price import price
 from delivery_verifier.pages.report import page as report
 from delivery_verifier.run import live as flow
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-    pytest.mark.timeout(300),  # on a host that may be busy
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 STORED = Path(__file__).parents[1] / "data" / "runs"
 WIDTHS = (400, 1400, 1920)
 TAB = {"width": 1031, "height": 617}

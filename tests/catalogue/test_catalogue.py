@@ -52,7 +52,6 @@ def smoke(kdv_catalogue: Run, host_folder: Path) -> tuple[int, CatalogueRun]:
     return kdv_catalogue(*DIRECTLY, *told, *expect_unavailable(DIRECTLY))
 
 
-@pytest.mark.timeout(1500)  # 4 minutes on a quiet host
 def test_the_smoke_catalogue_is_green_each_arm_ended_as_predicted(smoke: tuple[int, CatalogueRun]) -> None:
     code, found = smoke
     states = {item.name: item.state for item in found.items}

@@ -29,7 +29,6 @@ from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
 
-pytestmark = pytest.mark.timeout(1200)  # the first test waits for a whole run, on a host that may be busy
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
 OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer"
 

@@ -15,10 +15,7 @@ from support.browser import CHROMIUM, OPENED, RUN_ID, SIZES, Visitor, check_look
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-    pytest.mark.timeout(1200),  # the first test waits for a whole run, on a host that may be busy
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,6 @@ def item(catalogue: CatalogueRun, kind: str) -> Item:
     return found
 
 
-@pytest.mark.timeout(1500)
 def test_every_scenario_ends_in_airflow_as_predicted(ended: tuple[int, CatalogueRun]) -> None:
     code, catalogue = ended
     states = {one.name: one.state for one in catalogue.items}

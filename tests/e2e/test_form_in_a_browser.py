@@ -12,10 +12,7 @@ from support.browser import CHROMIUM, LOADS_WITHIN_MS, Visitor, browser, choose 
 
 from delivery_verifier.orchestration.local.settings import DAG_ID
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-    pytest.mark.timeout(600),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 PASTED = """\
 # Producer of the orders service
 bootstrap.servers=prod-1:9093

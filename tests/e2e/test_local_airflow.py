@@ -99,7 +99,7 @@ def past_the_form(local_airflow: LocalAirflow) -> dict[str, Any]:
     line = ["dags", "trigger", DAG_ID, "--run-id", PAST_THE_FORM, "--conf", json.dumps(conf)]
     with local_airflow.environment():
         environment = settings.environment(local_airflow.port)
-        subprocess.run([sys.executable, "-m", "airflow", *line], env=environment, check=True, timeout=180)
+        subprocess.run([sys.executable, "-m", "airflow", *line], env=environment, check=True, timeout=PATIENCE_S)
         local_airflow.wait_until_ended(PAST_THE_FORM)
         run: dict[str, Any] = local_airflow.client().get(f"/dags/{DAG_ID}/dagRuns/{PAST_THE_FORM}")
         return run

@@ -26,7 +26,6 @@ from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.run.signals import Signals
 from delivery_verifier.store.run_directory import RunDirectory
 
-pytestmark = pytest.mark.timeout(1200)
 TINY = {"profile": "safe", "fault": "none", "records": 1000, "pacing": "flat_out"}
 FAILING = {
     "inject_fault": "another task works at the same time and must end, too",

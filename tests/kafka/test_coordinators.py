@@ -29,7 +29,11 @@ AT_ONCE = Trigger(kind="at_once")
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Scenario:
     made = scenario(
-        "coordinated", profile=PROFILES["transactional"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0
+        "coordinated",
+        profile=PROFILES["transactional"],
+        fault=FAULTS["none"],
+        load=Load(deadline_s=PATIENCE_S),
+        records=0,
     )
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
@@ -46,7 +50,7 @@ def producer(cluster: Cluster, made: Scenario) -> Iterator[Producer]:
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": subject.transactional_ids[0]}
     )
-    producer.init_transactions(60)
+    producer.init_transactions(PATIENCE_S)
     _commit_one(producer, subject.topic_name)
     yield producer
     producer.purge()
@@ -55,7 +59,7 @@ def producer(cluster: Cluster, made: Scenario) -> Iterator[Producer]:
 def _commit_one(producer: Producer, topic: str) -> None:
     producer.begin_transaction()
     producer.produce(topic, b"one")
-    producer.commit_transaction(60)
+    producer.commit_transaction(PATIENCE_S)
 
 
 def kill(cluster: Cluster, made: Scenario, target: str, *then: str) -> Injection:
@@ -74,7 +78,7 @@ def test_the_partition_that_keeps_an_id_is_the_one_in_which_the_broker_wrote_it(
     consumer = Consumer(settings)
     try:
         consumer.assign([TopicPartition(TRANSACTION_STATE, at, 0) for at in partitions])
-        read = iter(lambda: consumer.poll(20), None)
+        read = iter(lambda: consumer.poll(PATIENCE_S), None)
         wrote = next(message.partition() for message in read if name.encode() in (message.key() or b""))
     finally:
         consumer.close()

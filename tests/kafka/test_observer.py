@@ -25,7 +25,9 @@ AT_ONCE = Trigger(kind="at_once")
 
 @pytest.fixture(scope="module")
 def watched(cluster: Cluster) -> Scenario:
-    made = scenario("observed", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0)
+    made = scenario(
+        "observed", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(deadline_s=PATIENCE_S), records=0
+    )
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
@@ -50,7 +52,9 @@ def test_a_watched_topic_that_does_not_exist_hides_no_other_and_is_seen_once_it_
         lambda: len({it.partition for it in observed(cluster) if it.topic == topic}) == 3, "the topic", PATIENCE_S
     )
     assert not [it for it in observed(cluster) if it.topic == TRANSACTION_STATE]
-    Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "observed"}).init_transactions(60)
+    Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "observed"}).init_transactions(
+        PATIENCE_S
+    )
     wait_until(
         lambda: {it.partition for it in observed(cluster) if it.topic == TRANSACTION_STATE} == {0, 1, 2},
         "the partitions of the coordinators",

@@ -54,7 +54,11 @@ def cluster(_own_host: Path) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Scenario:
     made = scenario(
-        "outages", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(partitions=1, deadline_s=60), records=0
+        "outages",
+        profile=PROFILES["safe"],
+        fault=FAULTS["none"],
+        load=Load(partitions=1, deadline_s=PATIENCE_S),
+        records=0,
     )
     topics.create(made, cluster.connection)
     wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", PATIENCE_S)

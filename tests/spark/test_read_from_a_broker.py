@@ -93,7 +93,7 @@ def _produce(
         value = record.encode(TOKEN, made.arm(arm).ordinal, producer, 0, n, 0, n, 100)
         client.produce(made.arm(arm).topic_name, value, partition=partition)
         client.poll(0)
-    assert client.flush(30) == 0
+    assert client.flush(PATIENCE_S) == 0
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_records_of_a_stranger_are_counted_and_no_anomaly_but_remains_of_a_recor
     client = Producer({"bootstrap.servers": brokers})
     for value in (*strange, mine[:40], mine[10:]):
         client.produce(topic, value, partition=1)
-    assert client.flush(30) == 0
+    assert client.flush(PATIENCE_S) == 0
     _produce(brokers, run.read_scenario(), range(2), 1, producer=record.MARKER_PRODUCER)
     _end_at(run, brokers, RECORDS, 2 + len(strange) + 2)
     reconcile(run.path, False, kafka_spark)
@@ -196,7 +196,7 @@ def test_a_snapshot_whose_start_the_brokers_no_longer_hold_fails_the_job(
 ) -> None:
     admin, gone = AdminClient({"bootstrap.servers": brokers}), RECORDS // 2
     for done in admin.delete_records([TopicPartition(run.read_scenario().arm("one").topic_name, 0, gone)]).values():
-        assert done.result(30).low_watermark == gone
+        assert done.result(PATIENCE_S).low_watermark == gone
     with pytest.raises((PySparkException, Py4JJavaError), match=r"fetch|offset"):
         reconcile(run.path, False, kafka_spark)
     assert not (run.path / "read_topic.json").exists() and not (run.path / "reconcile.json").exists()
@@ -225,7 +225,7 @@ def test_a_committed_view_that_ends_before_the_markers_fails_the_job(
     client.init_transactions(PATIENCE_S)
     client.begin_transaction()
     client.produce(run.read_scenario().arm("one").topic_name, record.encode(TOKEN, 1, 1, 0, 0, 0, 0, 100), partition=0)
-    assert client.flush(30) == 0
+    assert client.flush(PATIENCE_S) == 0
     _produce(brokers, run.read_scenario(), range(2), 0, producer=record.MARKER_PRODUCER)
     _end_at(run, brokers, RECORDS + 3)  # behind the fixture's markers and the record
     with pytest.raises(

@@ -21,11 +21,13 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.scenario import ClusterSpec
+from support import keeper_clock
 from support.own_host import GONE_WITHIN_S, alive, wait_until_gone
 from support.patience import PATIENCE_S
 
 MARK = "KDV_TEST_KEEPER"
-"""How long a keeper and its nodes may take to end, in seconds: far less than the deadline of a cluster."""
+"""The environment variable that a keeper and its nodes have. Its value is the name of the workspace."""
+KEEPER = "delivery_verifier.cluster.embedded.keeper"
 
 
 class Kept:
@@ -50,7 +52,7 @@ class Kept:
         self.log = workspace.with_suffix(".log")
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "delivery_verifier.cluster.embedded.keeper", str(workspace / "keeper.json")],
+                [sys.executable, "-P", keeper_clock.__file__, KEEPER, str(workspace / "keeper.json")],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -74,6 +76,10 @@ class Kept:
         assert self.process.poll() is None, self.log.read_text()
         assert {node["state"] for node in lease.call(self.socket, "status")["nodes"].values()} == {"running"}
         return self
+
+    def pass_time(self, seconds: float) -> None:
+        """Puts the keeper's clock forward. The keeper ends its lease and its run by this clock."""
+        keeper_clock.put_forward(self.workspace, seconds)
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:

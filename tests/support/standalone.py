@@ -199,4 +199,4 @@ def _logged(file: Path, pattern: str) -> str:
 
 
 def _get(url: str) -> Any:
-    return httpx.get(url, timeout=30, trust_env=False).json()
+    return httpx.get(url, timeout=PATIENCE_S, trust_env=False).json()

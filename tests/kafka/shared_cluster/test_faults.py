@@ -63,7 +63,9 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Stage:
-    made = scenario("on-stage", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0)
+    made = scenario(
+        "on-stage", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(deadline_s=PATIENCE_S), records=0
+    )
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)

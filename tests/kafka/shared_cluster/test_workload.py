@@ -64,7 +64,7 @@ def plan(cluster: Cluster, tmp_path: Path) -> Plan:
             "block": 10,
             "partitions": PARTITIONS,
             "payload_bytes": 100,
-            "deadline_s": 60.0,
+            "deadline_s": PATIENCE_S,
         }
         return ProducerSpec(**(plain | more))
 
@@ -253,5 +253,5 @@ def test_settings_that_the_client_refuses_end_the_producer_with_its_reason(plan:
     spec = plan("idempotent", settings={"acks": "1"})
     (tmp_path / "spec.json").write_bytes(msgspec.json.encode(spec))
     command = [sys.executable, "-m", "delivery_verifier.load.producer", str(tmp_path / "spec.json")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 1 and "`acks` must be set to `all`" in ended.stderr

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 from support.live_runs import reconciling
+from support.patience import PATIENCE_S
 from support.refusals import bare_host
 from support.runs_for_overview import planned
 
@@ -132,7 +133,7 @@ def test_without_a_terminal_a_line_says_what_spark_does_when_that_has_changed(
         for number in (1, 2):
             reconciling(run, tmp_path / "w", LiveSpark("query", number, number, 64))
             before = len(looks)
-            wait_until(lambda before=before: len(looks) > before + 5, "some more looks", 60)  # type: ignore[misc]
+            wait_until(lambda before=before: len(looks) > before + 5, "some more looks", PATIENCE_S)  # type: ignore[misc]
     told = [line.split("  ")[-1] for line in capsys.readouterr().err.splitlines() if "Spark" in line]
     assert [line.split(";")[0] for line in told] == [
         "Spark: query 1, 1 of 64 tasks",
