@@ -98,19 +98,6 @@ def test_a_killed_coordinator_has_bitten_once_another_leads_and_transactions_go_
     _commit_one(producer, made.subjects[0].topic_name)
 
 
-def test_a_coordinator_that_is_frozen_for_too_short_to_be_replaced_has_not_bitten(
-    cluster: Cluster, made: Scenario, producer: Producer
-) -> None:
-    steps = (
-        FaultStep(trigger=AT_ONCE, action="pause", target="transaction_coordinator", proofs=("coordinator_moved",)),
-        FaultStep(trigger=Trigger(kind="elapsed", value=0.2), action="resume", target="same"),
-    )
-    plan = FaultPlan(name="planned", summary="planned", steps=steps)
-    (found,) = FaultRunner(cluster, msgspec.structs.replace(made, fault=plan), QuietLoad()).run()
-    assert found.proof["process"] and found.proof["coordinated"]
-    assert not found.proof["coordinator_moved"] and not found.bit
-
-
 def test_who_dies_without_coordinating_the_loads_transactions_has_not_bitten(
     cluster: Cluster, made: Scenario, producer: Producer
 ) -> None:
