@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.airflow import LocalAirflow, local_airflow  # noqa: F401  (a fixture)
 from support.browser import PLAIN, plain_run, shots  # noqa: F401  (two are fixtures)
+from support.browser_version import pytest_runtest_makereport  # noqa: F401  (a hook)
 from support.own_host import own_host
 from support.readme import breaking_example, terminal  # noqa: F401  (fixtures)
 

@@ -27,7 +27,7 @@ from delivery_verifier.orchestration.plugin import warm
 from delivery_verifier.run.steps import conclude
 
 REFUSED_WITHIN_S = 60.0
-"""The most seconds from the beginning of a run to its refusal by `plan`. It took SECONDS s. This host may be busy."""
+"""The most seconds from the beginning of a run to its refusal by `plan`, by Airflow's own clock."""
 PAGES = [
     "/delivery/",
     f"/delivery/dag/{DAG_ID}/never/",
