@@ -158,7 +158,7 @@ def _state() -> str:
     """Returns a digest of the checkout: the commit, and every change and new file beside it."""
     digest = hashlib.sha256(f"{_git('rev-parse', 'HEAD')}\n{_git('diff', 'HEAD')}".encode())
     for name in _git("ls-files", "--others", "--exclude-standard").splitlines():
-        digest.update(name.encode() + (ROOT / name).read_bytes())
+        digest.update(name.encode() + ((ROOT / name).read_bytes() if (ROOT / name).is_file() else b""))
     return digest.hexdigest()
 
 
