@@ -3,7 +3,8 @@
 Airflow judges a run only by its leaves, and a teardown hides the failures before it. `tests/airflow/test_colour.py`
 asks Airflow's own functions about every step of the DAG that may fail. Here a real scheduler runs the tasks, and the
 option `fail_step` makes a step fail when it begins. `tests/unit/run/test_failing_steps.py` tests this option for every
-step. `test_airflow_runs` has the run in which no step fails.
+step, and that a step does not wait for one that failed beside it. `test_airflow_runs` has the run in which no step
+fails.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 TINY = {"profile": "safe", "fault": "none", "records": 1000, "pacing": "flat_out"}
 FAILING = {
-    "inject_fault": "another task works at the same time and must end, too",
     "reconcile": "the task is an operator of another kind",
     "stop_cluster": "all work is done and there is a verdict: the failure of this teardown alone makes the run red",
 }
