@@ -34,6 +34,7 @@ PAGES = [
     "/delivery/dag/other/run/",
     f"/delivery/dag/{DAG_ID}/never/docs/",
     "/delivery/docs/index.html",
+    "/delivery/runs/data_docs/index.html",
     "/delivery/icon/light.svg",
     "/delivery/matrix/",
     "/delivery/icon/report-dark.svg",
@@ -62,7 +63,13 @@ def test_a_viewer_may_read_the_reports(local_airflow: LocalAirflow, user: str, p
 
 
 @pytest.mark.parametrize(
-    "path", ["runs/..%2f.kdv/secrets/fernet_key", "runs/%2e%2e/.kdv/secrets/fernet_key", "nothing"]
+    "path",
+    [
+        "runs/..%2f.kdv/secrets/fernet_key",
+        "runs/%2e%2e/.kdv/secrets/fernet_key",
+        "runs/data_docs/..%2f..%2f.kdv/secrets/fernet_key",
+        "nothing",
+    ],
 )
 def test_what_is_no_report_is_404(local_airflow: LocalAirflow, path: str) -> None:
     assert (local_airflow.home / ".kdv" / "secrets" / "fernet_key").is_file()
