@@ -119,7 +119,7 @@ def beside_the_gate(asked: Gate) -> list[str]:
 
 def _has_random_histories(test: str) -> bool:
     """Whether the module of a test plays random histories. Outside the gate it plays more of them, and other ones."""
-    return "import in_this_round" in (gate.HERE / test.partition("::")[0]).read_text()
+    return "in_this_round(" in (gate.HERE / test.partition("::")[0]).read_text()
 
 
 def choose(
