@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
 HEAVY = ("altair.vegalite", "pyspark", "scipy.optimize", "sqlalchemy")
 """A module of each library that a whole import of Great Expectations loads."""
 CODE = """

@@ -1,4 +1,4 @@
-"""Compares DuckDB's count of the anomalies of effects with the oracle, over random histories. Spark is not started."""
+"""Compares DuckDB's count of the anomalies of effects with the oracle, over random histories."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from support.applications import applied
 from support.effect_histories import END, PARTITIONS, effect, judge, marker, random_history
 from support.run_directories import Row, line, scenario
@@ -47,6 +48,7 @@ def expected(history: History) -> dict[str, int]:
     return {name: counts[name] for name in NAMES}
 
 
+@pytest.mark.slow
 def test_duckdb_counts_in_random_histories_what_the_oracle_counts(tmp_path: Path) -> None:
     drawn = {f"h{at}": random_history(f"h{at}", at, SEED + at)[1:] for at in range(1, RANDOM + 1)}
     found = counted(tmp_path, drawn)

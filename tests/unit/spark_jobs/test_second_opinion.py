@@ -1,8 +1,8 @@
 """Tests of the second opinion (spark_jobs.second_opinion) on hand-made ledgers and logs: what DuckDB counts, what
-breaks the law, and what bounds the memory. No test here starts Spark.
+breaks the law, and what bounds the memory.
 
-tests/quality/test_every_planted_anomaly_is_found.py compares a thousand histories, and test_second_opinion.py beside it
-shows what a broken law does to a verdict.
+tests/quality/test_every_planted_anomaly_is_found.py compares a thousand histories, and
+tests/quality/test_second_opinion.py shows what a broken law does to a verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import second_opinion
 from spark_jobs.second_opinion import COUNTS, count, opinion, opinion_laws
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RECORDS = 6
 
 

@@ -1,4 +1,4 @@
-"""Tests of which offsets are read from Kafka, if some of them are unreadable. No Spark runs."""
+"""Tests of which offsets are read from Kafka, if some of them are unreadable."""
 
 from __future__ import annotations
 
