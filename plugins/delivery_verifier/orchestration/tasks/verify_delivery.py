@@ -224,14 +224,11 @@ class SubmitReconcile(SparkSubmitOperator):
                 self._submit(context, run, master)
 
     def _submit(self, context: Context, run: RunDirectory, master: str) -> None:
-        from spark_jobs.session import class_archive
-
         self.application = str(spark_job.script())
         self.conf = spark_job.properties(run.read_scenario(), master)
         # Without this variable, a child of the task would run the first python3 on PATH, which may have no PySpark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
         super().execute(context)
-        class_archive().keep()
 
     def on_kill(self) -> None:
         """Ends the Spark job. Airflow calls this method when a user or a timeout ends the task."""
