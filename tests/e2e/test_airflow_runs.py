@@ -24,7 +24,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local import settings, spark_server, supervisor
-from delivery_verifier.orchestration.local.run import RunFailed
+from delivery_verifier.orchestration.local.queue_watch import RunFailed
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory

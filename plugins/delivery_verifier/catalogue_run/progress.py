@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -132,13 +133,14 @@ class Progress:
         Each run calls this method, as its ProgressListener, when a step changes its state.
         """
         if self._stream.isatty() and progress.state == "running":
-            with self._lock:
+            with self._lock, suppress(OSError):
                 self._stream.write(f"\r\033[K{clean(progress.run)}: {progress.step}")
                 self._stream.flush()
 
     def say(self, text: str) -> None:
-        """Prints one line: the seconds since this object was created, and `text`."""
-        with self._lock:
+        """Prints one line: the seconds since this object was created, and `text`. If nobody reads the stream any more,
+        does nothing."""
+        with self._lock, suppress(OSError):
             start = "\r\033[K" if self._stream.isatty() else ""
             self._stream.write(f"{start}{time.monotonic() - self._begun_s:6.1f} s  {clean(text)}\n")
             self._stream.flush()

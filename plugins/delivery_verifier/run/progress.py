@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -78,17 +79,19 @@ class Follower:
         self._done.set()
         self._thread.join(timeout=5)
         if self._live is not None:
-            self._live.stop()
+            with suppress(OSError):
+                self._live.stop()
 
     def say(self, text: str) -> None:
-        """Prints one line: the seconds since the start, then `text`."""
+        """Prints one line: the seconds since the start, then `text`. If nobody reads stderr any more, does nothing."""
         if self._quiet:
             return
         line = f"{self._elapsed_s():6.1f} s  {text}"
-        if self._live is not None and self._live.is_started:
-            self._live.console.print(Text(line))
-        else:
-            print(line, file=sys.stderr, flush=True)
+        with suppress(OSError):
+            if self._live is not None and self._live.is_started:
+                self._live.console.print(Text(line))
+            else:
+                print(line, file=sys.stderr, flush=True)
 
     def step_changed(self, progress: StepProgress) -> None:
         """Prints the new state of a step. A caller passes this method to the run as its ProgressListener."""

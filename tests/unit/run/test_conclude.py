@@ -11,6 +11,7 @@ from support.older_runs import NAMES, older_run
 
 from delivery_verifier.model.verdict import Doubt, RunVerdict
 from delivery_verifier.pages.doubts import ADVICE
+from delivery_verifier.pages.report import page
 from delivery_verifier.run.steps import conclude
 
 
@@ -38,7 +39,7 @@ def test_the_brokers_data_are_kept_where_they_may_explain_what_was_found(
     verdict, is_kept = VERDICTS[name]
     kept: list[bool] = []
     monkeypatch.setattr(conclude, "load_and_judge", lambda run_dir: verdict)
-    monkeypatch.setattr(conclude.page, "write", lambda run_dir, verdict, path: path.write_text(""))
+    monkeypatch.setattr(page, "write", lambda run_dir, verdict, path: path.write_text(""))
     monkeypatch.setattr(conclude, "_clear_workspace", lambda run, token, keep: kept.append(keep))
     conclude.judge_and_report(older_run(NAMES[0], tmp_path).path)
     assert kept == [is_kept] and arm(verdict)

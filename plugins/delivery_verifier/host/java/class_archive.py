@@ -1,8 +1,9 @@
 """The class data archive: a file with classes that a JVM has loaded and verified once (JEP 310, JEP 350).
 
-The JVM writes this file when it exits. Later JVMs map the file instead of loading the classes, and so start faster. On a
-busy host the writing takes minutes. So only `make setup` and the build of the image have archives written: they set the
-variable KDV_WRITE_ARCHIVES. No run writes one, because its verdict would have to wait for an optimisation.
+The JVM writes this file when it exits. Later JVMs map the file instead of loading the classes, and so start faster.
+
+On a busy host the writing takes minutes. So only `make setup` and the build of the image have archives written: they
+set the variable KDV_WRITE_ARCHIVES. No other run writes one, so that no verdict waits for an optimisation.
 """
 
 from __future__ import annotations
