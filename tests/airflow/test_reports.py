@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 from support.catalogue_runs import catalogue, item
 from support.live_runs import flowing, reconciling
-from support.runs_for_overview import judged, planned
+from support.runs_for_overview import judged, planned, with_evidence
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
@@ -180,6 +180,28 @@ def test_the_tab_tells_every_other_state_and_rests_when_the_run_has_ended(
     _known(state, **steps)
     assert told in _tab(client)
     assert ("refresh" in _tab(client)) == (state in ("queued", "running"))
+
+
+def test_the_tab_of_a_run_that_ended_without_a_verdict_says_how_to_judge_it(client: TestClient, runs: Path) -> None:
+    with_evidence(planned(runs, folders.run_directory_name(RUN_ID)))
+    for state, is_said in (("running", False), ("failed", True)):
+        _known(state, validate="failed", conclude="failed")
+        assert (f"kdv reconcile {folders.run_directory_name(RUN_ID)}" in _tab(client)) == is_said
+
+
+def test_the_tab_of_a_judged_run_whose_report_could_not_be_written_says_its_verdict(
+    client: TestClient, runs: Path
+) -> None:
+    run = judged(runs, folders.run_directory_name(RUN_ID), "VIOLATED", lost=3)
+    verdict = run.verdict()
+    with run.writing("conclude") as output:
+        output.write_json("verdict.json", verdict)
+        output.notes["not_written/report.html"] = "OSError: no space left"
+    (run.path / "report.html").unlink()
+    _known("failed", conclude="failed")
+    text = _tab(client)
+    assert "VIOLATED, without a report" in text and "3 lost." in text and "no space left" in text
+    assert "nothing is known" not in text
 
 
 def test_the_tab_of_a_run_that_airflow_does_not_know_is_a_page_that_rests(client: TestClient) -> None:

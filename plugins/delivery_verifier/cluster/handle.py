@@ -1,5 +1,4 @@
-"""A handle on the running cluster. The steps of a run and the faults use every cluster through this handle, whichever
-backend runs the cluster. Methods identify a broker by its id."""
+"""A handle on the running cluster, whichever backend runs it. Methods identify a broker by its id."""
 
 from __future__ import annotations
 
@@ -157,8 +156,8 @@ class Cluster:
         return "proxy" in self.backend.capabilities
 
     def finish(self, keep_workspace: bool) -> None:
-        """Ends the cluster, and waits until the keeper process has ended. If `keep_workspace` is false, the workspace
-        is removed. Raises DeadlinePassed after `patience_s(END_DEADLINE_S)` seconds."""
+        """Ends the cluster, and waits until the keeper has ended. If `keep_workspace` is false, removes the workspace.
+        Raises DeadlinePassed after `patience_s(END_DEADLINE_S)` seconds."""
         keeper = identify(self.backend.keeper.status().pid)
         self.backend.keeper.finish(keep_workspace=keep_workspace)
         if keeper is not None:

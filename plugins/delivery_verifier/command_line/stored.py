@@ -163,14 +163,14 @@ def _print(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     text.write(verdict, sys.stdout, scenario=scenario, run_dir=run_dir)
-    print(f"report     {_place(run, 'conclude', run_dir / 'report.html')}")
-    print(f"data docs  {_place(run, 'validate', run_dir.parent / folders.DATA_DOCS / 'index.html')}")
+    print(f"report     {_location(run, 'conclude', run_dir / 'report.html')}")
+    print(f"data docs  {_location(run, 'validate', run_dir.parent / folders.DATA_DOCS / 'index.html')}")
     if url is not None:
         print(f"Airflow    {url}\n           log in as admin; the password is in {password_file()}")
     print(f"repeat     {scenario.command}")
 
 
-def _place(run: RunDirectory, step: str, file: Path) -> str:
+def _location(run: RunDirectory, step: str, file: Path) -> str:
     """Returns the path of a file that `step` has written or, if it could not write the file, the reason."""
     notes = run.manifest(step).notes
     reasons = [text for name, text in notes.items() if name.startswith(NOT_WRITTEN)]

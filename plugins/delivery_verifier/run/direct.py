@@ -48,8 +48,8 @@ SWITCH_S = 50e-6
 """Python's switch interval during these imports, in seconds. With Python's default, 5 ms, another thread that calls
 Spark's JVM thousands of times would wait 5 ms for each answer."""
 _USUAL_SWITCH_S = sys.getswitchinterval()
-STOP_S, END_OF_SPARK_S = 120.0, 60.0
-"""How long the end of the cluster, and that of Spark, may take, in seconds. The run then goes on without it."""
+STOP_S = 120.0
+"""How long the end of the cluster may take, in seconds. The run then goes on without it."""
 T = TypeVar("T")
 
 
@@ -116,14 +116,14 @@ def judge(
     """Performs the second half of a run: the steps reconcile, validate and conclude. Returns the verdict.
 
     This half needs no cluster, because its result depends only on the run directory. `spark` returns the session that
-    reconciles. `end_spark` is called as soon as Spark is no longer needed. If it fails, this is a warning.
+    reconciles. `end_spark` is called as soon as Spark is no longer needed.
     """
     steps = _Steps(run_dir.name, listener)
     import_ahead()
     with _removing_unjudged_workspace(run_dir):
         steps.work("reconcile", lambda: reconcile(run_dir, spark))
         if end_spark is not None:
-            optional("the end of Spark", end_spark, patience_s(2 * END_OF_SPARK_S))
+            end_spark()
         steps.work("validate", lambda: validate(run_dir))
         return steps.work("conclude", lambda: _conclude(run_dir))
 
