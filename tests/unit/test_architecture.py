@@ -61,7 +61,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "faults": "load applications cluster host model",
         "spark_jobs": "store host model",
         "load": "store host model",
-        "applications": "store host model",
+        "applications": "load.client_errors store host model",
         "cluster": "store host model",
         "store": "host model",
         "contract": "model",

@@ -12,6 +12,7 @@ from delivery_verifier.faults.injections import Injections
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.act import Proof
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.scenario import Scenario
 
@@ -25,6 +26,10 @@ APPLICATIONS_DEADLINE_S = 60.0
 APPLIED_S = 0.5
 """Seconds that a leader may take to apply a smaller ISR after the brokers' metadata shows this ISR. Within this time
 the leader may still append an acks=all request although the ISR is smaller than min.insync.replicas."""
+
+
+class LoadEnded(VerifierError, RuntimeError):
+    """The load of a subject arm has ended early, so that a trigger that counts its records cannot fire any more."""
 
 
 class Triggers:
@@ -51,7 +56,8 @@ class Triggers:
         self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:
-        """Waits until the trigger of `step` fires. Raises DeadlinePassed."""
+        """Waits until the trigger of `step` fires. Raises DeadlinePassed. Also raises LoadEnded if the trigger counts
+        reported records, and the load of a subject has ended early, e.g. after a fatal client error."""
         match step.trigger.kind:
             case "at_once":
                 pass
@@ -90,7 +96,15 @@ class Triggers:
         else:
             records = self._count_before + self._records(step.trigger.value)
             message = f"{records} records to be reported before {step.action}"
-            wait_until(lambda: self._count_reported() >= records, message, deadline_s)
+
+            def are_reported() -> bool:
+                if self._count_reported() >= records:
+                    return True
+                if arm := self._load.ended_early():
+                    raise LoadEnded(f"the load of {arm} ended before {message}")
+                return False
+
+            wait_until(are_reported, message, deadline_s)
 
     def _await_effect(self, proof: Proof) -> None:
         """Waits until the newest injection shows the effect `proof`. Raises DeadlinePassed."""

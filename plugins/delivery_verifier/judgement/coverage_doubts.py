@@ -17,6 +17,7 @@ from delivery_verifier.judgement.excuses import excuse_doubts
 from delivery_verifier.judgement.replicas import replica_doubts
 from delivery_verifier.judgement.sentences import deed
 from delivery_verifier.judgement.stakes import stakes
+from delivery_verifier.model.client_errors import explained
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Doubt
 
@@ -107,7 +108,7 @@ def _load(arm: ArmEvidence) -> Iterator[NamedDetail]:
         yield "load_incomplete", f"{arm.name}: {attempted} records were attempted, {planned} were planned"
     for producer, error in arm.run.ended_early.items():
         if producer.split("/")[0] == arm.name:
-            yield "load_ended_early", f"{producer}: {error}"
+            yield "load_ended_early", f"{producer}: {explained(error)}"
     last_us = _last_reported_us(arm)
     for injection in arm.run.injections:
         if last_us is None or last_us <= _end_us(injection):

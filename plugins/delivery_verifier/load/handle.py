@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.live_ledger import Control, State, Word
+from delivery_verifier.load.live_ledger import Control, Gate, State, Word
+from delivery_verifier.load.resends import still_open
 from delivery_verifier.model.scenario import Arm, Scenario
 
 HANDOVER_DEADLINE_S = 30.0
@@ -47,15 +48,19 @@ class RunningLoad:
         An attempt counts from just before the producer hands it over to its Kafka client.
         """
         return sum(
-            control[Word.ANNOUNCED]
-            + control[Word.RESENT]
-            - control[Word.REPORTED]
-            - control[Word.FAILED]
-            - control[Word.INDETERMINATE]
-            - control[Word.ABANDONED]
+            still_open(control)
             for arm in (self._scenario.subjects if arms is None else arms)
             for control in self._controls(arm)
         )
+
+    def ended_early(self) -> str:
+        """Returns the name of a subject arm whose producers have all ended although the load goes on, e.g. after fatal
+        client errors. Returns an empty text if there is none. Nothing more of such an arm will be reported."""
+        for arm in self._scenario.subjects:
+            controls = [*self._controls(arm)]
+            if all(_has_ended(control) and control[Word.GATE] < Gate.RELEASE for control in controls):
+                return arm.name
+        return ""
 
     def send(self, blocks: int) -> None:
         """Lets every producer of a scripted load send `blocks` more blocks to each partition.
@@ -68,7 +73,7 @@ class RunningLoad:
         for control in controls:
             control[Word.DUE] += blocks * load.block * load.partitions
         wait_until(
-            lambda: all(control[Word.HANDED_OVER] >= control[Word.DUE] for control in controls),
+            lambda: all(control[Word.HANDED_OVER] >= control[Word.DUE] or _has_ended(control) for control in controls),
             "all producers to hand over what they were told to send",
             HANDOVER_DEADLINE_S,
             every_s=0.002,
@@ -109,7 +114,9 @@ class RunningLoad:
         for control in controls:
             control[Word.ROUNDS] += 1
         wait_until(
-            lambda: all(control[Word.ROUNDS_DONE] >= control[Word.ROUNDS] for control in controls),
+            lambda: all(
+                control[Word.ROUNDS_DONE] >= control[Word.ROUNDS] or _has_ended(control) for control in controls
+            ),
             "all producers to hand over what they send again",
             HANDOVER_DEADLINE_S,
             every_s=0.002,
@@ -167,3 +174,8 @@ class RunningLoad:
 
     def _controls(self, arm: Arm) -> Iterator[Control]:
         return (Control(self._folder / arm.name / str(number)) for number in range(arm.producers))
+
+
+def _has_ended(control: Control) -> bool:
+    """Returns whether the producer with this control block has ended, and counts on no restart."""
+    return control[Word.STATE] == State.DONE

@@ -28,7 +28,8 @@ from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.load import handle
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.load.live_ledger import Gate, State, Word
-from delivery_verifier.load.pool import ProducerDied, ProducerPool
+from delivery_verifier.load.pool import ProducerPool
+from delivery_verifier.load.producer_process import ProducerDied
 from delivery_verifier.load.publish_ledger import counted_outcomes, publish_ledger
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record

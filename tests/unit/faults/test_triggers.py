@@ -12,10 +12,13 @@ from msgspec.structs import replace
 from support.evidence import RUN
 from support.quiet_load import QuietLoad
 
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults import triggers as module
 from delivery_verifier.faults.injections import Injections
-from delivery_verifier.faults.triggers import Triggers
+from delivery_verifier.faults.runner import FaultRunner
+from delivery_verifier.faults.triggers import LoadEnded, Triggers
 from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.model.fault_plan import FaultStep, Trigger
 
@@ -130,3 +133,37 @@ def test_a_load_that_has_failed_ends_the_waiting(kind: str) -> None:
 
     with pytest.raises(RuntimeError, match="the load has failed"):
         wait(kind, 5, cluster=Partitions(-1, ()), check_load=failed)
+
+
+class EndedLoad(CountedLoad):
+    """A load whose subject ends after two reported records."""
+
+    def reported(self) -> int:
+        """Returns at most two."""
+        self.count = min(self.count + 1, 2)
+        return self.count
+
+    def ended_early(self) -> str:
+        """Returns the subject once it has ended."""
+        return "one" if self.count == 2 else ""
+
+
+def test_a_load_that_has_ended_early_ends_only_the_wait_for_its_records() -> None:
+    wait("reported", 1, load=EndedLoad())  # it was there before the load ended
+    with pytest.raises(LoadEnded, match="the load of one ended before 6 records to be reported before wait"):
+        wait("reported", 5, load=EndedLoad())
+    wait("elapsed", 0.01, load=EndedLoad())
+    wait("settled", load=EndedLoad())
+
+
+def test_a_fault_plan_whose_load_has_ended_early_ends_with_the_injections_that_it_has_made(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    after = [FaultStep(trigger=Trigger(kind="reported", value=value), action="wait") for value in (1, 5, 1)]
+    plan = replace(RUN.fault, steps=tuple(after), cycles=3)
+    cluster: Any = FakeCluster()
+    runner = FaultRunner(Cluster(cluster), replace(RUN, fault=plan), EndedLoad())
+    done: list[int] = []
+    monkeypatch.setattr(runner, "_perform", lambda step, brokers, cycle: done.append(cycle))
+    assert runner.run() == [] and done == [0]
+    assert "the fault plan ends here: the load of one ended before" in caplog.text

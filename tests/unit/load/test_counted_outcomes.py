@@ -35,8 +35,8 @@ from delivery_verifier.load.live_ledger import (
     Word,
     encode_error,
 )
-from delivery_verifier.load.pool import ProducerDied, ProducerProcess
 from delivery_verifier.load.producer import SequencedProducer
+from delivery_verifier.load.producer_process import ProducerDied, ProducerProcess
 from delivery_verifier.load.resends import COUNTERS, recount
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record
