@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from support.log_reader import TOKEN, read_log
+from support.log_reader import TOKEN, read_log, read_view
 from support.new_topics import create_topics
 from support.patience import PATIENCE_S
 
@@ -30,7 +29,6 @@ from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.producer import SequencedProducer
 from delivery_verifier.load.publish_ledger import publish_ledger
 from delivery_verifier.load.spec import ProducerSpec
-from delivery_verifier.model import record
 from delivery_verifier.model.data import Setting, dumps
 
 PARTITIONS = 2
@@ -86,36 +84,6 @@ def sealed(spec: ProducerSpec, tmp_path: Path) -> list[Row]:
         Path(spec.folder), file, "one", 0, 0, LoadLayout(spec.block, spec.partitions), spec.transaction_records
     )
     return list(pq.read_table(file).to_pylist())
-
-
-def read_committed(spec: ProducerSpec) -> dict[tuple[int, int], record.Header]:
-    """Returns the headers of all records that a read_committed consumer sees, by (partition, offset), up to the end of
-    each partition."""
-    found: dict[tuple[int, int], record.Header] = {}
-    consumer = Consumer(
-        {
-            **spec.connection,
-            "group.id": "reader",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "log_level": 0,
-        }
-    )
-    consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])
-    ended: set[int | None] = set()
-
-    def all_read() -> bool:
-        for message in consumer.consume(1000, timeout=0.2):
-            if message.error() is not None:
-                ended.add(message.partition())
-            elif header := record.parse(message.value() or b""):
-                found[message.partition() or 0, message.offset() or 0] = header
-        return len(ended) == spec.partitions
-
-    wait_until(all_read, "the ends of all partitions", PATIENCE_S)
-    consumer.close()
-    return found
 
 
 def outcomes(rows: list[Row]) -> dict[str, int]:
@@ -180,7 +148,9 @@ def test_of_transactions_the_ledger_says_what_who_reads_committed_sees(
     visible = {
         (row["partition"], row["offset"]): row["sequence"] for row in rows if ended[row["transaction"]] == "COMMITTED"
     }
-    assert {place: header.sequence for place, header in read_committed(spec).items()} == visible and len(visible) == 800
+    assert {place: header.sequence for place, header in read_view(spec, "read_committed").items()} == visible and len(
+        visible
+    ) == 800
     everything = [(spec.topic, partition) for partition in range(PARTITIONS)]
     ends = topics.high_watermarks(topics.admin(cluster.connection), everything)
     unseen = {
@@ -207,7 +177,7 @@ def test_a_transaction_that_cannot_be_committed_is_aborted_and_the_load_goes_on(
     assert made.fatal is None and len(rows) == 200
     assert {row["transaction_outcome"] for row in rows} == {"ABORTED"}
     assert set(outcomes(rows)) <= {"INDETERMINATE", "FAILED"} and outcomes(rows)["INDETERMINATE"] > 0
-    assert read_committed(spec) == {}
+    assert read_view(spec, "read_committed") == {}
 
 
 def test_what_a_full_queue_refuses_is_failed_and_not_in_the_log(plan: Plan, tmp_path: Path) -> None:

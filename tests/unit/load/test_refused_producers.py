@@ -7,33 +7,27 @@ brokers.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from support import producer_processes
 from support.evidence import RUN, SUBJECT, evidence_of, judged
 from support.patience import PATIENCE_S
+from support.producer_processes import sealed
 from support.refusing_broker import ADD_PARTITIONS, INIT_PRODUCER_ID, PRODUCE, RefusingBroker, refusing_broker
 
-from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.client_errors import fatal_error
 from delivery_verifier.load.handle import RunningLoad
-from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
-from delivery_verifier.load.producer_process import BEFORE_LOAD, IN_LOAD, ProducerDied, ProducerProcess, start_process
-from delivery_verifier.load.publish_ledger import counted_outcomes, publish_ledger
-from delivery_verifier.load.resends import still_open
-from delivery_verifier.load.spec import ProducerSpec
+from delivery_verifier.load.producer_process import BEFORE_LOAD, IN_LOAD, ProducerDied, ProducerProcess
 from delivery_verifier.model.client_errors import MEANINGS
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.scenario import Arm
 from delivery_verifier.run.acked_writer import AckedWriter
 
 SEQUENCE, EPOCH = KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.INVALID_PRODUCER_EPOCH
@@ -47,7 +41,7 @@ def broker() -> Iterator[RefusingBroker]:
         yield broker
 
 
-Start = Callable[..., ProducerProcess]
+Start = Callable[[str], ProducerProcess]
 
 
 @pytest.fixture
@@ -55,52 +49,14 @@ def start(broker: RefusingBroker, tmp_path: Path) -> Iterator[Start]:
     """A function that starts a producer process with a profile. The processes are killed after the test."""
     made: list[ProducerProcess] = []
 
-    def do(profile: str, **more: Any) -> ProducerProcess:
-        settings = {"client.id": "one-0", **PROFILES[profile].producer}
-        is_transactional = "transactional.id" in settings
-        plain: dict[str, Any] = {
-            "folder": str(tmp_path / "live"),
-            "connection": broker.connection,
-            "settings": settings | {"linger.ms": 5},
-            "topic": "t",
-            "run_token": "abcdefgh",
-            "arm": 1,
-            "producer": 0,
-            "session": 0,
-            "records": 10_000_000,
-            "rate": 2000.0,
-            "block": 5,
-            "partitions": 2,
-            "payload_bytes": 100,
-            "deadline_s": 30.0,
-            "transaction_records": 20 if is_transactional else 0,
-        }
-        spec = ProducerSpec(**(plain | more))
-        control = Control(Path(spec.folder))
-        arm = Arm(name="one", ordinal=1, role="subject", profile=PROFILES[profile], topic_name="t")
-        made.append(ProducerProcess(arm, spec, start_process(spec), control))
-        control[Word.GATE] = Gate.WARM_UP
+    def do(profile: str) -> ProducerProcess:
+        made.append(producer_processes.start(tmp_path / "live", broker.connection, profile))
         return made[-1]
 
     yield do
     for producer in made:
         producer.process.kill()
         producer.process.wait()
-
-
-def sealed(producer: ProducerProcess, tmp_path: Path) -> list[dict[str, Any]]:
-    """Turns the live ledger into the final ledger. Asserts that it has as many reports of each outcome as the producer
-    counted, and returns its rows."""
-    file, spec = tmp_path / "ledger.parquet", producer.spec
-    layout = LoadLayout(spec.block, spec.partitions)
-    publish_ledger(producer.folder, file, "one", 0, 0, layout, spec.transaction_records)
-    rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
-    told = Counter(row["outcome"] for row in rows if row["made_by"] == "client")
-    assert {outcome: told[outcome] for outcome in ("ACKED", "FAILED", "INDETERMINATE")} == {
-        outcome: counted_outcomes(producer.control, "all")[outcome] for outcome in ("ACKED", "FAILED", "INDETERMINATE")
-    }
-    assert producer.control[Word.ATTEMPTED] == len(rows) and still_open(producer.control) == 0
-    return rows
 
 
 REFUSED = {
