@@ -172,9 +172,10 @@ def _with_views(
     if not flagged.count():
         return matched
     with_flags = committed.with_flags(matched, flagged)
-    if not any(part.unreadable for part in inputs.offsets.partitions):
+    if not any(part.unreadable or part.held_back for part in inputs.offsets.partitions):
         return with_flags
-    return with_flags.withColumn("torn", F.col("torn") & ~unreadable.is_hidden(inputs.offsets))
+    unknown = unreadable.is_hidden(inputs.offsets) | committed.is_undecided(inputs.offsets)
+    return with_flags.withColumn("torn", F.col("torn") & ~unknown)
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:

@@ -14,6 +14,7 @@ from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.excuses import excuse_doubts
+from delivery_verifier.judgement.held_back import open_transaction_doubts
 from delivery_verifier.judgement.replicas import replica_doubts
 from delivery_verifier.judgement.sentences import deed
 from delivery_verifier.judgement.stakes import stakes
@@ -28,10 +29,10 @@ NamedDetail = tuple[str, str]
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
-    The canary has no load that a fault could hurt. So the canary can have only doubts about the replicas of its topic,
-    and doubts about offsets that cannot be read.
+    The canary has no load that a fault could hurt. So the canary can have only doubts about its topic: about replicas,
+    about offsets that cannot be read, and about open transactions.
     """
-    doubts = [*damage_doubts(arm), *replica_doubts(arm)]
+    doubts = [*damage_doubts(arm), *replica_doubts(arm), *open_transaction_doubts(arm)]
     if not arm.is_canary:
         doubts = [
             *_faults(arm.run),

@@ -59,7 +59,11 @@ ADVICE = {
     "bug of Kafka), and run again.",
     "replica_not_read": "What this replica holds is unknown. Find out why its broker did not answer or lagged behind "
     "(its log, a busy host), and run again.",
-    "load_ended_early": "A fatal client error ended a producer before its time. Its message says why.",
+    "open_transaction": "Consumers with read_committed stand still there: treat it as a finding about the cluster. The "
+    "brokers' data and logs are kept in the run's workspace. An ongoing transaction ends by its producer, or at its "
+    "timeout. A hanging one ends by `kafka-transactions.sh abort --topic T --partition P --start-offset O`.",
+    "load_ended_early": "A fatal client error ended a producer before its time: the doubt says what it means. Correct "
+    "the permissions or settings that it names, or find out what happened to the leader's log, and run again.",
     "load_incomplete": "Fewer records were sent than planned. Raise the deadline or lower the number of records, and "
     "run again.",
     "load_over_too_early": "Raise the number of records (or the planned duration), so that the load outlasts the "

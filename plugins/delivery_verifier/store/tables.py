@@ -17,7 +17,7 @@ from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
-_VERSION_OF_FORM = 7
+_VERSION_OF_FORM = 8
 """The newest version of the run directory's format that changed more than the set of anomalies."""
 FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
 """The version of the run directory's format that this program writes, and the highest version that it reads."""

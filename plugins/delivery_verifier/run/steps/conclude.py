@@ -27,7 +27,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 REPORT = "report.html"
 REPORT_S, CLEARING_S = 300.0, 120.0
 """How long the report, and the removal of the brokers' data, may take, in seconds."""
-ON_DISK = {"log_unreadable", "replicas_differ"}
+ON_DISK = {"log_unreadable", "replicas_differ", "open_transaction"}
 """Names of doubts that only the brokers' data and logs can explain."""
 
 
