@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.store.given_up import given_up_counts
 from delivery_verifier.store.run_directory import StepOutput
 from spark_jobs import anomalies, attempts, books, committed, screen, unreadable
 from spark_jobs.census import Census
@@ -81,6 +82,7 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
             counted += proven.signatures if proven else []
             inputs.output.counts |= books.strangers(counted, inputs.scenario)
             inputs.output.counts |= unreadable.missing(counted, inputs.offsets)
+            inputs.output.counts |= given_up_counts(counted, inputs.scenario.arm_names)
             producers = books.producers(counted, inputs.census.ledger, inputs.scenario)
             return producers, _write_anomalies(subjects, producers, inputs)
     finally:

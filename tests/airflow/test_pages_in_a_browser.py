@@ -112,6 +112,7 @@ def _live(folder: Path) -> str:
     assert look is not None
     state = State("running", [Step("plan", "success"), Step("reconcile", "running"), Step("validate", None)])
     live = LiveRun(
+        "Spark compares ledger and log",
         "38 s so far, about 60 s left (from 7 earlier runs on this host)",
         load=view_of(look),
         spark="query 5, 41 of 64 tasks",

@@ -19,6 +19,7 @@ from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.history import Injection, now_us
+from delivery_verifier.model.live import RECOVERED
 from delivery_verifier.model.scenario import Scenario
 
 _log = logging.getLogger(__name__)
@@ -27,8 +28,8 @@ _log = logging.getLogger(__name__)
 class FaultRunner:
     """Runs one scenario's fault plan. Most triggers call `check_load`, which raises an error if the load has failed.
 
-    `listener` is called after each action, and after each recovery of the cluster. Its arguments are a text for people
-    and the time in µs since the epoch.
+    `listener` is called after each action, and with RECOVERED after each recovery of the cluster. Its arguments are a
+    text for people and the time in µs since the epoch.
     """
 
     def __init__(
@@ -104,7 +105,8 @@ class FaultRunner:
             at_us = ACTIONS[step.action].do(self.injections.context(brokers, step.options))
         for injection in healed:
             self.injections.close(injection, brokers, at_us)
-        self.listener(_mark(step, brokers), at_us)
+        if step.action != "wait":  # it does nothing
+            self.listener(_mark(step, brokers), at_us)
 
     def _recover(self) -> None:
         """Heals the open injections, and waits until every broker sees all replicas of all partitions in sync.
@@ -125,7 +127,7 @@ class FaultRunner:
         for injection in list(injections.open):
             injections.close(injection, injection.brokers, healed_at_us)
         injections.await_recovery()
-        self.listener("recovered", now_us())
+        self.listener(RECOVERED, now_us())
 
 
 def _mark(step: FaultStep, brokers: list[int]) -> str:

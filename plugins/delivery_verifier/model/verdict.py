@@ -104,6 +104,31 @@ class Exposure(_Part, frozen=True):
     cycle: int = 0
 
 
+class GivenUp(_Part, frozen=True):
+    """The attempts of one arm that were given up: neither reported (ACKED or SENT) nor in the log. They convict
+    nobody, because nothing was promised about them, but whoever sent them must know.
+
+    * `attempts`: their number. `attempted`: the number of all attempts of the arm.
+    * `errors`: maps the client's name of an error to the number of attempts with it; an empty name: without an error.
+    * `away_s`: the longest time (s) for which one of their partitions had no running leader; 0 if that was not seen.
+    * `sentence`: their number, their share, and the settings that gave them up. It ends with a full stop.
+    * `changes`: sentences on what to change, and on what that costs.
+    """
+
+    attempts: int
+    attempted: int
+    errors: dict[str, int]
+    away_s: float
+    sentence: str
+    changes: list[str]
+
+    @property
+    def in_a_sentence(self) -> str:
+        """The text of `sentence` behind another sentence: it begins with a full stop, and ends without one. A sentence
+        of a verdict has this text between its reason and the circumstances."""
+        return f". {self.sentence.removesuffix('.')}"
+
+
 Counted = Literal["reported", "outstanding"]
 COUNTED: tuple[Counted, ...] = get_args(Counted)
 
@@ -133,6 +158,7 @@ class ArmVerdict(_Part, frozen=True):
     * `bites`: maps each anomaly to the ids of the injections to which the cases of the anomaly belong. A case belongs
       to an injection if its record was under way during the injection. -1: the case belongs to no injection. `bites` is
       None for the canary, and for a run whose cases are not listed one by one.
+    * `given_up`: the attempts that were given up. None if there are none, or if their number is in doubt or not known.
     """
 
     arm: str
@@ -149,6 +175,7 @@ class ArmVerdict(_Part, frozen=True):
     exposure: list[Exposure]
     longest_gap_s: float | None
     bites: dict[str, list[int]] | None = None
+    given_up: GivenUp | None = None
 
 
 class RunVerdict(_Part, frozen=True):

@@ -67,7 +67,9 @@ def validation_of(run_dir: Path) -> Validation:
 def _arm(verdict: RunVerdict, arm: ArmVerdict, application: list[str]) -> TestCase:
     case = TestCase(clean(f"claim {arm.claim}"), clean(f"{verdict.scenario}.{arm.arm}"))
     settings = f"role: {arm.role}, profile: {arm.profile}"
-    case.system_out = clean("\n".join([arm.sentence, f"expected: {arm.expected}", settings, *application]))
+    changes = arm.given_up.changes if arm.given_up else []
+    said = [arm.sentence, *changes, f"expected: {arm.expected}", settings, *application]
+    case.system_out = clean("\n".join(said))
     if arm.verdict == "INCONCLUSIVE":
         doubts = "\n".join(f"{doubt.kind} doubt {doubt.name}: {doubt.detail}" for doubt in arm.doubts)
         case.result = [_error(arm.sentence, "INCONCLUSIVE", doubts)]

@@ -70,7 +70,7 @@ def _ad_hoc_scenario(params: Mapping[str, Any], name: str) -> Scenario:
     version = str(params.get("kafka_version") or ClusterSpec().kafka_version)
     scenario = catalogue.scenario(
         name,
-        profile=subject.with_min_isr(chosen, params),
+        profile=subject.with_remarks(subject.with_min_isr(chosen, params), params),
         fault=fault,
         claim=_claim(params),
         load=load,

@@ -25,6 +25,7 @@ from delivery_verifier.judgement import (
     stakes,
     witness,
 )
+from delivery_verifier.model.figures import share
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import material, terminal
@@ -34,7 +35,7 @@ from delivery_verifier.pages.doubts import ADVICE, BY_KIND, advice
 from delivery_verifier.pages.leadership import Clock, Leadership, injection_during
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import events
-from delivery_verifier.pages.words import clean, headline, share
+from delivery_verifier.pages.words import clean, headline
 from delivery_verifier.store import tables
 
 S = 1_000_000

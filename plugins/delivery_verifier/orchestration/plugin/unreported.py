@@ -83,7 +83,7 @@ def run_without_report(run_id: str, state: State | None, live: LiveRun | None = 
     if state.ended:
         headline, explanation = _end(state)
         return _page(headline, f"{explanation} {remedy}".rstrip(), state.steps, failures, None)
-    headline, explanation = _progress(state)
+    headline, explanation = _progress(state, live)
     explanation = f"{live.busy} {explanation}" if live and live.busy else explanation
     return _page(headline, explanation, state.steps, failures, LOOKS_AGAIN_S, live)
 
@@ -97,19 +97,16 @@ def _failed(state: State) -> list[Step]:
     return failed
 
 
-def _progress(state: State) -> tuple[str, str]:
+def _progress(state: State, live: LiveRun | None) -> tuple[str, str]:
     """Returns two texts about a run that has not ended: the headline and the explanation."""
-    names = [step.task_id for step in state.steps_in("running")]
     if state.state == "queued" or not any(step.state for step in state.steps):
-        return "The run waits to begin", "One run works at a time; this one starts when those before it have ended."
+        return "Waiting to begin", "One run works at a time; this one starts when those before it have ended."
     lost = [step.task_id for step in _failed(state) if step.task_id in (*BEFORE_GATE, GATE)]
     if lost:
         failed = " and ".join(lost)
         return f"Step {failed} failed", "There will be no verdict. The run ends as soon as its cluster is stopped."
-    doing = f"Step {' and '.join(names)} is at work" if len(names) < 2 else f"Steps {' and '.join(names)} are at work"
-    return (
-        doing if names else "Between two steps"
-    ), "The report is written by conclude. This page looks again by itself."
+    now = live.phase if live else "under way"
+    return f"{now[:1].upper()}{now[1:]}", "The report is written by conclude. This page looks again by itself."
 
 
 def _end(state: State) -> tuple[str, str]:
