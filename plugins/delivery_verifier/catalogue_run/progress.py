@@ -17,6 +17,7 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.model.catalogue_run import STATES, Attempt, CatalogueRun, Item
 from delivery_verifier.model.progress import StepProgress
+from delivery_verifier.model.steps import DOING
 from delivery_verifier.pages.words import clean, enumeration
 
 SIGNS = {
@@ -128,13 +129,13 @@ class Progress:
         )
 
     def step_changed(self, progress: StepProgress) -> None:
-        """Prints the step that is running. Does so only on a terminal, where the next output overwrites this line.
+        """Prints what the step that is running does. Does so only on a terminal, where the next output overwrites this line.
 
         Each run calls this method, as its ProgressListener, when a step changes its state.
         """
         if self._stream.isatty() and progress.state == "running":
             with self._lock, suppress(OSError):
-                self._stream.write(f"\r\033[K{clean(progress.run)}: {progress.step}")
+                self._stream.write(f"\r\033[K{clean(progress.run)}: {DOING.get(progress.step, progress.step)}")
                 self._stream.flush()
 
     def say(self, text: str) -> None:

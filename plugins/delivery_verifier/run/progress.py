@@ -119,14 +119,16 @@ class Follower:
         """Returns the next line where there is no terminal, e.g. `load before the fault kill_leader; reported 120,000
         of 1,000,000 (safe); 21,300/s; about 40 s left`. Returns an empty text if there is nothing new to say."""
         steps = self._steps()
-        left = estimates.in_words(self._left_s(steps))
+        remaining = estimates.in_words(self._left_s(steps))
         if "produce" in steps.running and (load := self._load()):
             arms, rate = load
-            return "; ".join(filter(None, (phase(self._run_dir, steps), f"reported {', '.join(arms)}", rate, left)))
+            return "; ".join(
+                filter(None, (phase(self._run_dir, steps), f"reported {', '.join(arms)}", rate, remaining))
+            )
         if (spark := self._spark(steps)) in ("", self._spark_said):
             return ""
         self._spark_said = spark
-        return "; ".join(filter(None, (phase(self._run_dir, steps), spark, left)))
+        return "; ".join(filter(None, (phase(self._run_dir, steps), spark, remaining)))
 
     def _load(self) -> tuple[list[str], str] | None:
         """Returns the reported records of each arm in words, subjects first, and the rate of all arms. Returns None if

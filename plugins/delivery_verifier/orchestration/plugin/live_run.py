@@ -74,5 +74,9 @@ def _clock(run_dir: Path, state: State, steps: Steps) -> str:
         return so_far
     runs = folders.stored_runs()
     usual_s = estimates.usual_s(runs, load)
-    left = estimates.in_words(estimates.remaining_s(usual_s, steps) if usual_s else None)
-    return f"{so_far}, {left} (from {len(estimates.finished(runs))} earlier runs on this host)" if left else so_far
+    remaining = estimates.in_words(estimates.remaining_s(usual_s, steps) if usual_s else None)
+    return (
+        f"{so_far}, {remaining} (from {len(estimates.finished(runs))} earlier runs on this host)"
+        if remaining
+        else so_far
+    )
