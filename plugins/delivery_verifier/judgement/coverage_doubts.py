@@ -180,7 +180,8 @@ def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
 def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if a disturbance of the arm was not planned.
 
-    Ignores an unplanned unclean election if the topic's settings forbid such elections, nobody requested one, and
+    Ignores an alteration of the topic, which only an injection makes: if it is not proven, `_faults` doubts it. Ignores
+    an unplanned unclean election if the topic's settings forbid such elections, nobody requested one, and
     nobody altered the topic. The election was then really clean, and the observer saw it late. The same election is
     also listed as a change of leader. An unplanned change of leader is not ignored.
     """
@@ -190,7 +191,9 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     unplanned = [
         disturbance
         for disturbance in arm.disturbances
-        if not disturbance.planned and (disturbance.kind != "unclean_election" or possible)
+        if not disturbance.planned
+        and disturbance.kind != "topic_altered"
+        and (disturbance.kind != "unclean_election" or possible)
     ]
     if unplanned:
         counts = Counter(disturbance.kind for disturbance in unplanned)

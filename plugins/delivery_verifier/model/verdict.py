@@ -200,10 +200,12 @@ class RunVerdict(_Part, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `kdv run`: 0 if the run is green, 2 if any arm is INCONCLUSIVE, else 1."""
+        """The exit code of `kdv run`: 0 if the run is green. Else 1 if the run is VIOLATED, whatever doubts other arms
+        have. Else 2 if any arm is INCONCLUSIVE, and 1 if none is."""
         if self.green:
             return 0
-        return 2 if any(arm.verdict == "INCONCLUSIVE" for arm in self.arms) else 1
+        in_doubt = any(arm.verdict == "INCONCLUSIVE" for arm in self.arms)
+        return 2 if in_doubt and self.verdict != "VIOLATED" else 1
 
 
 def expected_text(expectation: Expectation) -> str:
