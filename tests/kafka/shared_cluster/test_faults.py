@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from support.fault_stage import AT_ONCE, FaultStage
 from support.patience import PATIENCE_S
 from support.quiet_load import QuietLoad
 
-from delivery_verifier.catalogue import FAULTS, PROFILES
+from delivery_verifier.catalogue import FAULTS, PROFILES, for_one_replica
+from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.actions import ACTIONS, heal
@@ -21,6 +24,7 @@ from delivery_verifier.host.processes import is_frozen
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.fault_plan import FaultStep, Trigger
 from delivery_verifier.model.history import now_us
+from delivery_verifier.planning.build import scenario_from_params
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +54,40 @@ def test_a_killed_leader_bites_others_lead_its_partitions_and_it_comes_back(stag
     assert stage.cluster.states() == dict.fromkeys(stage.cluster.brokers, "running")
     seen = [it.state for it in stage.observed() if it.broker == victim and it.at_us >= made.requested_at_us]
     assert seen == ["exited", "running"]
+
+
+@pytest.fixture(scope="module")
+def alone(stage: FaultStage) -> Iterator[FaultStage]:
+    """The same cluster with topics of one replica."""
+    fields = {"profile": "safe", "fault": "none", "replication_factor": 1, "min_insync_replicas": 1}
+    made = scenario_from_params(fields, "alone")
+    topics.create(made, stage.cluster.connection)
+    names = [arm.topic_name for arm in made.arms]
+    wait_until(lambda: stage.cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
+    stage.cluster.watch(names)
+    yield FaultStage(stage.cluster, made)
+    stage.cluster.watch([arm.topic_name for arm in stage.scenario.arms])
+
+
+@pytest.mark.parametrize("plan", ["kill_leader", "stop_leader", "pause_leader", "rolling_restart"])
+def test_with_one_replica_the_proof_is_that_nobody_leads_and_then_the_same_broker_does(
+    alone: FaultStage, plan: str
+) -> None:
+    before, begun_us = alone.cluster.partitions([alone.topic]), now_us()
+    steps = [
+        msgspec.structs.replace(each, trigger=Trigger(kind="deposed")) if each.trigger.kind == "elapsed" else each
+        for each in for_one_replica(FAULTS[plan]).steps
+    ]
+    made = alone.inject(*steps)
+    assert [injection.bit for injection in made] == [True] * len(made) and made, made
+    for injection in made:
+        led: Any = injection.proof["deposed"]
+        assert {state["leader"] for state in led.values()} == {-1}
+    after = alone.cluster.partitions([alone.topic])
+    assert {key: state.leader for key, state in after.items()} == {key: state.leader for key, state in before.items()}
+    seen = [it for it in alone.observed() if it.at_us >= begun_us or it.kind == "partition"]
+    found = [it for it in disturbances(seen, made) if it.at_us >= begun_us]
+    assert found and [it.detail for it in found if not it.planned] == []
 
 
 def test_after_pause_every_thread_of_the_broker_stands_still_until_it_is_resumed(stage: FaultStage) -> None:

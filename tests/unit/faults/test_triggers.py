@@ -42,8 +42,8 @@ class CountedLoad(QuietLoad):
 
 
 class Partitions:
-    """A stand-in for a cluster of three brokers, of which brokers 1 and 2 run. All partitions have the given leader and
-    ISR."""
+    """A stand-in for a cluster of three brokers, of which brokers 1 and 2 run, and broker 3 is frozen. All partitions
+    have the given leader and ISR."""
 
     def __init__(self, leader: int, isr: tuple[int, ...]) -> None:
         self.leader, self.isr = leader, isr
@@ -51,6 +51,10 @@ class Partitions:
     def running(self) -> list[int]:
         """Returns the brokers that run. Broker 3 does not run."""
         return [1, 2]
+
+    def states(self) -> dict[int, str]:
+        """Returns the state of each broker's process."""
+        return {1: "running", 2: "running", 3: "frozen"}
 
     def partitions(self, topics: Iterable[str]) -> dict[tuple[str, int], PartitionState]:
         """Returns the state of partition 0 of each topic."""
@@ -113,6 +117,15 @@ def test_led_waits_for_leaders_that_run() -> None:
     for leader in (-1, 3):
         with pytest.raises(DeadlinePassed, match="every partition of the subjects to have a leader that runs"):
             wait("led", cluster=Partitions(leader, (1, 2, 3)))
+
+
+def test_who_waits_for_a_leader_in_vain_says_which_partition_who_its_replicas_are_and_who_is_down() -> None:
+    topic = RUN.subjects[0].topic_name
+    replicas = "replicas: broker 1 (running), broker 2 (running, not in sync), broker 3 (frozen)"
+    for leader, words in ((-1, "no leader"), (3, "broker 3 leads")):
+        with pytest.raises(DeadlinePassed) as raised:
+            wait("led", cluster=Partitions(leader, (1, 3)))
+        assert f"({topic}/0: {words}, {replicas})" in str(raised.value)
 
 
 def test_isr_shrunk_waits_until_no_partition_that_is_led_counts_on_a_broker_that_does_not_run() -> None:
