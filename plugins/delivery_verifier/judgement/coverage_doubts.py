@@ -9,7 +9,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.judgement.applications import application_doubts, at_stake, is_of_applications
+from delivery_verifier.judgement.applications import (
+    application_doubts,
+    at_stake,
+    has_never_committed,
+    is_of_applications,
+)
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
@@ -151,7 +156,10 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
     for injection in filter(is_of_applications, arm.run.injections):
-        if not at_stake(injection, arm.name):
+        if has_never_committed(injection, arm.name):
+            detail = f"{arm.name}: the group of this program has never committed, so nobody sees what it had in hand"
+            yield "group_never_committed", f"{detail} when injection {injection.id} hit"
+        elif not at_stake(injection, arm.name):
             yield "too_little_exposed", f"{arm.name}: nothing was at stake when injection {injection.id} hit"
     others = {injection.id for injection in arm.run.injections if not is_of_applications(injection)}
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():

@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
+
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.live_ledger import Control, Gate, State, Word
+from delivery_verifier.load.layout import of_arm
+from delivery_verifier.load.live_ledger import SHIFT, SLOTS, Control, Gate, State, Word, read_segment
 from delivery_verifier.load.resends import still_open
+from delivery_verifier.model.positions import Positions
 from delivery_verifier.model.scenario import Arm, Scenario
 
 HANDOVER_DEADLINE_S = 30.0
@@ -61,6 +65,20 @@ class RunningLoad:
             if all(_has_ended(control) and control[Word.GATE] < Gate.RELEASE for control in controls):
                 return arm.name
         return ""
+
+    def positions(self, arm: Arm) -> dict[int, Positions]:
+        """Maps each producer of `arm` to the positions of its records in the topic, as far as brokers have acknowledged
+        them. Leaves out resends."""
+        layout = of_arm(self._scenario.load, arm)
+        result = {}
+        for number, control in enumerate(self._controls(arm)):
+            count = control[Word.ANNOUNCED]
+            partitions, _ = layout.columns(0, count)
+            folder = self._folder / arm.name / str(number)
+            parts = [read_segment(folder, first >> SHIFT)[0, : count - first] for first in range(0, count, SLOTS)]
+            results = np.concatenate([np.zeros(0, np.int64), *parts])
+            result[number] = Positions(partitions, np.maximum(results, 0) - 1)
+        return result
 
     def send(self, blocks: int) -> None:
         """Lets every producer of a scripted load send `blocks` more blocks to each partition.

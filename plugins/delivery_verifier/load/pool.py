@@ -18,11 +18,7 @@ from delivery_verifier.load.producer_process import ProducerProcess, start_proce
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.scenario import Arm, Load, Scenario
-
-UNLIMITED_RATE = 1e9
-"""A rate, in records per second, that no producer reaches. A flat-out load, which is sent as fast as possible, has no
-rate of its own. The size of its blocks is computed with this rate."""
+from delivery_verifier.model.scenario import Arm, Scenario
 
 
 class AlreadySent(VerifierError, RuntimeError):
@@ -142,11 +138,7 @@ def _settings(arm: Arm, number: int) -> dict[str, Setting]:
 def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str, str], folder: Path) -> ProducerProcess:
     """Starts producer `number` of `arm`, with its live ledger in `folder`. Returns the producer."""
     load = scenario.load
-    records = -(-arm.records // arm.producers)
-    rate = _rate(load, records, arm)
-    room = layout.queue_room(arm.profile.producer, load.payload_bytes)
-    chosen = layout.choose(records, rate or UNLIMITED_RATE, load.partitions, load.payload_bytes, room)
-    block = load.block or chosen.block
+    rate, block = layout.rate_of_producer(load, arm), layout.of_arm(load, arm).block
     transaction_records = 0
     if arm.transactional_id:
         steady = None if load.pacing == "scripted" else rate
@@ -160,7 +152,7 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
         arm=arm.ordinal,
         producer=number,
         session=0,
-        records=records,
+        records=layout.records_of_producer(arm),
         rate=rate,
         block=block,
         partitions=load.partitions,
@@ -179,13 +171,3 @@ def _start_again(producer: ProducerProcess, life: int) -> None:
     producer.spec = msgspec.structs.replace(producer.spec, life=life)
     producer.control[Word.STATE] = State.STARTING
     producer.process = start_process(producer.spec)
-
-
-def _rate(load: Load, records: int, arm: Arm) -> float | None:
-    """Returns the records per second of each producer of `arm`, or None if the load is sent as fast as possible.
-
-    `load.rate` is the rate of a whole arm. `records` is the number of records of one producer.
-    """
-    if load.rate is not None:
-        return load.rate / arm.producers
-    return None if load.pacing == "flat_out" else max(records / load.duration_s, 1.0)

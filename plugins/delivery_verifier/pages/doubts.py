@@ -70,6 +70,8 @@ ADVICE = {
     "fault, and run again.",
     "too_little_exposed": "Too few records were under way around the fault. Raise the rate, or let the fault fire "
     "later, and run again.",
+    "group_never_committed": "The program keeps its offsets elsewhere. A run can show that it breaks its promise, and "
+    "cannot show that it holds. Let it also commit to the group what it has stored, e.g. as Flink does at checkpoints.",
     "nothing_at_stake": "The fault met no record under way, and hurt no arm. Raise the rate, repeat the fault in more "
     "cycles, or add a weak control, and run again.",
     "too_few_answered": "The client got no answer where nothing disturbed the cluster. Look at the errors in the "

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -283,15 +284,22 @@ def test_a_zombie_that_never_goes_on_has_not_been_thawed(
     assert member.control[Word.EXIT] == FENCED, "the recovery has thawed it, and it was fenced"
 
 
-def test_members_with_nothing_in_hand_have_not_been_hit(cluster: Cluster, workspace: Path) -> None:
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_members_with_nothing_in_hand_are_killed_all_the_same_and_members_that_are_stopped_are_not(
+    cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
     plan = entry_of(
         step(AT_ONCE, "send", "none"),
         step(CAUGHT_UP, "kill_application", "none"),
         step(AT_ONCE, "restart_application", "none"),
     )
     stage = Stage(cluster, workspace, plan)
+    if not is_killed:
+        monkeypatch.setattr(stage.handle, "kill", stage.handle.stop)
     (killed,) = stage.play()
-    assert not killed.bit and killed.proof["process"] == {}
+    assert killed.bit == is_killed
+    proof: Any = killed.proof["process_before_heal"]
+    assert {name: proof[f"in hand of {name}"] for name in NAMES} == dict.fromkeys(NAMES, 0) if is_killed else not proof
     assert stage.effects() == {name: [list(range(40)), list(range(40, 60))] for name in NAMES}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -148,14 +148,15 @@ def test_quiet_they_apply_each_record_once_and_after_a_kill_none_is_missing(
     write_files(tmp_path)
     for name in ("own", "own-again", "own-once-more"):
         played = play(cluster, name, tmp_path / name)
-        if played.killed.bit:
+        assert played.killed.bit, played.killed.proof
+        proof: Any = played.killed.proof["process_before_heal"]
+        in_hand = [proof[f"in hand of {arm.name}"] for arm in played.scenario.subjects]
+        if all(in_hand):
             break
     scenario, workspace, killed, reported = played
     properties = cluster.connection.client_properties()
-    assert killed.bit, killed.proof
+    assert all(in_hand), killed.proof
     for arm in scenario.subjects:
-        proof = killed.proof["process_before_heal"]
-        assert isinstance(proof, dict) and proof[f"in hand of {arm.name}"] > 0
         folder = application_folder(workspace, arm.name)
         inputs = SinkInputs(arm, folder, 1, scenario.run_token, properties, payload_bytes=scenario.load.payload_bytes)
         first, second = OwnEffects().read(inputs)

@@ -16,6 +16,7 @@ from support.quiet_load import QuietLoad
 from delivery_verifier.catalogue import FAULTS, PROFILES, for_one_replica
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.contract.disturbances import disturbances
 from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.processes import Signal

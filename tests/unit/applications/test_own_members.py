@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pyarrow.parquet as pq
 import pytest
@@ -35,6 +36,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.own_application import OwnApplication
+from delivery_verifier.model.positions import Positions
 
 SCENARIO = own_applications.scenario()
 ARM = SCENARIO.subjects[0]
@@ -94,10 +96,10 @@ def test_a_member_is_killed_started_again_and_stopped(stage: Stage) -> None:
     handle = OwnHandle(SCENARIO, stage.folder / "workspace", {})
     stage.pool.kill()
     assert group(stage.adopted[0]) == [] and control[Word.EXIT] == -signal.SIGKILL and control[Word.APPLIED] == 5
-    assert handle.in_hand({ARM.name: 5}) == {ARM.name: 0}
-    assert handle.in_hand({ARM.name: 3}) == {ARM.name: 2}
-    handle.begin_life({ARM.name: 3})
-    assert handle.in_hand({ARM.name: 3}) == {ARM.name: 0}
+    positions = {ARM.name: {0: Positions(np.zeros(5, np.int32), np.arange(5))}}
+    assert [handle.in_hand({ARM.name: {0: each}}, positions)[ARM.name].total for each in (5, 3)] == [0, 2]
+    handle.begin_life({ARM.name: {0: 3}})
+    assert handle.in_hand({ARM.name: {0: 3}}, positions)[ARM.name].total == 0
     stage.pool.start()
     stage.write(5, 6)
     stage.write(4, producer=record.MARKER_PRODUCER, attempt=0)
