@@ -8,14 +8,12 @@ of the user's own.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
 from typing import cast
 
-from delivery_verifier.applications.own.in_hand import InHand
 from delivery_verifier.applications.pool import applications_of, group_of
 from delivery_verifier.cluster import groups, topics
 from delivery_verifier.faults.action import ActionContext, ActionProof, applications_in, scenario_in
-from delivery_verifier.faults.own_applications import commits, freeze_in_hand, goes_on, in_hand
+from delivery_verifier.faults.own_applications import begin_life, commits, freeze_in_hand, goes_on, in_hand
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.history import now_us
@@ -62,8 +60,8 @@ class KillApplication:
     def do(self, context: ActionContext) -> int:
         """Kills the members, and waits until no member runs. Raises DeadlinePassed.
 
-        If the run has applications of the user's own, first looks for a moment at which each of them has records in
-        hand. Kills the members at this moment, or after 20 s if there is no such moment.
+        If the run has applications of the user's own, first freezes each of them at a moment at which it has records in
+        hand, and waits at most 20 s for this moment.
         """
         freeze_in_hand(context)
         killed_at_us = now_us()
@@ -87,13 +85,16 @@ class KillApplication:
             **{f"member {name}": how_it_ended(code) for name, code in exits.items()},
             **{f"member {name} parked at": point for name, point in parked.items()},
             **{f"in hand of {arm}": count for arm, count in applications.in_hand().items()},
-            **_own_facts(in_hand(context, commits(context)())),
+            **_own_facts(context),
         }
 
 
-def _own_facts(hands: Mapping[str, InHand]) -> dict[str, str | int]:
+def _own_facts(context: ActionContext) -> dict[str, str | int]:
     facts = dict[str, str | int]()
-    for arm, hand in hands.items():
+    if not (own := applications_in(context).own.arms):
+        return facts
+    committed = commits(context)
+    for arm, hand in {arm.name: in_hand(context, arm, committed) for arm in own}.items():
         if not hand.has_committed:
             facts[f"group of {arm}"] = NEVER_COMMITTED
             continue
@@ -109,7 +110,7 @@ class RestartApplication:
     def do(self, context: ActionContext) -> int:
         """Starts the members, and waits until each has its partitions. Raises DeadlinePassed."""
         started_at_us = now_us()
-        applications_in(context).own.begin_life(commits(context)())
+        begin_life(context)
         applications_in(context).restart()
         return started_at_us
 
@@ -146,7 +147,7 @@ class Rewind:
             after = groups.committed_offsets(client, group, arm.topic_name, partitions)
             facts[f"rewound {arm.name}"] = 0 if any(after.values()) else sum(before.values())
         self._facts = facts if all(facts.values()) else {}
-        applications.own.begin_life(commits(context)())
+        begin_life(context)
         applications.restart()
         return set_back_at_us
 

@@ -1,14 +1,14 @@
 """The moment at which own applications (programs of the user's own) are killed, and what they have in hand then.
 
-They have no crash points. So the verifier freezes them again and again, until each has records in hand, and kills them
-frozen.
+They have no crash points. So the verifier freezes each of them again and again, until it has records in hand, and kills
+all of them frozen.
 """
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from delivery_verifier.applications.own.in_hand import InHand, Offsets
 from delivery_verifier.applications.own.scan import PlaceBusy
@@ -19,9 +19,9 @@ from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.scenario import Arm
 
 IN_HAND_S = 20.0
-"""How many seconds a kill waits for a moment at which each application has records in hand."""
+"""How many seconds a kill waits until each application has records in hand."""
 WORST_S = 6.0
-"""Seconds for which a kill waits for a moment at which it can break the claim of each application. After this time, any
+"""Seconds for which a kill waits for a moment at which it can break the claim of an application. After this time, any
 records in hand will do. Clients commit every 5 s by default (auto.commit.interval.ms), so such a moment comes within
 this time if it comes at all."""
 STILL_S = 2.0
@@ -33,65 +33,65 @@ _LATE_S = 0.3
 this longer time to arrive."""
 _RUN_S = 0.02
 
-Committed = Mapping[str, Offsets]
-"""Maps each arm with an own application to the offsets that its group has committed."""
+Committed = Callable[[Arm], Offsets]
+"""A function that asks what the group of an arm has committed."""
 
 
-def commits(context: ActionContext) -> Callable[[], Committed]:
-    """Returns a function that asks what the groups of the own applications have committed. All calls of the function
-    share one client."""
-    scenario, own = scenario_in(context), applications_in(context).own
-    if not own.arms:
-        return dict
+def commits(context: ActionContext) -> Committed:
+    """Returns a function that asks what the group of an arm has committed. All calls of the function share one
+    client."""
+    scenario = scenario_in(context)
     client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
-    return lambda: {
-        arm.name: groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions)
-        for arm in own.arms
-    }
+    return lambda arm: groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions)
 
 
-def in_hand(context: ActionContext, committed: Committed) -> dict[str, InHand]:
-    """Maps each arm with an own application to what the application has in hand. Call it while the members are frozen
-    or dead."""
-    own = applications_in(context).own
-    load = load_in(context) if own.arms else None
-    return own.in_hand(committed, {arm.name: load.positions(arm) for arm in own.arms} if load else {})
+def begin_life(context: ActionContext) -> None:
+    """Tells the handle of the own applications that their members are about to begin another life."""
+    if own := applications_in(context).own.arms:
+        committed = commits(context)
+        applications_in(context).own.begin_life({arm.name: committed(arm) for arm in own})
+
+
+def in_hand(context: ActionContext, arm: Arm, committed: Committed) -> InHand:
+    """Returns what the own application of `arm` has in hand. Call it while its members are frozen or dead."""
+    return applications_in(context).own.in_hand(arm, committed(arm), load_in(context).positions(arm))
 
 
 def freeze_in_hand(context: ActionContext) -> None:
-    """Freezes the members of the own applications at a moment at which each of these applications has records in hand.
-    If there is no such moment within 20 s, leaves the members running.
+    """Freezes the members of each own application at a moment at which the application has records in hand. Leaves the
+    members running if there is no such moment within 20 s.
 
-    For the first 6 s, waits for a moment at which the kill can break the claim of each application.
+    For the first 6 s, waits for a moment at which the kill can break the claim of the application.
     """
     own, begin_s = applications_in(context).own, time.monotonic()
     if not own.arms:
         return
-    committed = commits(context)
-    while (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
-        own.send(signal.SIGSTOP)
-        pause(_UNDER_WAY_S)
-        try:
-            if _is_moment(context, committed(), passed_s):
-                pause(_LATE_S)
-                if _is_moment(context, committed(), passed_s):
-                    return
-        except BaseException:
-            own.send(signal.SIGCONT)
-            raise
-        own.send(signal.SIGCONT)
-        pause(_RUN_S)
-
-
-def _is_moment(context: ActionContext, committed: Committed, passed_s: float) -> bool:
-    """Returns whether the members may be killed now, `passed_s` seconds after the search for a moment began."""
+    committed, running = commits(context), list(own.arms)
     try:
-        hands = in_hand(context, committed)
+        while running and (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
+            own.send(signal.SIGSTOP, running)
+            pause(_UNDER_WAY_S)
+            frozen = [arm for arm in running if _is_moment(context, arm, committed, passed_s)]
+            own.send(signal.SIGCONT, [arm for arm in running if arm not in frozen])
+            if frozen:
+                pause(_LATE_S)
+                late = [arm for arm in frozen if not _is_moment(context, arm, committed, passed_s)]
+                own.send(signal.SIGCONT, late)
+                running = [arm for arm in running if arm not in frozen or arm in late]
+            pause(_RUN_S)
+    except BaseException:
+        own.send(signal.SIGCONT, own.arms)
+        raise
+
+
+def _is_moment(context: ActionContext, arm: Arm, committed: Committed, passed_s: float) -> bool:
+    """Returns whether the members of `arm` may be killed now, `passed_s` seconds after the search for a moment
+    began."""
+    try:
+        hand = in_hand(context, arm, committed)
     except PlaceBusy:  # a frozen member has locked its database: this is not the moment
         return False
-    if passed_s < WORST_S:
-        return all(_can_break(arm, hands[arm.name]) for arm in applications_in(context).own.arms)
-    return all(hand.total for hand in hands.values())
+    return _can_break(arm, hand) if passed_s < WORST_S else hand.total > 0
 
 
 def _can_break(arm: Arm, hand: InHand) -> bool:
@@ -108,7 +108,11 @@ def goes_on(context: ActionContext) -> bool:
     if not own.arms:
         return False
     committed = commits(context)
+
+    def state() -> object:
+        return own.records(), own.undecided(), [committed(arm) for arm in own.arms]
+
     pause(_UNDER_WAY_S)
-    after_kill = own.records(), own.undecided(), committed()
+    after_kill = state()
     pause(STILL_S)
-    return (own.records(), own.undecided(), committed()) != after_kill
+    return state() != after_kill

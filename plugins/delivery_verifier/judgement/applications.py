@@ -110,6 +110,17 @@ def torn_effects(run: Evidence) -> Iterator[tuple[str, str, str]]:
             yield arm.name, "effects_torn", detail
 
 
+def nothing_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
+    """Yields the name and the detail of a doubt for each injection into applications that put no record of the arm at
+    stake, or of which nobody knows whether it did."""
+    for injection in filter(is_of_applications, arm.run.injections):
+        if has_never_committed(injection, arm.name):
+            blind = f"{arm.name}: the group of this program has never committed, so nobody sees what it had in hand"
+            yield "group_never_committed", f"{blind} when injection {injection.id} hit"
+        elif not at_stake(injection, arm.name):
+            yield "too_little_exposed", f"{arm.name}: nothing was at stake when injection {injection.id} hit"
+
+
 def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields the name and the detail of each reason to doubt one of three things: that the application was tested, that
     it applied all records, and that its anomalies are explained."""

@@ -33,7 +33,9 @@ from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
 
 COLUMNS = ("arm", "kind", "also", "producer", "partition", "sent_at", "settled_at")
-"""The columns that this module reads from the files in anomalies/."""
+"""The columns that this module needs of the files in anomalies/."""
+EVIDENCE = ("sequence", "offsets", "detail")
+"""Further columns of these files, which `judgement.causes` needs."""
 LAG_US = 1_000_000
 """How long (µs) an injection may still hurt records after the cluster recovered from it."""
 CONFIDENCE = 0.95
@@ -181,10 +183,11 @@ def _owner(case: Case, windows: Sequence[_Window]) -> int:
 
 
 def read_case_files(folder: Path) -> pa.Table | None:
-    """Reads all files in `folder` (anomalies/ of a run directory), and returns their columns COLUMNS as one table.
-    Returns None if the folder has no file."""
+    """Reads all files in `folder` (anomalies/ of a run directory). Returns their columns COLUMNS and EVIDENCE as one
+    table. Returns None if the folder has no file."""
     files = sorted(folder.glob("*.parquet"))
-    return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None
+    columns = [*COLUMNS, *EVIDENCE]
+    return pa.concat_tables([pq.read_table(file, columns=columns) for file in files]) if files else None
 
 
 def is_power_loss(injection: Injection) -> bool:

@@ -9,12 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.judgement.applications import (
-    application_doubts,
-    at_stake,
-    has_never_committed,
-    is_of_applications,
-)
+from delivery_verifier.judgement.applications import application_doubts, is_of_applications, nothing_in_hand
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
@@ -155,12 +150,7 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
     counts as 1.)
     """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
-    for injection in filter(is_of_applications, arm.run.injections):
-        if has_never_committed(injection, arm.name):
-            detail = f"{arm.name}: the group of this program has never committed, so nobody sees what it had in hand"
-            yield "group_never_committed", f"{detail} when injection {injection.id} hit"
-        elif not at_stake(injection, arm.name):
-            yield "too_little_exposed", f"{arm.name}: nothing was at stake when injection {injection.id} hit"
+    yield from nothing_in_hand(arm)
     others = {injection.id for injection in arm.run.injections if not is_of_applications(injection)}
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
         if row.get("injection") in others and (row.get("reported") or 0) < needed:
@@ -189,9 +179,9 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if a disturbance of the arm was not planned.
 
     Ignores an alteration of the topic, which only an injection makes: if it is not proven, `_faults` doubts it. Ignores
-    an unplanned unclean election if the topic's settings forbid such elections, nobody requested one, and
-    nobody altered the topic. The election was then really clean, and the observer saw it late. The same election is
-    also listed as a change of leader. An unplanned change of leader is not ignored.
+    an unplanned unclean election if the topic's settings forbid it, nobody requested one, and nobody altered the topic.
+    The election was then really clean, and the observer saw it late. It is also listed as a change of leader, and an
+    unplanned change of leader is not ignored.
     """
     observed = {disturbance.kind for disturbance in arm.disturbances}
     settings = Settings.of_arm(arm.run.scenario, arm.spec)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from delivery_verifier.contract.rules import LATE as LATE_PROMISE
 from delivery_verifier.contract.rules import unexplained
 from delivery_verifier.contract.rulings import Ruling
+from delivery_verifier.judgement.causes import causes
 from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
@@ -108,6 +109,7 @@ def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
         longest_gap_s=_longest_gap_s(arm),
         bites=arm.cases_by_injection,
         given_up=given_up,
+        causes=[] if any(doubt.kind == "checker" for doubt in doubts) else causes(arm),
     )
 
 

@@ -145,6 +145,24 @@ def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
     return sum(most.values())
 
 
+class Cause(_Part, frozen=True):
+    """What a program of the user's own did, so that records show an anomaly of effects. The commits of its group and
+    the kills of the plan show it.
+
+    * `anomaly`: the anomaly. `count`: the number of cases that the cause explains, among those that were written down.
+    * `what`: what the program did, in one sentence.
+    * `evidence`: sentences about one of the records: where it stands, when its offset was committed, and by which
+      member.
+    * `look_for`: what to look for in the program. The most likely comes first.
+    """
+
+    anomaly: str
+    count: int
+    what: str
+    evidence: list[str]
+    look_for: list[str]
+
+
 class ArmVerdict(_Part, frozen=True):
     """The verdict of one arm.
 
@@ -159,6 +177,7 @@ class ArmVerdict(_Part, frozen=True):
       to an injection if its record was under way during the injection. -1: the case belongs to no injection. `bites` is
       None for the canary, and for a run whose cases are not listed one by one.
     * `given_up`: the attempts that were given up. None if there are none, or if their number is in doubt or not known.
+    * `causes`: what a program of the user's own did, where the evidence shows it. Empty for every other arm.
     """
 
     arm: str
@@ -176,6 +195,7 @@ class ArmVerdict(_Part, frozen=True):
     longest_gap_s: float | None
     bites: dict[str, list[int]] | None = None
     given_up: GivenUp | None = None
+    causes: list[Cause] = []
 
 
 class RunVerdict(_Part, frozen=True):

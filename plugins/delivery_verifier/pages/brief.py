@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.pages.causes import of_subjects
 from delivery_verifier.pages.given_up import HEADING, by_subject, count_of
 from delivery_verifier.pages.material import Material, read_outline
 from delivery_verifier.pages.report.arm_rows import ArmRow, arm_rows
@@ -122,6 +123,7 @@ def _change(material: Material) -> Section:
     lines = [line for advice in every for line in _advised(advice, f"{advice.arm}: " if len(every) > 1 else "")]
     for arm, _, changes in by_subject(material.verdict):
         lines.append(Line(" ".join([f"{arm}:", *changes] if arm else changes)))
+    lines += [Line(line) for cause in of_subjects(material.verdict) for line in cause.lines]
     return Section(CHANGE, lines)
 
 

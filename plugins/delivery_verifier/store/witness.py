@@ -3,6 +3,7 @@ recorded about the consumer groups."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
 from delivery_verifier.store.witness_tables import (
+    ASSIGNED_SINCE,
     COMMITS,
     GENERATIONS,
     OUTPUTS,
@@ -21,6 +23,8 @@ from delivery_verifier.store.witness_tables import (
 )
 
 Row = dict[str, Any]
+_UNASSIGNED = replace(GENERATIONS, columns=tuple(column for column in GENERATIONS.columns if column.name != "assigned"))
+"""The table of the generations in runs before ASSIGNED_SINCE."""
 
 
 class Witness(NamedTuple):
@@ -36,12 +40,15 @@ class Witness(NamedTuple):
 def read_witness(run: RunDirectory) -> Witness | None:
     """Returns the witness of a run in which an arm has an application. Call `run.require("settle")` before.
 
-    Returns None if the run is of an older format, which has no witness. Raises IncompleteRun if a table is missing, and
-    pyarrow.ArrowException if a table lacks a column.
+    Returns None if the run is of an older format, which has no witness. In runs before ASSIGNED_SINCE, nobody knows
+    which member had which partitions. Raises IncompleteRun if a table is missing, and pyarrow.ArrowException if a table
+    lacks a column.
     """
-    if run.manifest("settle").format_version < WITNESS_SINCE:
+    version = run.manifest("settle").format_version
+    if version < WITNESS_SINCE:
         return None
-    commits, generations, positions = (_rows(run.path, table) for table in (COMMITS, GENERATIONS, POSITIONS))
+    commits, positions = (_rows(run.path, table) for table in (COMMITS, POSITIONS))
+    generations = _rows(run.path, GENERATIONS if version >= ASSIGNED_SINCE else _UNASSIGNED)
     journal = [row for file in sorted(run.path.glob(JOURNAL.file)) for row in _of_file(file, JOURNAL)]
     return Witness(commits, generations, positions, journal)
 

@@ -41,14 +41,11 @@ def values(count: int, token: str = SCENARIO.run_token) -> list[bytes]:
     return [record.encode(token, ARM.ordinal, 0, 0, number, 0, 0, size) for number in range(count)]
 
 
-def positions(count: int) -> dict[str, dict[int, Positions]]:
-    """Returns the positions of the records 0 to `count` - 1, which stand at the offsets of the same numbers."""
-    return {ARM.name: {0: Positions(np.zeros(count, np.int32), np.arange(count, dtype=np.int64))}}
-
-
 def look(own: OwnHandle, committed: int, count: int = 10) -> InHand:
-    """Returns what is in hand if the group has committed the offset `committed`."""
-    return own.in_hand({ARM.name: {0: committed}}, positions(count))[ARM.name]
+    """Returns what is in hand if the group has committed the offset `committed`. The records 0 to `count` - 1 stand at
+    the offsets of the same numbers."""
+    positions = Positions(np.zeros(count, np.int32), np.arange(count, dtype=np.int64))
+    return own.in_hand(own.arms[0], {0: committed}, {0: positions})
 
 
 def test_a_greeting_and_records_of_other_runs_are_not_in_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,10 +96,10 @@ def test_a_member_is_killed_started_again_and_stopped(stage: Stage) -> None:
     handle = OwnHandle(SCENARIO, stage.folder / "workspace", {})
     stage.pool.kill()
     assert group(stage.adopted[0]) == [] and control[Word.EXIT] == -signal.SIGKILL and control[Word.APPLIED] == 5
-    positions = {ARM.name: {0: Positions(np.zeros(5, np.int32), np.arange(5))}}
-    assert [handle.in_hand({ARM.name: {0: each}}, positions)[ARM.name].total for each in (5, 3)] == [0, 2]
+    positions = {0: Positions(np.zeros(5, np.int32), np.arange(5))}
+    assert [handle.in_hand(ARM, {0: committed}, positions).total for committed in (5, 3)] == [0, 2]
     handle.begin_life({ARM.name: {0: 3}})
-    assert handle.in_hand({ARM.name: {0: 3}}, positions)[ARM.name].total == 0
+    assert handle.in_hand(ARM, {0: 3}, positions).total == 0
     stage.pool.start()
     stage.write(5, 6)
     stage.write(4, producer=record.MARKER_PRODUCER, attempt=0)
@@ -185,7 +185,7 @@ def test_what_has_left_the_group_of_a_member_is_frozen_and_killed_with_it(stage:
 
     wait_until(lambda: stage.pool.check() and outside(), "a process outside the group", PATIENCE_S, every_s=0.01)
     (process,) = outside()
-    OwnHandle(SCENARIO, stage.folder / "workspace", {}).send(signal.SIGSTOP)
+    OwnHandle(SCENARIO, stage.folder / "workspace", {}).send(signal.SIGSTOP, [ARM])
     wait_until(lambda: is_frozen(process.pid), "the process to freeze", PATIENCE_S, every_s=0.01)
     stage.pool.kill()
     assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE

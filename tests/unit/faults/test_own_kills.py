@@ -18,7 +18,7 @@ from delivery_verifier.applications.own.scan import PlaceBusy
 from delivery_verifier.faults import applications
 from delivery_verifier.faults import own_applications as module
 from delivery_verifier.faults.applications import KillApplication
-from delivery_verifier.model.scenario import Claim
+from delivery_verifier.model.scenario import Arm, Claim
 
 ARM = own_applications.scenario().subjects[0]
 KILLED = "exit code -9 (killed by SIGKILL)"
@@ -36,7 +36,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def commit_nothing_more(monkeypatch: pytest.MonkeyPatch, offsets: Iterator[int]) -> None:
     """Lets the group have committed the next of `offsets` at each look."""
     for each in (module, applications):
-        monkeypatch.setattr(each, "commits", lambda context: lambda: {ARM.name: {0: next(offsets)}})
+        monkeypatch.setattr(each, "commits", lambda context: lambda arm: {0: next(offsets)})
 
 
 def context(
@@ -48,24 +48,30 @@ def context(
 ) -> Any:
     """Returns the context of a kill of one application per claim. `looks` are what each has in hand, look by look; the
     last one counts for ever. `records` yields how many records have been applied, and `undecided` how many are in open
-    transactions. The signals that the members got are in `applications.own.signals`."""
+    transactions. `applications.own.signals` has the signals that the members got, by the name of the arm."""
     arms = [replace(ARM, claim=claim, name=f"{ARM.name}{number or ''}") for number, claim in enumerate(claims)]
-    left = list(looks or (NOTHING,))
+    left = {arm.name: list(looks or (NOTHING,)) for arm in arms}
+    signals = {arm.name: list[int]() for arm in arms}
 
-    def in_hand(committed: object, positions: object) -> dict[str, InHand]:
-        look = left.pop(0) if len(left) > 1 else left[0]
+    def in_hand(arm: Arm, committed: object, positions: object) -> InHand:
+        looks = left[arm.name]
+        look = looks.pop(0) if len(looks) > 1 else looks[0]
         if isinstance(look, Exception):
             raise look
-        return {arm.name: look for arm in arms}
+        return look
+
+    def send(number: int, to: Sequence[Arm]) -> None:
+        for arm in to:
+            signals[arm.name].append(number)
 
     own = SimpleNamespace(
         arms=arms,
         in_hand=in_hand,
         records=lambda: {ARM.name: next(records)},
         undecided=lambda: {ARM.name: next(undecided)},
-        signals=list[int](),
+        signals=signals,
+        send=send,
     )
-    own.send = own.signals.append
     program = SimpleNamespace(
         own=own, kill=lambda: None, exits=lambda: {f"{ARM.name}/0": exit_code}, parked_at=dict, in_hand=dict, members=1
     )
@@ -130,20 +136,20 @@ def test_records_in_hand_only_until_a_late_commit_arrives_are_no_moment_for_a_ki
     """On a busy host, a commit that was under way when its sender was frozen arrives after the first look."""
     made = context(AHEAD, NOTHING, AHEAD)
     module.freeze_in_hand(made)
-    assert made.applications.own.signals == [STOP, GO_ON, STOP]
+    assert made.applications.own.signals[ARM.name] == [STOP, GO_ON, STOP]
 
 
 def test_a_locked_database_is_no_moment_for_a_kill() -> None:
     made = context(PlaceBusy("locked"), AHEAD)
     module.freeze_in_hand(made)
-    assert made.applications.own.signals == [STOP, GO_ON, STOP]
+    assert made.applications.own.signals[ARM.name] == [STOP, GO_ON, STOP]
 
 
 def test_members_that_cannot_be_looked_at_are_not_left_frozen() -> None:
     made = context(RuntimeError("no coordinator"))
     with pytest.raises(RuntimeError, match="no coordinator"):
         module.freeze_in_hand(made)
-    assert made.applications.own.signals == [STOP, GO_ON]
+    assert made.applications.own.signals[ARM.name] == [STOP, GO_ON]
 
 
 WORST: list[tuple[Claim, InHand]] = [
@@ -166,7 +172,7 @@ HARMLESS: list[tuple[Claim, InHand]] = [
 def test_a_moment_at_which_the_kill_can_break_the_claim_is_taken_at_once(claim: Claim, look: InHand) -> None:
     made = context(look, claims=[claim])
     module.freeze_in_hand(made)
-    assert made.applications.own.signals == [STOP]
+    assert made.applications.own.signals[ARM.name] == [STOP]
 
 
 @pytest.mark.parametrize(("claim", "look"), HARMLESS)
@@ -177,12 +183,15 @@ def test_a_moment_at_which_the_kill_can_only_cost_what_the_claim_permits_is_take
     monkeypatch.setattr(module, "IN_HAND_S", 60.0 if look.total else 0.1)
     made = context(look, claims=[claim])
     module.freeze_in_hand(made)
-    signals = made.applications.own.signals
+    signals = made.applications.own.signals[ARM.name]
     assert signals[:2] == [STOP, GO_ON] and signals[-1] == (STOP if look.total else GO_ON)
 
 
-def test_all_programs_must_have_records_in_hand_at_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_program_is_frozen_at_its_own_moment_and_those_without_one_run_until_the_kill(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "IN_HAND_S", 0.05)
     made = context(AHEAD, claims=["contract", "at_most_once"])
     module.freeze_in_hand(made)
-    assert made.applications.own.signals[-1] == GO_ON, "WORST_S has not passed"
+    first, second = made.applications.own.signals.values()
+    assert first == [STOP] and second[:2] == [STOP, GO_ON] and second[-1] == GO_ON, "WORST_S has not passed"

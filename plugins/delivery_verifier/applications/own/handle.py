@@ -8,7 +8,7 @@ transaction has not ended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -41,26 +41,21 @@ class OwnHandle:
         self._sizes_before: dict[str, dict[str, int]] = {arm.name: {} for arm in self.arms}
         self._open: dict[tuple[str, int], tuple[EffectReader, RecordPattern]] = {}
 
-    def send(self, number: int) -> None:
-        """Sends the signal `number` to all processes of every running member."""
-        for arm in self.arms:
+    def send(self, number: int, arms: Iterable[Arm]) -> None:
+        """Sends the signal `number` to all processes of every running member of `arms`."""
+        for arm in arms:
             for member in range(arm.application.members if arm.application else 0):
                 control = Control(folder_of(self._workspace, arm.name, member))
                 if not control.is_down and control[Word.PID]:
                     send_to_all(control[Word.PID], number)
 
-    def in_hand(
-        self, committed: Mapping[str, Offsets], positions: Mapping[str, Mapping[int, Positions]]
-    ) -> dict[str, InHand]:
-        """Maps each arm to what its application has in hand. Call it while the members are frozen or dead.
+    def in_hand(self, arm: Arm, committed: Offsets, positions: Mapping[int, Positions]) -> InHand:
+        """Returns what the application of `arm` has in hand. Call it while its members are frozen or dead.
 
-        `committed` maps each arm to the offsets that its group has committed. `positions` maps each arm to the
-        positions of the records of each of its producers. Nothing is in hand while a transaction of an earlier life is
-        open, because nobody knows what stands behind this transaction.
+        `committed` has the offsets that its group has committed. `positions` maps each producer to the positions of its
+        records. Nothing is in hand while a transaction of an earlier life is open, because nobody knows what stands
+        behind this transaction.
         """
-        return {arm.name: self._in_hand(arm, committed[arm.name], positions[arm.name]) for arm in self.arms}
-
-    def _in_hand(self, arm: Arm, committed: Offsets, positions: Mapping[int, Positions]) -> InHand:
         commits = self._commits[arm.name]
         commits.note(committed)
         if not any(committed.values()):
@@ -69,8 +64,8 @@ class OwnHandle:
             return InHand()
         applied = self._applied(arm)
         # In a topic with transactions, records of aborted transactions are never applied.
-        left = 0 if arm.transactional_id else unapplied(positions, applied, commits)
-        return InHand(uncommitted(positions, applied, commits), left, self._undecided(arm))
+        not_applied = 0 if arm.transactional_id else unapplied(positions, applied, commits)
+        return InHand(uncommitted(positions, applied, commits), not_applied, self._undecided(arm))
 
     def undecided(self) -> dict[str, int]:
         """Maps each arm to the number of offsets of its output topic that are not decided: those from the oldest open
@@ -88,7 +83,8 @@ class OwnHandle:
 
     def begin_life(self, committed: Mapping[str, Offsets]) -> None:
         """Tells the handle that the members are about to begin another life. From now on, the handle does not count the
-        records that the members had in hand before. `committed`: as for `in_hand`."""
+        records that the members had in hand before. `committed` maps each arm to the offsets that its group has
+        committed."""
         for arm in self.arms:
             self._commits[arm.name].begin_life(committed[arm.name])
             parts = [reader.sizes() for reader, _ in self._readers(arm)]

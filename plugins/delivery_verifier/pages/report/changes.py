@@ -22,6 +22,7 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding
+from delivery_verifier.pages.causes import who_broke_it
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.beside import beside
 from delivery_verifier.pages.report.commands import again_with
@@ -139,12 +140,7 @@ def _after_violation(question: _Question) -> Advice:
     judged = question.judged
     broken = [finding for finding in judged.findings if _is_broken(finding)]
     if any(finding.ruled_by == "contract" for finding in broken):
-        return Advice(
-            "none",
-            judged.arm,
-            "No setting: what happened is forbidden for these settings already.",
-            "Kafka, its client or this verifier broke a promise. Keep the run directory, and report it with its files.",
-        )
+        return Advice("none", judged.arm, *who_broke_it(judged, broken))
     options = _remedies(question, broken)
     if not options:
         text = "For every change of one or two settings that was tried, the contract permits it under this fault."

@@ -16,6 +16,7 @@ from delivery_verifier.catalogue.applications import application_lines
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import latency
 from delivery_verifier.pages.brief import LIMITS_SHOWN
+from delivery_verifier.pages.causes import LOOK_FOR, of_subjects
 from delivery_verifier.pages.charts import bands, timeline
 from delivery_verifier.pages.charts.figures import arm_colour, broker_colour
 from delivery_verifier.pages.charts.lanes import LANES_SHOWN
@@ -77,6 +78,8 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
             **_sections(material, zero),
             sentence=without_given_up(verdict) if verdict else "",
             given_up=by_subject(verdict),
+            causes=of_subjects(verdict),
+            look_for=LOOK_FOR,
             groups=case_groups,
             spreads=spreads,
             latency_known=material.table(tables.LATENCY) is not None,
