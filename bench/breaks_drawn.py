@@ -1,0 +1,61 @@
+"""Draws breaks by chance: a module of the product, and one of its mutants."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from mutants import explanations
+from mutants_code import by_change, mutants
+
+PLACES = ("plugins/delivery_verifier", "spark_jobs", "expectations")
+
+
+class Equivalent(Struct, frozen=True, forbid_unknown_fields=True):
+    """A mutant that was drawn, and why nobody could see a difference. Its fields are as in bench/mutants.toml."""
+
+    module: str
+    scope: str
+    before: str
+    after: str
+    why: str
+
+
+class Drawn(Struct, frozen=True):
+    """A mutant of a module. `code`: the text of the changed module. `why`: why it is equivalent; empty if nothing says
+    that it is."""
+
+    module: str
+    scope: str
+    before: str
+    after: str
+    code: str
+    why: str = ""
+
+
+def draw(root: Path, seed: int, equivalents: Sequence[Equivalent]) -> Iterator[Drawn]:
+    """Yields one mutant of each module, in an order that `seed` draws. Leaves out modules without mutants.
+
+    If a mutant is equivalent, the next one of the same module comes after it. Mutants that bench/mutants.toml explains
+    are not drawn."""
+    dice = random.Random(seed)
+    modules = sorted(
+        file.relative_to(root).as_posix()
+        for place in PLACES
+        for file in (root / place).rglob("*.py")
+        if file.name != "__init__.py"
+    )
+    dice.shuffle(modules)
+    explained = {(one.module, *one.change) for one in explanations(root)}
+    reasons = {(one.module, one.scope, one.before, one.after): one.why for one in equivalents}
+    for module in modules:
+        found = by_change(mutants((root / module).read_text()))
+        for change in random.Random(f"{seed} {module}").sample(sorted(found), len(found)):
+            if (module, *change) in explained:
+                continue
+            why = reasons.get((module, *change), "")
+            yield Drawn(module, *change, found[change].code, why)
+            if not why:
+                break
