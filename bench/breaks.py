@@ -117,11 +117,9 @@ def try_listed(outcomes: Outcomes, words: list[str]) -> list[dict[str, Any]]:
     for each in sorted(chosen, key=lambda each: [*groups].index(each.capability)):
         tests, options = outcomes.tests(groups[each.capability]), ("--capability", each.capability)
         outcome = outcomes.of((each.capability, tests), partial(_unbroken, outcomes, options))
-        if outcome.is_green:
+        if not outcome.unfit:
             broken = partial(_tried, outcomes, each.file, each.broken(ROOT), [options])
             outcome = outcomes.of((each.file, each.old, each.new, tests), broken)
-        else:
-            outcome = Outcome("", outcome.cpu_s, f"not green without any break: {outcome.failed or outcome.unfit}")
         rows.append(_row({"break": each.name, "capability": each.capability}, outcome))
     return rows
 
@@ -145,7 +143,8 @@ def try_drawn(outcomes: Outcomes, seed: int) -> list[dict[str, Any]]:
 
 
 def _unbroken(outcomes: Outcomes, options: Iterable[str]) -> Outcome:
-    return outcomes.copy.run(*options, to_the_end=True)
+    found = outcomes.copy.run(*options, to_the_end=True)
+    return Outcome("", found.cpu_s, f"red without any break: {found.failed}") if found.failed else found
 
 
 def _tried(outcomes: Outcomes, file: str, text: str, runs: Iterable[tuple[str, ...]]) -> Outcome:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from delivery_verifier.cluster.embedded import disks, packet_filter
 
-MARK = "KDV_BREAK"
+MARK = "KDV_TEST_BREAK"
 """The environment variable that all processes of a run inherit. It shows which processes a break has left behind."""
 PACKAGES = ("delivery_verifier", "spark_jobs", "expectations")
 NOT_COLLECTED = "collection failure"
@@ -31,10 +31,6 @@ class Outcome(Struct, frozen=True):
     failed: str
     cpu_s: float
     unfit: str = ""
-
-    @property
-    def is_green(self) -> bool:
-        return not self.failed and not self.unfit
 
     def __add__(self, later: Outcome) -> Outcome:
         return Outcome(later.failed, self.cpu_s + later.cpu_s, later.unfit)
@@ -135,8 +131,8 @@ class Copy:
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
     def _left(self) -> Iterator[psutil.Process]:
-        """Yields the processes of the last run that are still there. A user's own program does not inherit the mark, but
-        works in a folder of the run."""
+        """Yields the processes of the last run that are still there. A user's own program has no mark, but works in a
+        folder of the run."""
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 is_marked = process.environ().get(MARK) == str(self.folder)
