@@ -24,9 +24,12 @@ NOT_COLLECTED = "collection failure"
 
 
 class Outcome(Struct, frozen=True):
-    """How a run of tests ended. `failed`: the first test that failed, with the reason; empty if none did. `cpu_s`: the
-    processor seconds of the tests. `unfit`: why the run says nothing, e.g. a module that cannot be imported; empty if
-    the run says something."""
+    """How a run of tests ended.
+
+    * `failed`: the first test that failed, with the reason, or a process that was left behind; empty if there is none.
+    * `cpu_s`: the processor seconds of the tests.
+    * `unfit`: why the run says nothing, e.g. a module that cannot be imported; empty if it says something.
+    """
 
     failed: str
     cpu_s: float
@@ -39,7 +42,7 @@ class Outcome(Struct, frozen=True):
 def outcome_of(text: str, code: int) -> Outcome:
     """Returns the outcome of a run of tests/tiers.py: `text` is its output, `code` its exit code."""
     lines = text.splitlines()
-    failed = [line.removeprefix("failed: ") for line in lines if line.startswith("failed: ")]
+    failed = [line.removeprefix("failed: ") for line in lines if line.startswith(("failed: ", "left behind by "))]
     own = [line for line in failed if NOT_COLLECTED not in line]
     spent = re.search(r"^all +\d+ +(\d+) s", text, re.MULTILINE)
     unfit = "" if own or not code else (failed or [line for line in lines if line.strip()] or ["no output"])[-1]

@@ -36,7 +36,7 @@ DATA = {
     "docs/examples/*": ("docs/generate/promises.py",),
     "docs/pictures/*": ("tests/support/pictures.py",),
     "docs/results/*": ("tests/unit/test_mutants.py",),
-    "bench/*": ("tests/unit/test_mutants.py",),
+    "bench/*": ("tests/unit/test_mutants.py", "tests/unit/bench/test_breaks.py"),
     "tests/data/*": ("tests/support/older_runs.py",),
     "tests/support/standins/*": ("tests/support/standins/__init__.py",),
     "tests/*.toml": ("tests/gate.py",),
