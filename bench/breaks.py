@@ -83,7 +83,7 @@ class Outcomes:
     def copy(self) -> Copy:
         return Copy(ROOT, self._folder)
 
-    def of(self, about: Iterable[str], run: Callable[[], Outcome]) -> Outcome:
+    def outcome(self, about: Iterable[str], run: Callable[[], Outcome]) -> Outcome:
         """Returns the known outcome about these texts. If there is none, calls `run` for it, and keeps it."""
         key = hashlib.sha256("\0".join(about).encode()).hexdigest()[:16]
         if key not in self._known:
@@ -109,17 +109,17 @@ class Outcomes:
 
 def try_listed(outcomes: Outcomes, words: list[str]) -> list[dict[str, Any]]:
     """Tries the breaks of the list. Returns a row of the table for each."""
-    groups = {one["name"]: one["tests"] for one in tomllib.loads((ROOT / GATE).read_text())["capability"]}
+    groups = {group["name"]: group["tests"] for group in tomllib.loads((ROOT / GATE).read_text())["capability"]}
     chosen = [
         each for each in listed().breaks if not words or any(word in f"{each.name} {each.capability}" for word in words)
     ]
     rows = []
     for each in sorted(chosen, key=lambda each: [*groups].index(each.capability)):
         tests, options = outcomes.tests(groups[each.capability]), ("--capability", each.capability)
-        outcome = outcomes.of((each.capability, tests), partial(_unbroken, outcomes, options))
+        outcome = outcomes.outcome((each.capability, tests), partial(_unbroken, outcomes, options))
         if not outcome.unfit:
             broken = partial(_tried, outcomes, each.file, each.broken(ROOT), [options])
-            outcome = outcomes.of((each.file, each.old, each.new, tests), broken)
+            outcome = outcomes.outcome((each.file, each.old, each.new, tests), broken)
         rows.append(_row({"break": each.name, "capability": each.capability}, outcome))
     return rows
 
@@ -135,7 +135,7 @@ def try_drawn(outcomes: Outcomes, seed: int) -> list[dict[str, Any]]:
             rows.append({**about, "outcome": "equivalent", "first failing test": each.why, "processor s": 0})
             continue
         broken = partial(_tried, outcomes, each.module, each.code, options)
-        rows.append(_row(about, outcomes.of((each.module, each.code, tests), broken)))
+        rows.append(_row(about, outcomes.outcome((each.module, each.code, tests), broken)))
         tried += 1
         if tried == DRAWN:
             break
@@ -143,8 +143,8 @@ def try_drawn(outcomes: Outcomes, seed: int) -> list[dict[str, Any]]:
 
 
 def _unbroken(outcomes: Outcomes, options: Iterable[str]) -> Outcome:
-    found = outcomes.copy.run(*options, to_the_end=True)
-    return Outcome("", found.cpu_s, f"red without any break: {found.failed}") if found.failed else found
+    whole = outcomes.copy.run(*options, to_the_end=True)
+    return Outcome("", whole.cpu_s, f"red without any break: {whole.failed}") if whole.failed else whole
 
 
 def _tried(outcomes: Outcomes, file: str, text: str, runs: Iterable[tuple[str, ...]]) -> Outcome:

@@ -79,8 +79,8 @@ class Copy:
 
     def _environment(self) -> dict[str, str]:
         path = os.pathsep.join((str(self.folder / "plugins"), str(self.folder)))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("KDV_")}
-        return kept | {"PYTHONPATH": path, "TMPDIR": str(self._temporary), MARK: str(self.folder)}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("KDV_")}
+        return inherited | {"PYTHONPATH": path, "TMPDIR": str(self._temporary), MARK: str(self.folder)}
 
     def _require_own_modules(self) -> None:
         """Raises RuntimeError if a process that is started somewhere else imports other modules than those of the
@@ -123,17 +123,17 @@ class Copy:
             process.send_signal(signal.SIGTERM)  # it ends the sessions of its tests
             with suppress(subprocess.TimeoutExpired):
                 process.wait(30)
-        while left := [*self._left()]:
-            for each in left:
+        while survivors := [*self._survivors()]:
+            for each in survivors:
                 with suppress(psutil.Error):
                     each.kill()
-            psutil.wait_procs(left, 5)
+            psutil.wait_procs(survivors, 5)
         disks.release(self.folder.parent)
         packet_filter.sweep()
         for entry in self._temporary.iterdir():
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
-    def _left(self) -> Iterator[psutil.Process]:
+    def _survivors(self) -> Iterator[psutil.Process]:
         """Yields the processes of the last run that are still there. A user's own program has no mark, but works in a
         folder of the run."""
         for process in psutil.process_iter():

@@ -10,7 +10,7 @@ from msgspec import Struct
 from mutants import explanations
 from mutants_code import by_change, mutants
 
-PLACES = ("plugins/delivery_verifier", "spark_jobs", "expectations")
+PACKAGES = ("plugins/delivery_verifier", "spark_jobs", "expectations")
 
 
 class Equivalent(Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,19 +43,19 @@ def draw(root: Path, seed: int, equivalents: Sequence[Equivalent]) -> Iterator[D
     dice = random.Random(seed)
     modules = sorted(
         file.relative_to(root).as_posix()
-        for place in PLACES
-        for file in (root / place).rglob("*.py")
+        for package in PACKAGES
+        for file in (root / package).rglob("*.py")
         if file.name != "__init__.py"
     )
     dice.shuffle(modules)
-    explained = {(one.module, *one.change) for one in explanations(root)}
-    reasons = {(one.module, one.scope, one.before, one.after): one.why for one in equivalents}
+    explained = {(survivor.module, *survivor.change) for survivor in explanations(root)}
+    reasons = {(each.module, each.scope, each.before, each.after): each.why for each in equivalents}
     for module in modules:
-        found = by_change(mutants((root / module).read_text()))
-        for change in random.Random(f"{seed} {module}").sample(sorted(found), len(found)):
+        changes = by_change(mutants((root / module).read_text()))
+        for change in random.Random(f"{seed} {module}").sample(sorted(changes), len(changes)):
             if (module, *change) in explained:
                 continue
             why = reasons.get((module, *change), "")
-            yield Drawn(module, *change, found[change].code, why)
+            yield Drawn(module, *change, changes[change].code, why)
             if not why:
                 break
