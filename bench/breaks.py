@@ -134,8 +134,8 @@ def try_drawn(outcomes: Outcomes, seed: int) -> list[dict[str, Any]]:
         if each.why:
             rows.append({**about, "outcome": "equivalent", "first failing test": each.why, "processor s": 0})
             continue
-        broken = partial(_tried, outcomes, each.module, each.code, options)
-        rows.append(_row(about, outcomes.outcome((each.module, each.code, tests), broken)))
+        drawn = partial(_tried_and_passed, outcomes, each.module, each.code, options)
+        rows.append(_row(about, outcomes.outcome((each.module, each.code, tests), drawn)))
         tried += 1
         if tried == DRAWN:
             break
@@ -156,6 +156,14 @@ def _tried(outcomes: Outcomes, file: str, text: str, runs: Iterable[tuple[str, .
             if total.failed:
                 break
     return total
+
+
+def _tried_and_passed(outcomes: Outcomes, file: str, text: str, runs: Iterable[tuple[str, ...]]) -> Outcome:
+    """As `_tried`, but red only if the test that failed passes without the break."""
+    outcome = _tried(outcomes, file, text, runs)
+    if outcome.failed and not outcomes.copy.passes(outcome):
+        return Outcome("", outcome.cpu_s, f"red without any break, too: {outcome.failed}")
+    return outcome
 
 
 def _row(about: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:

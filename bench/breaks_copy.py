@@ -104,19 +104,32 @@ class Copy:
 
     def run(self, *words: str, to_the_end: bool = False) -> Outcome:
         """Runs tests/tiers.py with the options `words`. Each of its processes ends at the first test that fails, unless
-        `to_the_end` is true. Ends what the run has left behind."""
-        command = ("nice", self.folder / ".venv/bin/python", "tests/tiers.py", *words)
-        environment = self._environment() | ({} if to_the_end else {"PYTEST_ADDOPTS": "-x"})
-        said = self.folder.parent / "said"
-        with said.open("wb") as out:
+        `to_the_end` is true."""
+        more = {} if to_the_end else {"PYTEST_ADDOPTS": "-x"}
+        return outcome_of(*self._run("tests/tiers.py", *words, **more))
+
+    def passes(self, outcome: Outcome) -> bool:
+        """Returns whether the test that failed in `outcome` passes now."""
+        test = re.match(r"\S+?::\w+", outcome.failed)
+        return test is not None and self._run("-m", "pytest", "-x", test[0])[1] == 0
+
+    def _run(self, *words: str, **more: str) -> tuple[str, int]:
+        """Runs Python. Ends what it leaves behind. Returns its output and its exit code."""
+        output = self.folder.parent / "output"
+        with output.open("wb") as out:
             process = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+                ("nice", self.folder / ".venv/bin/python", *words),
+                cwd=self.folder,
+                env=self._environment() | more,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
             )
             try:
                 code = process.wait()
             finally:
                 self._clean_up(process)
-        return outcome_of(said.read_text(errors="replace"), code)
+        return output.read_text(errors="replace"), code
 
     def _clean_up(self, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is None:
