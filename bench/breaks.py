@@ -19,7 +19,7 @@ again.
 from __future__ import annotations
 
 import hashlib
-import os
+import signal
 import sys
 import tempfile
 import tomllib
@@ -32,6 +32,7 @@ import msgspec
 import saved
 from breaks_copy import Copy, Outcome
 from breaks_drawn import Equivalent, draw
+from filelock import FileLock
 from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -75,8 +76,6 @@ class Outcomes:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, ROOT / OUTCOMES
-        known = self._file.read_bytes() if self._file.exists() else b"{}"
-        self._known = msgspec.json.decode(known, type=dict[str, Outcome])
         self._tests = {file: file.read_bytes() for file in sorted((ROOT / "tests").rglob("*.*")) if file.is_file()}
 
     @cached_property
@@ -86,16 +85,20 @@ class Outcomes:
     def outcome(self, about: Iterable[str], run: Callable[[], Outcome]) -> Outcome:
         """Returns the known outcome about these texts. If there is none, calls `run` for it, and keeps it."""
         key = hashlib.sha256("\0".join(about).encode()).hexdigest()[:16]
-        if key not in self._known:
-            outcome = run()
-            if outcome.unfit:
-                return outcome
-            self._known[key] = outcome
+        known = self._read().get(key)
+        if known is not None:
+            return known
+        outcome = run()
+        if not outcome.unfit:
             self._file.parent.mkdir(exist_ok=True)
-            partial = self._file.with_suffix(f".{os.getpid()}")
-            partial.write_bytes(msgspec.json.format(msgspec.json.encode(self._known), indent=1))
-            partial.replace(self._file)
-        return self._known[key]
+            with FileLock(self._file.with_suffix(".lock")):  # another call may try other breaks at the same time
+                every = msgspec.json.encode(self._read() | {key: outcome})
+                self._file.write_bytes(msgspec.json.format(every, indent=1))
+        return outcome
+
+    def _read(self) -> dict[str, Outcome]:
+        content = self._file.read_bytes() if self._file.exists() else b"{}"
+        return msgspec.json.decode(content, type=dict[str, Outcome])
 
     def tests(self, names: Iterable[str] = ("",)) -> str:
         """Returns a digest of the files of tests whose path below tests/ begins with one of `names`."""
@@ -182,6 +185,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=SEED, help=f"draws the mutants (default {SEED})")
     parser.add_argument("words", nargs="*", metavar="WORD", help="only listed breaks with one of these words")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what a run leaves behind is ended, as after Ctrl-C
     tables = []
     with tempfile.TemporaryDirectory(prefix="kdv-b-") as folder:
         outcomes = Outcomes(Path(folder))
