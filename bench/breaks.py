@@ -7,9 +7,9 @@
 * Ten mutants in modules that the seed draws. What `make test CHANGED=1` would run must be red. A mutant that changes
   nothing a user could see is explained in bench/breaks.toml, and the next one is drawn.
 
-The tests run in a copy of the tracked files. Red means that a test failed, not that a module could not be imported. The
-table says for each break which test failed first. A test may fail for another reason: read it. A copy of the table goes
-to bench/results. The exit code is 1 if a break was not noticed.
+The tests run in a copy of the tracked files. A module with a break can be imported, so red means that a test noticed
+what it does. The table says for each break which test failed first, and with which message: another reason than the
+break shows there. A copy of the table goes to bench/results. The exit code is 1 if a break was not noticed.
 
 Ctrl-C loses only the run under way, because .kdv/breaks.json keeps all outcomes. An outcome is used again if neither
 the break nor the files of its tests have changed. After a change of the product, remove the file to try all breaks
@@ -30,7 +30,7 @@ from typing import Any
 
 import msgspec
 import saved
-from breaks_copy import Copy, Outcome
+from breaks_copy import NOT_IMPORTED, Copy, Outcome
 from breaks_drawn import Equivalent, draw
 from filelock import FileLock
 from msgspec import Struct
@@ -128,19 +128,23 @@ def try_listed(outcomes: Outcomes, words: list[str]) -> list[dict[str, Any]]:
 
 
 def try_drawn(outcomes: Outcomes, seed: int) -> list[dict[str, Any]]:
-    """Tries mutants in modules that `seed` draws, until DRAWN of them are no equivalents. Returns a row of the table
-    for each."""
-    rows, tests, tried = list[dict[str, Any]](), outcomes.tests(), 0
+    """Tries one mutant in each of DRAWN modules that `seed` draws. If the mutant is equivalent, or cannot be imported,
+    tries the next one of the module. Returns a row of the table for each mutant."""
+    rows, tests, done = list[dict[str, Any]](), outcomes.tests(), set[str]()
     options = [("--changed", "HEAD", "--quick"), ("--changed", "HEAD")]
     for each in draw(ROOT, seed, listed().equivalent):
         about = {"module": each.module, "mutant": f"{each.scope}: {each.before} -> {each.after}"}
+        if each.module in done:
+            continue
         if each.why:
             rows.append({**about, "outcome": "equivalent", "first failing test": each.why, "processor s": 0})
             continue
-        drawn = partial(_tried_and_passed, outcomes, each.module, each.code, options)
-        rows.append(_row(about, outcomes.outcome((each.module, each.code, tests), drawn)))
-        tried += 1
-        if tried == DRAWN:
+        run = partial(_tried_and_passed, outcomes, each.module, each.code, options)
+        outcome = outcomes.outcome((each.module, each.code, tests), run)
+        if outcome.unfit != NOT_IMPORTED:
+            rows.append(_row(about, outcome))
+            done.add(each.module)
+        if len(done) == DRAWN:
             break
     return rows
 
@@ -154,6 +158,8 @@ def _tried(outcomes: Outcomes, file: str, text: str, runs: Iterable[tuple[str, .
     """Returns the outcome of the first of `runs` that is red. The later ones would run its tests once more."""
     total = Outcome("", 0.0)
     with outcomes.copy.planted(file, text):
+        if not outcomes.copy.imports(file):
+            return Outcome("", 0.0, NOT_IMPORTED)
         for options in runs:
             total += outcomes.copy.run(*options)
             if total.failed:

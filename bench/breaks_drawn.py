@@ -36,10 +36,9 @@ class Drawn(Struct, frozen=True):
 
 
 def draw(root: Path, seed: int, equivalents: Sequence[Equivalent]) -> Iterator[Drawn]:
-    """Yields one mutant of each module, in an order that `seed` draws. Leaves out modules without mutants.
+    """Yields the mutants of all modules. `seed` decides the order of the modules, and of the mutants of each module.
 
-    If a mutant is equivalent, the next one of the same module comes after it. Mutants that bench/mutants.toml explains
-    are not drawn."""
+    Mutants that bench/mutants.toml explains are left out."""
     dice = random.Random(seed)
     modules = sorted(
         file.relative_to(root).as_posix()
@@ -55,7 +54,4 @@ def draw(root: Path, seed: int, equivalents: Sequence[Equivalent]) -> Iterator[D
         for change in random.Random(f"{seed} {module}").sample(sorted(changes), len(changes)):
             if (module, *change) in explained:
                 continue
-            why = reasons.get((module, *change), "")
-            yield Drawn(module, *change, changes[change].code, why)
-            if not why:
-                break
+            yield Drawn(module, *change, changes[change].code, reasons.get((module, *change), ""))
