@@ -129,7 +129,7 @@ class Progress:
         )
 
     def step_changed(self, progress: StepProgress) -> None:
-        """Prints what the step that is running does. Does so only on a terminal, where the next output overwrites this line.
+        """Prints what the running step does. Does so only on a terminal, where the next output overwrites this line.
 
         Each run calls this method, as its ProgressListener, when a step changes its state.
         """
