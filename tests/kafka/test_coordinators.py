@@ -28,13 +28,7 @@ AT_ONCE = Trigger(kind="at_once")
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Scenario:
-    made = scenario(
-        "coordinated",
-        profile=PROFILES["transactional"],
-        fault=FAULTS["none"],
-        load=Load(deadline_s=PATIENCE_S),
-        records=0,
-    )
+    made = scenario("coordinated", profile=PROFILES["transactional"], fault=FAULTS["none"], load=Load(), records=0)
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)

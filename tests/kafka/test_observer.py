@@ -27,9 +27,7 @@ AT_ONCE = Trigger(kind="at_once")
 
 @pytest.fixture(scope="module")
 def watched(cluster: Cluster) -> Scenario:
-    made = scenario(
-        "observed", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(deadline_s=PATIENCE_S), records=0
-    )
+    made = scenario("observed", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(), records=0)
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)

@@ -54,13 +54,7 @@ def cluster(_own_host: Path) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Scenario:
-    made = scenario(
-        "outages",
-        profile=PROFILES["safe"],
-        fault=FAULTS["none"],
-        load=Load(partitions=1, deadline_s=PATIENCE_S),
-        records=0,
-    )
+    made = scenario("outages", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(partitions=1), records=0)
     topics.create(made, cluster.connection)
     wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", PATIENCE_S)
     cluster.watch(names(made))
@@ -179,12 +173,12 @@ def cut_off_from_clients(cluster: Cluster, made: Scenario) -> None:
     before, run = cluster.partitions([topic(made)])[topic(made), 0], runner(cluster, made)
     step = FaultStep(trigger=AT_ONCE, action="isolate", target="leader", options={"links": "client"})
     run._perform(step, [before.leader], 0)
-    answered = cluster.partitions([topic(made)], via=before.leader)
+    answered, cut = cluster.partitions([topic(made)], via=before.leader), cluster.cut_off()
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [before.leader], 0)
     now = cluster.partitions([topic(made)])[topic(made), 0]
     if now.leader_epoch != before.leader_epoch:
         raise MomentMissed(f"broker {now.leader} leads, before it was broker {before.leader}")
-    assert now.leader == before.leader and answered == {}
+    assert now.leader == before.leader and answered == {} and set(cut[before.leader]) == {"client"}
     assert cluster.partitions([topic(made)], via=before.leader) and not run.injections.all[0].bit
 
 

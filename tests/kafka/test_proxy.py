@@ -284,7 +284,7 @@ class Sends(RunningLoad):
 @pytest.fixture(scope="module")
 def plan(cluster: Cluster) -> Scenario:
     """A scenario on one broker. Each test sets the faults of the scenario."""
-    load = Load(partitions=1, replication_factor=1, deadline_s=PATIENCE_S)
+    load = Load(partitions=1, replication_factor=1)
     made = scenario("proxied", profile=PROFILES["acks_1"], fault=FAULTS["none"], load=load, records=0, cluster=SPEC)
     topics.create(made, cluster.connection)
     return made

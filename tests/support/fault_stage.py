@@ -33,8 +33,7 @@ class FaultStage:
     @classmethod
     def of(cls, cluster: Cluster, name: str, profile: Profile) -> FaultStage:
         """Returns a stage with new topics. Its subject has `profile`. Waits until all replicas are in sync."""
-        load = Load(deadline_s=PATIENCE_S)
-        made = cls(cluster, scenario(name, profile=profile, fault=FAULTS["none"], load=load, records=0))
+        made = cls(cluster, scenario(name, profile=profile, fault=FAULTS["none"], load=Load(), records=0))
         topics.create(made.scenario, cluster.connection)
         made.wait_whole()
         cluster.watch(made.topics)

@@ -59,9 +59,7 @@ class Stage:
     """The producers of a scenario at work on a cluster, and the fault plan that runs at the same time."""
 
     def __init__(self, cluster: Cluster, workspace: Path, plan: FaultPlan, *arms: ArmPlan) -> None:
-        load = Load(
-            partitions=PARTITIONS, pacing="scripted", block=BLOCK, deadline_s=PATIENCE_S, transaction_records=2 * SENT
-        )
+        load = Load(partitions=PARTITIONS, pacing="scripted", block=BLOCK, transaction_records=2 * SENT)
         entry = Entry(
             name="clients",
             title="",
