@@ -21,8 +21,8 @@ from delivery_verifier.model.scenario import Arm
 IN_HAND_S = 20.0
 """How many seconds a kill waits until each application has records in hand."""
 WORST_S = 6.0
-"""Seconds for which a kill waits for a moment at which it can break the claim of an application. After this time, any
-records in hand will do. Clients commit every 5 s by default (auto.commit.interval.ms), so such a moment comes within
+"""Seconds for which a kill waits for the worst moment of an application (see `_is_worst`). After this time, any records
+in hand will do. Clients commit every 5 s by default (auto.commit.interval.ms), so such a moment comes within
 this time if it comes at all."""
 STILL_S = 2.0
 """Seconds after a kill in which the applications must neither apply nor commit anything."""
@@ -61,7 +61,7 @@ def freeze_in_hand(context: ActionContext) -> None:
     """Freezes the members of each own application at a moment at which the application has records in hand. Leaves the
     members running if there is no such moment within 20 s.
 
-    For the first 6 s, waits for a moment at which the kill can break the claim of the application.
+    For the first 6 s, waits for the worst moment of the application.
     """
     own, begin_s = applications_in(context).own, time.monotonic()
     if not own.arms:
@@ -91,14 +91,13 @@ def _is_moment(context: ActionContext, arm: Arm, committed: Committed, passed_s:
         hand = in_hand(context, arm, committed)
     except PlaceBusy:  # a frozen member has locked its database: this is not the moment
         return False
-    return _can_break(arm, hand) if passed_s < WORST_S else hand.total > 0
+    return _is_worst(arm, hand) if passed_s < WORST_S else hand.total > 0
 
 
-def _can_break(arm: Arm, hand: InHand) -> bool:
-    """Returns whether a kill can break the arm's claim. What is committed and not applied will be skipped. What is
-    applied and not committed will be applied again, which only some claims forbid."""
-    if arm.claim == "exactly_once":
-        return hand.total > 0
+def _is_worst(arm: Arm, hand: InHand) -> bool:
+    """Returns whether a kill now does the worst that the arm's claim forbids. What is committed and not applied will be
+    skipped. What is applied and not committed will be applied again, which is worse only where skipping is
+    permitted."""
     return hand.total > hand.unapplied if arm.claim == "at_most_once" else hand.unapplied > 0
 
 

@@ -158,25 +158,27 @@ WORST: list[tuple[Claim, InHand]] = [
     ("at_most_once", BEHIND),
     ("at_most_once", InHand(undecided=1)),
     ("exactly_once", AHEAD),
-    ("exactly_once", BEHIND),
 ]
 HARMLESS: list[tuple[Claim, InHand]] = [
     ("contract", BEHIND),
     ("at_least_once", InHand(undecided=1)),
     ("at_most_once", AHEAD),
+    ("exactly_once", BEHIND),
     ("exactly_once", NOTHING),
 ]
 
 
 @pytest.mark.parametrize(("claim", "look"), WORST)
-def test_a_moment_at_which_the_kill_can_break_the_claim_is_taken_at_once(claim: Claim, look: InHand) -> None:
+def test_a_moment_at_which_the_kill_does_the_worst_that_the_claim_forbids_is_taken_at_once(
+    claim: Claim, look: InHand
+) -> None:
     made = context(look, claims=[claim])
     module.freeze_in_hand(made)
     assert made.applications.own.signals[ARM.name] == [STOP]
 
 
 @pytest.mark.parametrize(("claim", "look"), HARMLESS)
-def test_a_moment_at_which_the_kill_can_only_cost_what_the_claim_permits_is_taken_when_no_other_comes(
+def test_any_other_moment_with_records_in_hand_is_taken_when_no_worse_one_comes(
     monkeypatch: pytest.MonkeyPatch, claim: Claim, look: InHand
 ) -> None:
     monkeypatch.setattr(module, "WORST_S", 0.05)
