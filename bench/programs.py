@@ -104,27 +104,27 @@ def main() -> int:
     cells = parser.parse_args().cells.split(",")
     os.environ["KDV_APPLICATIONS"] = str(SINKS)
     lease.require_free_host()
-    kept = _kept()
+    campaign = _known_rows()
     with runner(_say) as direct_runner:
         for cell in cells:
-            if cell in {row.cell for row in kept.rows}:
+            if cell in {row.cell for row in campaign.rows}:
                 continue
             for attempt in range(1, ATTEMPTS + 1):
                 row = _run(cell, direct_runner.session)
                 row.attempts = attempt
                 if not row.wrong:
                     break
-            kept.rows.append(row)
-            KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(kept)))
+            campaign.rows.append(row)
+            KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(campaign)))
             print("\n".join(saved.table([_columns(row)])), flush=True)
-    rows = [row for cell in cells for row in kept.rows if row.cell == cell]
+    rows = [row for cell in cells for row in campaign.rows if row.cell == cell]
     target = saved.RESULTS / f"programs-{date.today()}{'' if cells == list(CELLS) else '-part'}.md"
     target.write_text(report(rows))
     print(target.read_text())
     return int(any(row.wrong for row in rows))
 
 
-def _kept() -> Kept:
+def _known_rows() -> Kept:
     KEPT.parent.mkdir(exist_ok=True)
     known = msgspec.json.decode(KEPT.read_bytes(), type=Kept) if KEPT.exists() else Kept("", [])
     return known if known.commit == commit() else Kept(commit(), [])

@@ -51,7 +51,7 @@ def test_a_module_that_runs_as_a_process_is_imported_by_who_starts_it(imports: d
     found = reach.distances([f"{LIBRARY}/cluster/proxy/server.py"], imports)
     assert found[f"{LIBRARY}/cluster/embedded/node_processes.py"] == 1
     found = reach.distances([f"{LIBRARY}/load/producer.py"], imports)
-    assert found[f"{LIBRARY}/load/pool.py"] == 1
+    assert found[f"{LIBRARY}/load/producer_process.py"] == 1
 
 
 def test_a_change_of_one_room_does_not_reach_the_tests_of_another(imports: dict[str, list[str]]) -> None:

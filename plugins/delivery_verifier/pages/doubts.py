@@ -61,7 +61,7 @@ ADVICE = {
     "(its log, a busy host), and run again.",
     "open_transaction": "Consumers with read_committed stand still there: treat it as a finding about the cluster. The "
     "brokers' data and logs are kept in the run's workspace. An ongoing transaction ends by its producer, or at its "
-    "timeout. A hanging one ends by `kafka-transactions.sh abort --topic T --partition P --start-offset O`.",
+    "timeout. Kafka's `kafka-transactions.sh abort` ends a hanging one: name its topic, partition and start offset.",
     "load_ended_early": "A fatal client error ended a producer before its time: the doubt says what it means. Correct "
     "the permissions or settings that it names, or find out what happened to the leader's log, and run again.",
     "load_incomplete": "Fewer records were sent than planned. Raise the deadline or lower the number of records, and "

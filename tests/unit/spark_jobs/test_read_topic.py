@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
-from spark_jobs.read_topic import _reads
+from spark_jobs.read_topic import RAW_VIEW, _reads
 from spark_jobs.unreadable import count, readable
 
 
@@ -20,7 +20,7 @@ def _offsets(*partitions: PartitionSnapshot) -> Offsets:
 
 
 def test_a_readable_topic_is_read_at_once_to_its_end() -> None:
-    (only,) = _reads(_offsets(_partition(0), _partition(1)))
+    (only,) = _reads(_offsets(_partition(0), _partition(1)), RAW_VIEW)
     assert only == (("subscribe", "t"), {"t": {"0": 0, "1": 0}}, {})
 
 
@@ -28,7 +28,7 @@ def test_exactly_the_unreadable_offsets_and_the_control_records_before_them_are_
     damaged = _partition(1, (0, 0, 5), (39, 40, 60), (98, 99, 102))
     assert readable(damaged) == [(5, 39), (60, 98), (102, -1)]
     assert count(damaged) == 5 + 20 + 1, "markers behind the snapshot are no records"
-    assert list(_reads(_offsets(_partition(0), damaged))) == [
+    assert list(_reads(_offsets(_partition(0), damaged), RAW_VIEW)) == [
         (("assign", '{"t": [0, 1]}'), {"t": {"0": 0, "1": 5}}, {"t": {"0": -1, "1": 39}}),
         (("assign", '{"t": [1]}'), {"t": {"1": 60}}, {"t": {"1": 98}}),
         (("assign", '{"t": [1]}'), {"t": {"1": 102}}, {"t": {"1": -1}}),
