@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from delivery_verifier.model.history import Injection
 
 Row = dict[str, Any]
-TIMER_LEAST_S, TIMER_COMMITS, TIMER_SHARE, TIMER_SPREAD = 0.4, 5, 0.8, 1.25
-"""Commits look like those of a timer if they come at least every TIMER_LEAST_S seconds. There must be TIMER_COMMITS of
-them, and of the times between them, TIMER_SHARE may differ from the median by the factor TIMER_SPREAD at most."""
+TIMER_LEAST_S, TIMER_COMMITS, TIMER_SHARE, TIMER_SPREAD = 0.4, 5, 0.6, 1.25
+"""Commits look like those of a timer if at least TIMER_LEAST_S seconds usually pass from one to the next, at least
+TIMER_COMMITS times, and if TIMER_SHARE of these times differ from their median by the factor TIMER_SPREAD at most. The
+others may be longer, e.g. while the verifier freezes the program to look for the moment of the kill."""
 
 
 class Commit(NamedTuple):
