@@ -115,8 +115,9 @@ class Copy:
         return outcome_of(*self._run("tests/tiers.py", *words, **more))
 
     def passes(self, outcome: Outcome) -> bool:
-        """Returns whether the test that failed in `outcome` passes now."""
-        test = re.match(r"\S+?::\w+", outcome.failed)
+        """Returns whether the test that failed in `outcome` passes now, or all tests of a module that could not be
+        collected."""
+        test = re.match(r"[^ :]+::\w+(?=[:[])", outcome.failed) or re.match(r"[^ :]+", outcome.failed)
         return test is not None and self._run("-m", "pytest", "-x", test[0])[1] == 0
 
     def _run(self, *words: str, **more: str) -> tuple[str, int]:
