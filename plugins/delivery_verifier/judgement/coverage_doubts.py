@@ -32,7 +32,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     The canary has no load that a fault could hurt. So the canary can have only doubts about its topic: about replicas,
     about offsets that cannot be read, and about open transactions.
     """
-    doubts = [*damage_doubts(arm), *replica_doubts(arm), *open_transaction_doubts(arm)]
+    doubts = [*damage_doubts(arm), *replica_doubts(arm)]
     if not arm.is_canary:
         doubts = [
             *_faults(arm.run),
@@ -48,6 +48,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
             *excuse_doubts(arm),
             *doubts,
         ]
+    doubts = [*open_transaction_doubts(arm), *doubts]  # first, because it may be the cause of others
     return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in doubts]
 
 

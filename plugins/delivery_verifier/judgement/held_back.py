@@ -8,10 +8,9 @@ VIOLATED: the raw view is judged as ever, and the committed view up to the last 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from delivery_verifier.judgement.evidence import ArmEvidence
-from delivery_verifier.model.held_back import HeldBack, OpenTransaction
+from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.snapshot import PartitionSnapshot
 
 
@@ -23,31 +22,8 @@ def open_transaction_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _detail(part: PartitionSnapshot, held: HeldBack) -> str:
-    who = " and ".join(map(_in_words, held.transactions)) or f"it is not known whose ({held.unknown})"
     behind = part.end - part.visible_end
     return (
-        f"a transaction stays open: {who}. The last stable offset stands at {held.last_stable_offset}. A consumer with "
-        f"read_committed gets none of the {behind:,} offsets from there to the end of the snapshot. What it would see "
-        "of them was not judged"
+        f"{held.in_words}. A consumer with read_committed gets none of the {behind:,} offsets from there to the end of "
+        "the snapshot. What it would see of them was not judged"
     )
-
-
-def _in_words(transaction: OpenTransaction) -> str:
-    """Returns in words whose transaction it is, where and since when it is open, and what its coordinator says."""
-    who = f"producer id {transaction.producer_id}, epoch {transaction.producer_epoch}"
-    if transaction.transactional_id:
-        who = f"transactional.id {transaction.transactional_id!r} ({who})"
-    since = f"open from offset {transaction.first_offset} on"
-    if transaction.is_ongoing:
-        limit = f"transaction.timeout.ms={transaction.timeout_ms}"
-        return (
-            f"{who}, {since}, since {_time(transaction.began_at_ms)}; its coordinator says {transaction.state}, {limit}"
-        )
-    said = f"its coordinator says {transaction.state}" if transaction.state else "no coordinator knows it"
-    last = f"last record at {_time(transaction.last_at_ms)}"
-    return f"{who}, {since}, {last}; {said}, so that nobody will end it (a hanging transaction, KIP-664)"
-
-
-def _time(at_ms: int) -> str:
-    """Returns a time in UTC. `at_ms` is in ms since the epoch."""
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -3,6 +3,8 @@ gets no record."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from msgspec import Struct
 
 
@@ -32,6 +34,20 @@ class OpenTransaction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         is a hanging transaction."""
         return self.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
 
+    @property
+    def in_words(self) -> str:
+        """Whose transaction it is, where and since when it is open, and what its coordinator says."""
+        who = f"producer id {self.producer_id}, epoch {self.producer_epoch}"
+        if self.transactional_id:
+            who = f"transactional.id {self.transactional_id!r} ({who})"
+        place, said = f"open from offset {self.first_offset} on", f"its coordinator says {self.state}"
+        if self.is_ongoing:
+            since, limit = _time(self.began_at_ms), f"transaction.timeout.ms={self.timeout_ms}"
+            return f"{who}, {place}, since {since}; {said}, {limit}"
+        said = said if self.state else "no coordinator knows it"
+        last = f"last record at {_time(self.last_at_ms)}"
+        return f"{who}, {place}, {last}; {said}, so that nobody will end it (a hanging transaction, KIP-664)"
+
 
 class HeldBack(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What held back the last stable offset of a partition when the snapshot was taken.
@@ -45,3 +61,14 @@ class HeldBack(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     control_records: int = 0
     transactions: tuple[OpenTransaction, ...] = ()
     unknown: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """Which transactions stay open, and where the last stable offset stands."""
+        who = " and ".join(each.in_words for each in self.transactions) or f"it is not known whose ({self.unknown})"
+        return f"a transaction stays open: {who}. The last stable offset stands at {self.last_stable_offset}"
+
+
+def _time(at_ms: int) -> str:
+    """Returns a time in UTC. `at_ms` is in ms since the epoch."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -96,6 +96,8 @@ ADVICE = {
     "application applied. Find out who deleted records or elected a leader, and run again.",
     "output_unproven": "The leader of the output topic changed in a way that may have cost it records. Look for its "
     "cause in the logs of the brokers (a busy host, an operator), and run again.",
+    "output_held_back": "A transaction in the output topic did not end, so nobody knows what the application applied "
+    "behind it. Find its producer, or end the transaction with `kafka-transactions.sh abort`, and run again.",
     "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
     "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "

@@ -79,6 +79,8 @@ POSITIONS = Table(
 OUTPUTS_SINCE = 6
 """The first version of the run directory's format that has the table of the output topics, and in which the observer
 watches these topics."""
+HELD_BACK_SINCE = 8
+"""The first version of the run directory's format that names open transactions, also of the output topics."""
 
 OUTPUTS = Table(
     "witness/outputs",
@@ -99,6 +101,7 @@ OUTPUTS = Table(
         ),
         Column("epoch", "int32", "leader epoch in which it was seen; -1: unknown; null as above", nullable=True),
         Column("kept_until", "int64", "offset at which this epoch ends in the leader's log; null as above", True),
+        Column("held_back", "string", "which open transaction holds back the last stable offset; null: none", True),
     ),
     may_be_empty=True,
     since=OUTPUTS_SINCE,
