@@ -73,8 +73,8 @@ def note_text(verdict: RunVerdict, run_dir: Path) -> str:
     """Returns the note of a run in Airflow, as Markdown: the verdict in bold, its sentence, and the sections about the
     run. `run_dir` is the run directory.
 
-    If the note would be longer than NOTE_LENGTH, sections are left out in the order of _LEFT_OUT. The note then says
-    where a reader finds these sections.
+    If the note would be longer than NOTE_LENGTH, sections are left out in the order of _LEFT_OUT, and then the last
+    lines of what remains. The note then says where a reader finds them.
     """
     shown = sections(run_dir, verdict)
     for heading in ("", *_LEFT_OUT):
@@ -82,6 +82,9 @@ def note_text(verdict: RunVerdict, run_dir: Path) -> str:
         text = "\n\n".join(_markdown(verdict, shown, whole=not heading))
         if len(text) <= NOTE_LENGTH:
             return text
+    while shown and len(text) > NOTE_LENGTH and len(shown[-1].lines) > 1:
+        shown[-1] = Section(shown[-1].heading, shown[-1].lines[:-1])
+        text = "\n\n".join(_markdown(verdict, shown, whole=False))
     return text
 
 

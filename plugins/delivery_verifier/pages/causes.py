@@ -24,8 +24,7 @@ def who_broke_it(judged: ArmVerdict, broken: Iterable[Finding]) -> tuple[str, st
     forbidden = [finding for finding in broken if finding.ruled_by == "contract"]
     others = [finding for finding in forbidden if finding.anomaly not in explained]
     if not others:
-        lead = "No setting: your program, or the client library that it uses, did it. Kafka did what it was told."
-        return lead, "Its settings are unknown here, so the change is one of the program."
+        return "No setting: your program, or the client library that it uses, did it.", "Kafka did what it was told."
     which = ""
     if len(others) < len(forbidden):
         which = f"{enumeration([_counted(finding.cases, finding.anomaly) for finding in others], 'and')}, and "

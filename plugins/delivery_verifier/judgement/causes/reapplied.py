@@ -77,13 +77,8 @@ def _unseen(group: Group, case: Applied) -> list[str]:
     return [f"{case.in_words}: {case.applied}."]
 
 
-_TOGETHER = (
-    "effect and offset that are stored apart, the effect first: store the offset in the sink's own transaction, and "
-    "begin there after a start"
-)
-_KEYED = (
-    "effects without a key: write each under its topic, partition and offset, so that a second write changes nothing"
-)
+_TOGETHER = "effect and offset that are stored apart: store the offset in the sink's own transaction, and begin there"
+_KEYED = "effects without a key: write each under its topic, partition and offset"
 
 APART = Pattern(
     "The program had applied records, and not committed their offsets, when it was killed. So its group was given them "

@@ -82,7 +82,7 @@ def _before_the_kill(group: Group, case: Applied) -> list[str]:
 
 def _timer(group: Group) -> list[str]:
     return (
-        [f"commits on a timer: the group committed about every {group.timer_s:.1f} s (enable.auto.commit, a scheduler)"]
+        [f"commits on a timer (enable.auto.commit, a scheduler): the group committed about every {group.timer_s:.1f} s"]
         if group.timer_s
         else []
     )
@@ -94,7 +94,7 @@ AHEAD = Pattern(
     _committed,
     lambda group: [
         *_timer(group),
-        "a commit before the write is durable: commit only what the sink has confirmed",
+        "a commit before the write is durable",
         "a buffer, queue or thread between poll() and the write, of which the commit knows nothing",
     ],
 )
@@ -104,7 +104,7 @@ OVER_A_GAP = Pattern(
     _committed,
     lambda group: [
         "a commit of the batch's last position while some of its records are still in work (threads, asynchronous "
-        "writes): commit only up to the first that is not done",
+        "writes)",
         "an exception that is caught and logged, after which the commit goes on",
         *_timer(group),
     ],
