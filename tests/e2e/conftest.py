@@ -49,7 +49,7 @@ def red_run(local_airflow: LocalAirflow) -> str:  # noqa: F811  # noqa: F811
 def plain_run_directly(
     plain_run: RunDirectory,  # noqa: F811
     kafka_spark: SparkSession,
-    local_airflow: LocalAirflow,
+    local_airflow: LocalAirflow,  # noqa: F811
 ) -> RunDirectory:
     """The directory of a direct run with the parameters, the seed and the name of `plain_run`. It ended HELD. What its
     live line said stands in `local_airflow.said`, too (`direct`)."""
