@@ -27,7 +27,7 @@ from support.patience import LOOK_EVERY_S, PATIENCE_S
 
 class LocalAirflow:
     """A local Airflow in its own KDV_HOME, on its own port. `progress`: the states of the steps of the last run.
-    `said`: what the live line (`terminal`) and the tab (`tab`) said during the run that was watched (see `support.watched`)."""
+    `said`: what the live line (`terminal`) and the tab (`tab`) said during the run that `support.watched` watched."""
 
     mail: Sink
     said: dict[str, list[Any]]

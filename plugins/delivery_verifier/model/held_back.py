@@ -40,13 +40,13 @@ class OpenTransaction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         who = f"producer id {self.producer_id}, epoch {self.producer_epoch}"
         if self.transactional_id:
             who = f"transactional.id {self.transactional_id!r} ({who})"
-        place, said = f"open from offset {self.first_offset} on", f"its coordinator says {self.state}"
+        begin, said = f"open from offset {self.first_offset} on", f"its coordinator says {self.state}"
         if self.is_ongoing:
             since, limit = _time(self.began_at_ms), f"transaction.timeout.ms={self.timeout_ms}"
-            return f"{who}, {place}, since {since}; {said}, {limit}"
+            return f"{who}, {begin}, since {since}; {said}, {limit}"
         said = said if self.state else "no coordinator knows it"
         last = f"last record at {_time(self.last_at_ms)}"
-        return f"{who}, {place}, {last}; {said}, so that nobody will end it (a hanging transaction, KIP-664)"
+        return f"{who}, {begin}, {last}; {said}, so that nobody will end it (a hanging transaction, KIP-664)"
 
 
 class HeldBack(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -29,7 +29,7 @@ verdict, which say what one run cannot prove."""
 
 NOTE_LENGTH = 1000
 """The greatest length of a note, in characters. Airflow keeps no more."""
-_LEFT_OUT = (LIMITS, ARMS, REPEAT, CHANGE)
+_LEFT_OUT = (LIMITS, ARMS, REPEAT)
 """The sections that a note leaves out until it is short enough, in this order. The report has them."""
 
 
@@ -82,8 +82,9 @@ def note_text(verdict: RunVerdict, run_dir: Path) -> str:
         text = "\n\n".join(_markdown(verdict, shown, whole=not heading))
         if len(text) <= NOTE_LENGTH:
             return text
-    while shown and len(text) > NOTE_LENGTH and len(shown[-1].lines) > 1:
-        shown[-1] = Section(shown[-1].heading, shown[-1].lines[:-1])
+    while shown and len(text) > NOTE_LENGTH:
+        *shown, last = shown
+        shown += [Section(last.heading, last.lines[:-1])] if len(last.lines) > 1 else []
         text = "\n\n".join(_markdown(verdict, shown, whole=False))
     return text
 
