@@ -127,7 +127,7 @@ class Played:
     def _batches(self) -> Iterator[list[Place]]:
         first = min(self.committed.values())
         for start in range(first, RECORDS, PART):
-            self.at_us = BITE + (start // PART - KILLED_IN) * BATCH_US + (30_000_000 if self.kill_us else 0)
+            self.at_us = BITE + (start // PART - KILLED_IN) * BATCH_US + (3_000_000 if self.kill_us else 0)
             yield [
                 (partition, offset)
                 for partition in range(PARTITIONS)

@@ -30,8 +30,12 @@ def member(name: str | None, at_s: float = -50, generation: int = 1, client: str
     return row | {"log_offset": 100 + round(at_s * 10), "assigned": None} | more
 
 
+STOPPED_S = 100
+"""The members were stopped this many seconds after the kill."""
+
+
 def group(*commits: dict[str, Any], members: Any = (), injections: Any = (KILL,)) -> Group:
-    return Group.from_rows("t", commits, members, injections)
+    return Group.from_rows("t", commits, members, injections, BITE + STOPPED_S * SECOND)
 
 
 def case(kind: str, offset: int, at_s: float | None = -1, partition: int = 0, detail: str = "") -> dict[str, Any]:
@@ -71,6 +75,14 @@ def test_what_another_commit_covers_was_left_out(commits: list[tuple[int, float]
     found = causes_of(group(*[commit(0, offset, at_s) for offset, at_s in commits]), skips(6))
     assert whats(found) == [(1, skipped.LEFT_OUT.what)]
     assert found[0].look_for[0].startswith("an exception that is caught")
+
+
+def test_what_a_program_drops_that_is_stopped_was_committed_ahead() -> None:
+    made = group(commit(0, 5, 3), commit(0, 10, 4), commit(0, 30, STOPPED_S + 1), injections=())
+    (found,) = causes_of(made, skips(7, 8, 9))
+    assert (found.count, found.what) == (3, skipped.AHEAD_AT_THE_END.what)
+    assert "killed" not in " ".join(found.evidence)
+    assert whats(causes_of(made, skips(7))) == [(1, skipped.LEFT_OUT.what)], "others behind it were applied"
 
 
 def test_the_first_records_of_the_topic_were_jumped_over() -> None:
@@ -130,7 +142,8 @@ AGAIN = {"detail": "in the log at 0:7; applied by member 0 in life 0, by member 
         (group(commit(0, 5, -3), commit(0, 50, 9)), reapplied.APART),
         (group(commit(1, 5, -3)), reapplied.APART),
         (group(commit(0, 8, -3)), reapplied.BY_ITSELF),
-        (group(commit(0, 5, -3), injections=()), reapplied.BY_ITSELF),
+        (group(commit(0, 5, -3), injections=()), reapplied.NOT_COMMITTED_AT_THE_END),
+        (group(commit(0, 8, 3), injections=()), reapplied.BY_ITSELF),
         (group(injections=()), reapplied.BY_ITSELF),
         (group(), reapplied.KEPT_ELSEWHERE),
         (group(commit(0, 50, -3), injections=(REWIND,)), reapplied.SET_BACK),
@@ -143,7 +156,8 @@ AGAIN = {"detail": "in the log at 0:7; applied by member 0 in life 0, by member 
         "not committed at the kill",
         "nothing of its partition committed at the kill",
         "committed before the kill",
-        "no kill",
+        "not committed when it was stopped",
+        "committed when it was stopped",
         "no kill and no commit",
         "offsets elsewhere",
         "set back by the plan",

@@ -37,7 +37,7 @@ def causes(arm: ArmEvidence) -> list[Cause]:
     commits, generations = (
         [row for row in rows if row["arm"] == arm.name] for rows in (witness.commits, witness.generations)
     )
-    group = Group.from_rows(arm.spec.topic_name, commits, generations, arm.run.injections)
+    group = Group.from_rows(arm.spec.topic_name, commits, generations, arm.run.injections, arm.run.offsets.taken_at_us)
     is_whole = not arm.totals.get("lost") and not arm.totals.get("torn")
     return causes_of(group, own.to_pylist(), of_transactions=bool(arm.spec.transactional_id) and is_whole)
 

@@ -1,5 +1,5 @@
-"""The history of one consumer group: its commits and members, as the brokers wrote them down, and the kills and rewinds
-of the fault plan. All times are µs since the epoch."""
+"""The history of one consumer group: its commits and members, as the brokers wrote them down, the kills and rewinds of
+the fault plan, and the end of the members after the load. All times are µs since the epoch."""
 
 from __future__ import annotations
 
@@ -31,6 +31,19 @@ class Commit(NamedTuple):
     position: int
 
 
+class End(NamedTuple):
+    """An end of all members. `is_kill`: whether the plan killed them. If not, the verifier stopped them after the load,
+    in an orderly way; `at_us` is then a time at which they had ended, and had not begun again."""
+
+    at_us: int
+    is_kill: bool
+
+    @property
+    def in_words(self) -> str:
+        """When it was, as the beginning of a sentence."""
+        return f"At the kill at {clock(self.at_us)}" if self.is_kill else "When it was stopped after the load (SIGTERM)"
+
+
 class Member(NamedTuple):
     """A member of a generation, or (`generation` is -1) a member of a KIP-848 group. `position`: the offset of the
     record in `__consumer_offsets`. `assigned`: the member's partitions; None if they are not known."""
@@ -53,20 +66,26 @@ class _OfPartition(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """The history of a group. `commits` and `members` are in the order of the log. `kills_us` and `rewinds_us` are when
-    the plan killed the members and set the group back, in ascending order."""
+    """The history of a group. `commits` and `members` are in the order of the log, and `ends` in the order of time.
+    `rewinds_us` are when the plan set the group back."""
 
     commits: list[Commit]
     members: list[Member]
-    kills_us: list[int]
+    ends: list[End]
     rewinds_us: list[int]
 
     @classmethod
     def from_rows(
-        cls, topic: str, commits: Iterable[Row], generations: Iterable[Row], injections: Iterable[Injection]
+        cls,
+        topic: str,
+        commits: Iterable[Row],
+        generations: Iterable[Row],
+        injections: Iterable[Injection],
+        stopped_us: int | None,
     ) -> Group:
         """Returns the history of a group that consumes `topic`. `commits` and `generations`: its rows of these tables
-        of the witness."""
+        of the witness. `stopped_us`: a time at which the members had been stopped after the load; None if it is not
+        known."""
         own = [
             Commit(row["partition"], row["offset"], as_us(row["at"]), row["log_offset"])
             for row in commits
@@ -78,8 +97,9 @@ class Group:
             if row["member_id"] is not None
         ]
         times = [(injection.action, injection.bite_at_us) for injection in injections]
-        kills_us = sorted(at_us for action, at_us in times if action == "kill_application")
-        return cls(own, members, kills_us, sorted(at_us for action, at_us in times if action == "rewind"))
+        ends = [End(at_us, True) for action, at_us in times if action == "kill_application"]
+        ends += [] if stopped_us is None else [End(stopped_us, False)]
+        return cls(own, members, sorted(ends), [at_us for action, at_us in times if action == "rewind"])
 
     def first_beyond(self, partition: int, offset: int) -> Commit | None:
         """Returns the first commit of `partition` that covers `offset`. From then on, the group is not given the record
@@ -118,9 +138,13 @@ class Group:
     def _times_us(self) -> list[int]:
         return sorted(each.at_us for each in self.commits)
 
-    def kill_after(self, at_us: int) -> int | None:
-        """Returns when the plan killed the members for the first time from `at_us` on."""
-        return next((kill_us for kill_us in self.kills_us if kill_us >= at_us), None)
+    def end_after(self, at_us: int) -> End | None:
+        """Returns the first end of the members from `at_us` on."""
+        return next((end for end in self.ends if end.at_us >= at_us), None)
+
+    def kill_after(self, at_us: int) -> End | None:
+        """Returns the first kill of the members from `at_us` on."""
+        return next((end for end in self.ends if end.is_kill and end.at_us >= at_us), None)
 
     def by(self, commit: Commit) -> str:
         """Returns in words which member sent `commit`, with a space in front. It is the member that had the partition.
@@ -137,8 +161,8 @@ class Group:
             last = [each for each in generations if each.position == generations[-1].position]
             owners = [each for each in last if each.assigned is not None and commit.partition in each.assigned]
             return [each.name for each in owners or last]
-        killed_us = max((kill_us for kill_us in self.kills_us if kill_us <= commit.at_us), default=0)
-        return [each.name for each in earlier if each.at_us >= killed_us] or [each.name for each in earlier]
+        ended_us = max((end.at_us for end in self.ends if end.at_us <= commit.at_us), default=0)
+        return [each.name for each in earlier if each.at_us >= ended_us] or [each.name for each in earlier]
 
     @property
     def generations(self) -> int:

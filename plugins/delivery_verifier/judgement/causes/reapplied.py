@@ -1,10 +1,10 @@
-"""Why an own application applied records again: what its group had committed when the plan killed it or set it back."""
+"""Why an own application applied records again: what its group had committed when its members ended."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delivery_verifier.judgement.causes.group import Group, clock
+from delivery_verifier.judgement.causes.group import End, Group, clock
 from delivery_verifier.judgement.causes.pattern import Applied, Pattern
 
 OTHERS = 3
@@ -23,51 +23,53 @@ def _pattern(group: Group, case: Applied) -> Pattern | None:
         return SET_BACK
     if not group.commits:
         return KEPT_ELSEWHERE if group.kill_after(case.sent_us) is not None else BY_ITSELF
-    kill_us = _uncommitted_at(group, case)
-    if kill_us is None:
+    end = _uncommitted_at(group, case)
+    if end is None:
         return BY_ITSELF
-    return SOME_PARTITIONS if group.commits_one_by_one and _others(group, case, kill_us) >= OTHERS else APART
+    if group.commits_one_by_one and _others(group, case, end) >= OTHERS:
+        return SOME_PARTITIONS
+    return APART if end.is_kill else NOT_COMMITTED_AT_THE_END
 
 
-def _uncommitted_at(group: Group, case: Applied) -> int | None:
-    """Returns the first kill behind the sending of the record at which its offset was not committed."""
+def _uncommitted_at(group: Group, case: Applied) -> End | None:
+    """Returns the first end of the members behind the sending of the record at which its offset was not committed."""
     assert case.partition is not None and case.sent_us is not None, "a case that stands nowhere has no pattern"
-    for kill_us in group.kills_us:
-        last = group.last_before(case.partition, kill_us)
-        if kill_us >= case.sent_us and (last is None or last.offset <= min(case.offsets)):
-            return kill_us
+    for end in group.ends:
+        last = group.last_before(case.partition, end.at_us)
+        if end.at_us >= case.sent_us and (last is None or last.offset <= min(case.offsets)):
+            return end
     return None
 
 
-def _others(group: Group, case: Applied, kill_us: int) -> int:
-    """Returns how often the group committed other partitions before the kill, since the record was sent and since the
-    last commit of its partition."""
+def _others(group: Group, case: Applied, end: End) -> int:
+    """Returns how often the group committed other partitions before the end of its members, since the record was sent
+    and since the last commit of its partition."""
     assert case.partition is not None and case.sent_us is not None, "a case that stands nowhere has no pattern"
-    last = group.last_before(case.partition, kill_us)
+    last = group.last_before(case.partition, end.at_us)
     since_us = max(case.sent_us, last.at_us if last else 0)
-    return group.count_others(case.partition, since_us, kill_us)
+    return group.count_others(case.partition, since_us, end.at_us)
 
 
-def _at_the_kill(group: Group, case: Applied) -> list[str]:
-    kill_us = _uncommitted_at(group, case)
-    assert kill_us is not None and case.partition is not None, "the pattern is about a kill"
-    last = group.last_before(case.partition, kill_us)
+def _at_the_end(group: Group, case: Applied) -> list[str]:
+    end = _uncommitted_at(group, case)
+    assert end is not None and case.partition is not None, "the pattern is about an end"
+    last = group.last_before(case.partition, end.at_us)
     state = (
         f"the group had committed offset {last.offset:,} of this partition, at {clock(last.at_us)}{group.by(last)}"
         if last
         else "the group had committed nothing of this partition"
     )
-    return [f"{case.in_words}: {case.applied}.", f"At the kill at {clock(kill_us)}, {state}."]
+    return [f"{case.in_words}: {case.applied}.", f"{end.in_words}, {state}."]
 
 
 def _lagging(group: Group, case: Applied) -> list[str]:
-    kill_us = _uncommitted_at(group, case)
-    assert kill_us is not None, "the pattern is about a kill"
-    count = _others(group, case, kill_us)
-    return [*_at_the_kill(group, case), f"Since then, it had committed other partitions {count:,} times."]
+    end = _uncommitted_at(group, case)
+    assert end is not None, "the pattern is about an end"
+    count = _others(group, case, end)
+    return [*_at_the_end(group, case), f"Since then, it had committed other partitions {count:,} times."]
 
 
-def _without_a_kill(group: Group, case: Applied) -> list[str]:
+def _without_an_end(group: Group, case: Applied) -> list[str]:
     generations = group.generations
     rebalances = f"Its group had {generations} generations in this run." if generations else ""
     return [f"{case.in_words}: {case.applied}.", *([rebalances] if rebalances else [])]
@@ -83,8 +85,18 @@ _KEYED = "effects without a key: write each under its topic, partition and offse
 APART = Pattern(
     "The program had applied records, and not committed their offsets, when it was killed. So its group was given them "
     "again.",
-    _at_the_kill,
+    _at_the_end,
     lambda group: [_TOGETHER, _KEYED],
+)
+NOT_COMMITTED_AT_THE_END = Pattern(
+    "The program had applied records, and ended without committing their offsets when it was stopped. So its group was "
+    "given them again.",
+    _at_the_end,
+    lambda group: [
+        "a program that ends without a last commit when it is told to (SIGTERM, close())",
+        _TOGETHER,
+        _KEYED,
+    ],
 )
 SOME_PARTITIONS = Pattern(
     "The program, or its client library, commits only some of the partitions of which it has applied records. So its "
@@ -113,8 +125,8 @@ KEPT_ELSEWHERE = Pattern(
     ],
 )
 BY_ITSELF = Pattern(
-    "The program applied records more than once, and no kill in between made its group be given them again.",
-    _without_a_kill,
+    "The program applied records more than once, and neither a kill nor a stop made its group be given them again.",
+    _without_an_end,
     lambda group: [
         "a batch that is worked on as a whole again after an error",
         "a member that loses its partitions while it works: max.poll.interval.ms, session.timeout.ms",

@@ -48,21 +48,21 @@ def _pattern(group: Group, case: Applied, runs: Mapping[int, _Runs]) -> Pattern 
         is_older = case.sent_us is not None and group.kill_after(case.sent_us) is not None
         return KEPT_ELSEWHERE if is_older and not group.commits else None
     first, last = runs[case.partition].around(offset)
-    kill_us = group.kill_after(cover.at_us)
-    committed = group.last_before(case.partition, kill_us) if kill_us is not None else None
-    if committed is not None and last + 1 == committed.offset:
-        return AHEAD
+    end = group.end_after(cover.at_us)
+    committed = group.last_before(case.partition, end.at_us) if end else None
+    if end and committed and last + 1 == committed.offset:
+        return AHEAD if end.is_kill else AHEAD_AT_THE_END
     if first == 0:
         return JUMPED_OVER
-    return OVER_A_GAP if committed == cover else LEFT_OUT
+    return OVER_A_GAP if end and end.is_kill and committed == cover else LEFT_OUT
 
 
 def _committed(group: Group, case: Applied) -> list[str]:
     assert case.partition is not None, "the pattern is about a case with a partition"
     cover = group.first_beyond(case.partition, max(case.offsets))
     assert cover is not None, "the pattern is about a case that a commit covers"
-    kill_us = group.kill_after(cover.at_us)
-    killed = "" if kill_us is None else f" Its members were killed at {clock(kill_us)}."
+    end = group.end_after(cover.at_us)
+    killed = f" Its members were killed at {clock(end.at_us)}." if end and end.is_kill else ""
     return [
         f"{case.in_words}, and no member ever applied it.",
         f"Offset {cover.offset:,} of this partition was committed at {clock(cover.at_us)}{group.by(cover)}: from then "
@@ -71,11 +71,11 @@ def _committed(group: Group, case: Applied) -> list[str]:
 
 
 def _before_the_kill(group: Group, case: Applied) -> list[str]:
-    kill_us = group.kill_after(case.sent_us or 0)
-    assert kill_us is not None, "the pattern is about a case before a kill"
+    kill = group.kill_after(case.sent_us or 0)
+    assert kill is not None, "the pattern is about a case before a kill"
     return [
         f"{case.in_words}, and no member ever applied it.",
-        f"It was sent before the kill at {clock(kill_us)}. Kafka had no offset of the group, so the program itself "
+        f"It was sent before the kill at {clock(kill.at_us)}. Kafka had no offset of the group, so the program itself "
         "chose where to go on.",
     ]
 
@@ -96,6 +96,16 @@ AHEAD = Pattern(
         *_timer(group),
         "a commit before the write is durable",
         "a buffer, queue or thread between poll() and the write, of which the commit knows nothing",
+    ],
+)
+AHEAD_AT_THE_END = Pattern(
+    "The program, or its client library, committed offsets of records that it had not applied, and ended without "
+    "applying them when it was stopped.",
+    _committed,
+    lambda group: [
+        "a buffer, queue or thread that is dropped when the program is told to end (SIGTERM, close())",
+        "a commit before the write is durable",
+        *_timer(group),
     ],
 )
 OVER_A_GAP = Pattern(

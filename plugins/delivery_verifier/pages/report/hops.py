@@ -56,7 +56,8 @@ def last_us(material: Material, row: Row) -> int | None:
     covered = programs.cover(group, row) if group else None
     if group is None or covered is None or row["kind"] != Anomaly.SKIPPED:
         return last
-    return group.kill_after(covered.at_us) or last
+    end = group.end_after(covered.at_us)
+    return end.at_us if end and end.is_kill else last
 
 
 def _application(effect: Row, is_again: bool, is_own: bool) -> str:

@@ -29,7 +29,8 @@ def group_of(material: Material, arm: str) -> Group | None:
     commits, generations = parts
     if commits is None or generations is None:
         return None
-    return Group.from_rows(scenario.arm(arm).topic_name, commits, generations, material.injections)
+    stopped_us = material.offsets.taken_at_us if material.offsets else None
+    return Group.from_rows(scenario.arm(arm).topic_name, commits, generations, material.injections, stopped_us)
 
 
 def _rows(material: Material, file: str, arm: str) -> list[Row] | None:
