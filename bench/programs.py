@@ -102,7 +102,7 @@ def main() -> int:
     parser = saved.option_parser(__doc__)
     parser.add_argument("--cells", default=",".join(CELLS))
     cells = parser.parse_args().cells.split(",")
-    os.environ["KDV_APPLICATIONS"] = str(SINKS)
+    os.environ |= {"KDV_APPLICATIONS": str(SINKS), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     lease.require_free_host()
     campaign = _known_rows()
     with runner(_say) as direct_runner:

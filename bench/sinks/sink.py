@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
-BATCH, WORK_S, SLOW_S, FLUSH_S, FAILS = 100, 0.002, 0.4, 1.5, 701
+BATCH, WORK_S, SLOW_S, FLUSH_S, FAILS = 100, 0.003, 0.03, 1.5, 701
 """Records of a batch; seconds of work on a record; seconds of work on a slow one; seconds between two writes of a
 buffer; and every how many records the handler fails."""
 
@@ -97,7 +97,7 @@ def gap(sink: Sink) -> None:
 
     def work() -> None:
         while (message := slow.get()) is not None:
-            time.sleep(SLOW_S if slow.empty() else 0)
+            time.sleep(SLOW_S)
             sink.write(message)
 
     worker = threading.Thread(target=work)
