@@ -53,9 +53,8 @@ def gave_up(runs: Path, run_id: str = "2026-11-21-gave-up", replicas: int = 3) -
         f"delivery.timeout.ms=3000 (message.timeout.ms). One of their partitions had no running leader for {away_s} s."
     )
     changes = [
-        "To lose none of them, set delivery.timeout.ms (message.timeout.ms) longer than the longest outage, which was "
-        f"{away_s} s here.",
-        "The price: the program learns of a failure later, and until then the records fill its memory.",
+        f"To lose none of them, set delivery.timeout.ms longer than the longest outage, which was {away_s} s here.",
+        "The price: failures are known later, and until then the records fill the program's memory.",
     ]
     given_up = GivenUp(
         attempts=597,

@@ -97,20 +97,19 @@ def _without_retries(error: str, settings: Settings) -> GivingUp:
     unsafe = "The price: a retry may write a record twice, or out of order, unless enable.idempotence=true."
     return GivingUp(
         f"given up after retries={settings.retries} (message.send.max.retries), with {error}",
-        f"To lose none of them, leave retries (message.send.max.retries) at {_UNLIMITED_RETRIES}. Then "
-        "delivery.timeout.ms (message.timeout.ms) alone decides when the client gives up.",
+        f"To lose none of them, leave retries at {_UNLIMITED_RETRIES}. Then delivery.timeout.ms alone decides when the "
+        "client gives up.",
         safe if settings.enable_idempotence else unsafe,
     )
 
 
 def _after_timeout(settings: Settings) -> GivingUp:
     also = "" if not settings.transactional_id else " transaction.timeout.ms must be at least as long."
-    price = "The price: the program learns of a failure later, and until then the records fill its memory."
+    price = "The price: failures are known later, and until then the records fill the program's memory."
     unsafe = "" if settings.enable_idempotence else " A late retry may write a record twice."
     return GivingUp(
         f"given up after delivery.timeout.ms={settings.delivery_timeout_ms} (message.timeout.ms)",
-        "To lose none of them, set delivery.timeout.ms (message.timeout.ms) longer than the longest outage{longer}."
-        f"{also}",
+        f"To lose none of them, set delivery.timeout.ms longer than the longest outage{{longer}}.{also}",
         f"{price}{unsafe}",
     )
 

@@ -55,9 +55,8 @@ def test_what_timed_out_is_said_with_its_setting_its_share_and_how_long_the_lead
         "delivery.timeout.ms=2000 (message.timeout.ms). One of their partitions had no running leader for 3.0 s."
     )
     assert subject.given_up.changes == [
-        "To lose none of them, set delivery.timeout.ms (message.timeout.ms) longer than the longest outage, which was "
-        "3.0 s here.",
-        "The price: the program learns of a failure later, and until then the records fill its memory.",
+        "To lose none of them, set delivery.timeout.ms longer than the longest outage, which was 3.0 s here.",
+        "The price: failures are known later, and until then the records fill the program's memory.",
     ]
 
 

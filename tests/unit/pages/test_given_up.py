@@ -25,8 +25,8 @@ from delivery_verifier.pages.report.arm_rows import run_tone
 
 FACT = "597 of 41,300 records (1.45 %) were not acknowledged and are not in the log: given up after "
 SETTING = "delivery.timeout.ms=3000 (message.timeout.ms)"
-CHANGE = "To lose none of them, set delivery.timeout.ms (message.timeout.ms) longer than the longest outage"
-PRICE = "The price: the program learns of a failure later"
+CHANGE = "To lose none of them, set delivery.timeout.ms longer than the longest outage"
+PRICE = "The price: failures are known later"
 LEADS = (
     "Nothing for what was acknowledged: under this fault these settings promise what was asked",
     "No reported record was hurt this time, but these settings do not promise under this fault",  # of one replica
