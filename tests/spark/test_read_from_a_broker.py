@@ -251,7 +251,7 @@ def _in_transaction(run: RunDirectory, servers: str, name: str) -> Producer:
     client.init_transactions(PATIENCE_S)
     client.begin_transaction()
     client.produce(run.read_scenario().arm("one").topic_name, record.encode(TOKEN, 1, 1, 0, 0, 0, 0, 100), partition=0)
-    assert client.flush(30) == 0
+    assert client.flush(PATIENCE_S) == 0
     return client
 
 
