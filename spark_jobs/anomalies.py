@@ -138,7 +138,6 @@ def _columns_of_part() -> dict[str, Column]:
         "copies": copies,
         "partition": F.when(line, (F.get(copies, F.lit(0)) % LOCATION_UNIT).cast("int")).otherwise(F.col("partition")),
         "acked": F.when(~line, F.col("acked")),
-        "given_up": F.when(~line, F.col("given_up")),
         "origin": F.when(line, OWN),
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.adversaries import DECEIVING, nothing_wrong
-from support.oracle import Case, judge
+from support.oracle import Case, given_up, judge
 from support.planters import BORDERLINE, EVERY, HEALTHY, IN_TRANSACTIONS, PLANTERS, History, random_history
 from support.run_directories import scenario, table, write
 from support.seeds import FEWEST, in_this_round
@@ -18,6 +18,7 @@ from support.seeds import histories as number_of_histories
 
 from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, column
 from delivery_verifier.store.books import COUNTS, SECOND_OPINION
+from delivery_verifier.store.given_up import read_given_up
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import matching
 from spark_jobs import reconcile as job
@@ -128,6 +129,15 @@ def test_the_cases_of_every_history_are_the_oracles(histories: list[History], ca
         for case, count in judge(history.attempts, history.lines, history.seen)[1].items():
             expected[(*case[:3], tuple(offset for offset, _ in case[3]))] += count
         assert cases.get(history.arm, Counter()) == expected, history.arm
+
+
+def test_what_was_given_up_in_every_history_is_what_the_oracle_counts(
+    histories: list[History], run: RunDirectory
+) -> None:
+    counts = read_given_up(run)
+    found = {history.arm: sum(count.attempts for count in counts[history.arm]) for history in histories}
+    assert found == {history.arm: given_up(history.attempts, history.lines) for history in histories}
+    assert sum(map(bool, found.values())) > RANDOM / 10, "many histories give up something"
 
 
 def test_a_planter_makes_its_kind_appear(histories: list[History], books: dict[str, Counter[str]]) -> None:
