@@ -35,7 +35,7 @@ from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run import direct
 
 SINKS = Path(__file__).parent / "sinks"
-KEPT = Path(__file__).parent / "results" / "programs.json"
+STATE = Path(__file__).parent / "results" / "programs.json"
 FAULTS, CLAIMS = ("none", "kill_application"), ("contract", "exactly_once")
 LOAD = {"records": 4000, "rate": 300, "partitions": 3}
 ATTEMPTS = 2
@@ -89,7 +89,7 @@ class Row(Struct, kw_only=True):
     wrong: str = ""
 
 
-class Kept(Struct):
+class Campaign(Struct):
     """The rows of a campaign that may not have ended yet, at one commit."""
 
     commit: str
@@ -104,7 +104,7 @@ def main() -> int:
     cells = parser.parse_args().cells.split(",")
     os.environ |= {"KDV_APPLICATIONS": str(SINKS), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     lease.require_free_host()
-    campaign = _known_rows()
+    campaign = _campaign()
     with runner(_say) as direct_runner:
         for cell in cells:
             if cell in {row.cell for row in campaign.rows}:
@@ -115,7 +115,7 @@ def main() -> int:
                 if not row.wrong:
                     break
             campaign.rows.append(row)
-            KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(campaign)))
+            STATE.write_bytes(msgspec.json.format(msgspec.json.encode(campaign)))
             print("\n".join(saved.table([_columns(row)])), flush=True)
     rows = [row for cell in cells for row in campaign.rows if row.cell == cell]
     target = saved.RESULTS / f"programs-{date.today()}{'' if cells == list(CELLS) else '-part'}.md"
@@ -124,10 +124,10 @@ def main() -> int:
     return int(any(row.wrong for row in rows))
 
 
-def _known_rows() -> Kept:
-    KEPT.parent.mkdir(exist_ok=True)
-    known = msgspec.json.decode(KEPT.read_bytes(), type=Kept) if KEPT.exists() else Kept("", [])
-    return known if known.commit == commit() else Kept(commit(), [])
+def _campaign() -> Campaign:
+    STATE.parent.mkdir(exist_ok=True)
+    known = msgspec.json.decode(STATE.read_bytes(), type=Campaign) if STATE.exists() else Campaign("", [])
+    return known if known.commit == commit() else Campaign(commit(), [])
 
 
 def _say(progress: StepProgress) -> None:
