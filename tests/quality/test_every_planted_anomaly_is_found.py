@@ -137,7 +137,7 @@ def test_what_was_given_up_in_every_history_is_what_the_oracle_counts(
     counts = read_given_up(run)
     found = {history.arm: sum(count.attempts for count in counts[history.arm]) for history in histories}
     assert found == {history.arm: given_up(history.attempts, history.lines) for history in histories}
-    assert sum(map(bool, found.values())) > RANDOM / 10, "many histories give up something"
+    assert sum(map(bool, found.values())) > len(histories) / 10, "many histories give up something"
 
 
 def test_a_planter_makes_its_kind_appear(histories: list[History], books: dict[str, Counter[str]]) -> None:
