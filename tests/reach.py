@@ -135,6 +135,7 @@ def capabilities(files: Iterable[str], every: Iterable[Capability]) -> list[Capa
 def room_of(file: str) -> str | None:
     """Returns the room of a file of the product: a folder of the library, or of the top level."""
     if file.startswith(LIBRARY):
-        return file.removeprefix(LIBRARY).split("/")[0]
+        room, _, module = file.removeprefix(LIBRARY).partition("/")
+        return room if module else None
     top = file.split("/")[0]
     return top if top in ("spark_jobs", "expectations", "dags", "docker") else None
