@@ -39,7 +39,7 @@ def what_to_run(known: Costs, asked: Gate) -> str:
     whole = _seconds(sum(cost.cpu_s for cost in known.modules.values())) if _is_whole(known) else UNKNOWN
     rows = [
         ("one module, while I write it", "`.venv/bin/pytest tests/unit/contract/test_power.py`", "2"),
-        ("anything, before a commit", "`make check CHANGED=1`", "see below"),
+        ("anything, before a commit", "`make check CHANGED=1`", "see below" if _is_whole(known) else UNKNOWN),
         (
             "a text",
             "`make check CHANGED=1`",
