@@ -183,7 +183,7 @@ def test_too_little_exposure_forbids_held_and_does_not_undo_violated(
         "control-safe": "INCONCLUSIVE",
         "canary": "HELD",
     }
-    assert (verdict.verdict, verdict.exit_code) == ("VIOLATED", 2)
+    assert (verdict.verdict, verdict.exit_code) == ("VIOLATED", 1)
 
 
 def test_a_load_that_was_over_before_the_fault_had_healed_is_inconclusive(
