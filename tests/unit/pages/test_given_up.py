@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support import report_material
+from support import report_material, runs_for_overview
 from support.commands import without_git
 from support.report_material import Made
 from support.sealed_runs import evaluated
@@ -20,8 +20,11 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.tasks import red_run
 from delivery_verifier.pages import brief, junit, terminal
 from delivery_verifier.pages.given_up import without_given_up
+from delivery_verifier.pages.overview import page as overview
+from delivery_verifier.pages.overview.run_filter import RunFilter
 from delivery_verifier.pages.report import page
 from delivery_verifier.pages.report.arm_rows import run_tone
+from delivery_verifier.store.run_directory import RunDirectory
 
 FACT = "597 of 41,300 records (1.45 %) were not acknowledged and are not in the log: given up after "
 SETTING = "delivery.timeout.ms=3000 (message.timeout.ms)"
@@ -144,3 +147,10 @@ def test_nothing_says_beside_it_that_nothing_went_wrong(replicas: int, tmp_path:
     path, verdict = report_material.gave_up(tmp_path, replicas=replicas)
     for text in (in_a_terminal(path, verdict), brief.note_text(verdict, path), page.render(path, verdict)):
         assert "went wrong" not in text and "Nothing:" not in text
+
+
+def test_the_page_of_all_runs_says_it_beside_the_anomalies(made: Made, tmp_path: Path) -> None:
+    path, verdict = made
+    runs_for_overview.seal(RunDirectory(path), verdict)
+    whole = overview.overview(tmp_path, RunFilter(), docs=False, dag_path="", in_airflow={})
+    assert "no anomaly, <b>597 given up</b>" in whole
