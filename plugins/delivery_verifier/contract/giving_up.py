@@ -96,7 +96,7 @@ def _without_retries(error: str, settings: Settings) -> GivingUp:
     safe = "The price: a failure is known only after delivery.timeout.ms."
     unsafe = "The price: a retry may write a record twice, or out of order, unless enable.idempotence=true."
     return GivingUp(
-        f"given up after retries={settings.retries} (message.send.max.retries), with {error}",
+        f"given up after retries={settings.retries} (message.send.max.retries) on the error {error}",
         f"To lose none of them, leave retries at {_UNLIMITED_RETRIES}. Then delivery.timeout.ms alone decides when the "
         "client gives up.",
         safe if settings.enable_idempotence else unsafe,

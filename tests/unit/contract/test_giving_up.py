@@ -30,7 +30,7 @@ def test_what_waited_for_too_long_was_given_up_by_the_delivery_timeout(error: st
 
 @pytest.mark.parametrize("error", sorted(RETRIED))
 def test_what_was_tried_often_enough_was_given_up_by_the_retries(error: str) -> None:
-    expected = f"given up after retries=0 (message.send.max.retries), with {error}"
+    expected = f"given up after retries=0 (message.send.max.retries) on the error {error}"
     assert how(error, WITHOUT_RETRIES) == expected
     assert how(error, ACKS_ALL) == f"refused with {error}", "retries without an end cannot have ended"
 

@@ -99,8 +99,9 @@ def test_several_settings_gave_up_and_the_one_that_gave_up_most_comes_first() ->
     ).given_up
     assert given_up is not None
     assert (
-        "100 given up after retries=9 (message.send.max.retries), with _TRANSPORT, 60 given up after "
-        "retries=9 (message.send.max.retries), with _MSG_TIMED_OUT, 7 left open by a producer that ended, 5 otherwise."
+        "100 given up after retries=9 (message.send.max.retries) on the error _TRANSPORT, 60 given up after "
+        "retries=9 (message.send.max.retries) on the error _MSG_TIMED_OUT, 7 left open by a producer that ended, "
+        "5 otherwise."
     ) in given_up.sentence
     assert given_up.errors == {"_TRANSPORT": 100, "_MSG_TIMED_OUT": 60, "": 7, "INVALID_MSG": 3, "UNKNOWN": 2}
     assert len(given_up.changes) == len({*given_up.changes}) == 4, "what holds for two of them is said once"
