@@ -88,9 +88,14 @@ def page(known: Costs, asked: Gate) -> str:
     dearest = sorted(known.modules.items(), key=lambda row: -row[1].cpu_s)[:20]
     parts = [
         "# What the tests cost",
-        f"Recorded by `make test-all RECORD=1` on {known.date}, on a machine with {known.machine}. All figures are "
-        "processor seconds of all processes that the tests start. The tests of docker-compose.yml are not among them."
-        + ("" if _is_whole(known) else " Folders without a record are left out."),
+        f"As of {known.date}, on a machine with {known.machine}. All figures are processor seconds of all processes that "
+        "the tests start. The tests of docker-compose.yml are not among them."
+        + (
+            ""
+            if _is_whole(known)
+            else " The record is not whole: folders without a record are left out, those of unit/ "
+            "count one process, and the figures of capabilities are estimates. `make test-all RECORD=1` records all."
+        ),
         "## By folder",
         _table(("folder", "tests", "processor seconds"), tiers),
         "## What `make test` runs",
