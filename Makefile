@@ -98,7 +98,7 @@ docs: .venv/.synced ## what is generated from the code: pages of docs/, the suit
 	  .venv/bin/python -m docs.generate.$$page || exit 1; done; .venv/bin/python -m expectations.suites
 
 pictures: setup ## the pictures of README and tour, taken anew: the README's example, the form, the smoke scenarios
-	@KDV_PICTURES=1 .venv/bin/pytest tests/e2e/test_pictures.py tests/catalogue/test_catalogue.py -k picture
+	@KDV_TEST_PICTURES=1 .venv/bin/pytest tests/e2e/test_pictures.py tests/catalogue/test_catalogue.py -k picture
 
 # pyspark-client, which pip takes along, has the same files as pyspark: they must have one version.
 dist: .venv-uv/bin/uv ## the wheel, into dist/, and the versions that it is tested with

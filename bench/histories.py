@@ -63,7 +63,7 @@ def play(number: int) -> Row:
         ended = subprocess.run(
             command,
             cwd=ROOT,
-            env=os.environ | {"KDV_HISTORIES_ROUND": str(number), "KDV_HISTORIES": "1000"},
+            env=os.environ | {"KDV_TEST_HISTORIES_ROUND": str(number), "KDV_TEST_HISTORIES": "1000"},
             check=False,
         )
         if ended.returncode not in (0, 1):  # 0: all passed; 1: some failed

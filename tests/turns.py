@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tiers import Row
 
 ROOT = gate.HERE.parent
-UNTIL = "KDV_TESTS_UNTIL"
+UNTIL = "KDV_TEST_UNTIL"
 """The environment variable with the time, in seconds since 1970, after which nothing begins."""
 COMPOSE_TAKES_S = 600.0
 """The tests of docker-compose.yml begin at least so many seconds before UNTIL."""

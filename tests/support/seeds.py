@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 
-NUMBER, FEWEST = "KDV_HISTORIES", 250
+NUMBER, FEWEST = "KDV_TEST_HISTORIES", 250
 """The environment variable with the number of random histories, and how many `make test` plays."""
-ROUND = "KDV_HISTORIES_ROUND"
+ROUND = "KDV_TEST_HISTORIES_ROUND"
 """Environment variable with the number of the round. If it is not set, the round is 0: the round of `make test`."""
 APART = 1_000_000
 """The distance between the seeds of two rounds. One round has fewer histories than this number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.load.client_errors import ending
@@ -24,6 +24,7 @@ class AckedWriter:
 
     def __init__(self, connection: Connection, more: dict[str, str] | None = None) -> None:
         self.connection = connection
+        self.gave_up = ""
         self.client = Producer(
             {
                 **connection.client_properties(),
@@ -43,11 +44,15 @@ class AckedWriter:
         Raises StepFailed if a record is not acknowledged. If the client has given up, the error says why.
         """
         offsets: dict[int, int] = {}
-        for index, (topic, partition, value) in enumerate(records):
-            self.client.produce(topic, value, partition=partition, on_delivery=_store_offset(offsets, index))
-        error = ending(lambda: self.client.flush(FLUSH_S))
-        if error or len(offsets) != len(records):
-            why = f": {explained(error)}" if error else ""
+        try:
+            for index, (topic, partition, value) in enumerate(records):
+                self.client.produce(topic, value, partition=partition, on_delivery=_store_offset(offsets, index))
+        except KafkaException as raised:
+            if raised.args[0].code() != KafkaError._FATAL:
+                raise
+        self.gave_up = ending(lambda: self.client.flush(FLUSH_S)) or self.gave_up  # the client says why only once
+        if self.gave_up or len(offsets) != len(records):
+            why = f": {explained(self.gave_up)}" if self.gave_up else ""
             raise StepFailed(f"only {len(offsets)} of {len(records)} records of the harness were acknowledged{why}")
         return [offsets[index] for index in range(len(records))]
 
