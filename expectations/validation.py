@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 from filelock import FileLock
 
+from delivery_verifier.host.optional import optional
 from delivery_verifier.judgement.evaluation import (
     LAWS,
     Evaluated,
@@ -32,70 +33,74 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.unexplained import UNEXPLAINED, with_unexplained
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.store.books import with_totals
+from delivery_verifier.store.manifests import NOT_WRITTEN
 from delivery_verifier.store.run_directory import RunDirectory
 
 SITE = "data_docs"
 """The folder of Data Docs, beside the run directories. Its hidden folder `.results` keeps the results of all runs."""
 SITE_LOCK_S = 300.0
 """How long a validation waits, in seconds, while another validation writes the site."""
+SITE_S = SITE_LOCK_S + 300.0
+"""How long the writing of Data Docs may take in all, in seconds."""
 
 
 def validate(run_dir: Path) -> None:
     """Evaluates both suites over the books of the run in `run_dir`. Writes validation.json and the run's Data Docs.
 
-    Raises IncompleteRun if the step reconcile did not finish, and filelock.Timeout if another validation locks the site
-    of Data Docs for longer than SITE_LOCK_S.
+    The verdict rests on validation.json. It does not rest on Data Docs: if they cannot be written, a warning and a note
+    in the manifest say why. Raises IncompleteRun if the step reconcile did not finish.
     """
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("validate")
     evidence = Evidence.load(run.path)
     with run.writing("validate") as output:
-        validation = evaluate(evidence, run.path.parent)
+        validation = evaluate(evidence, run.path.parent, output.notes)
         output.write_json("validation.json", validation)
         output.counts["evaluated"] = len(validation.evaluated)
         output.counts["failed"] = sum(not item.success for item in validation.evaluated)
 
 
-def evaluate(evidence: Evidence, runs: Path) -> Validation:
+def evaluate(evidence: Evidence, runs: Path, notes: dict[str, str]) -> Validation:
     """Evaluates every planned expectation, and writes Data Docs to `runs`/data_docs. Returns the results.
 
-    `runs`: the folder of all run directories. Raises filelock.Timeout if another validation locks the site of Data Docs
-    for longer than SITE_LOCK_S."""
-    (runs / SITE).mkdir(parents=True, exist_ok=True)
-    with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
-        planned = [*expected_guarantees(evidence), *expected_evidence(evidence)]
-        left_out = {*Anomaly, *LAWS, *UNEXPLAINED.values()} - {plan.about for plan in planned}
-        session = _Session(runs, evidence.scenario.run_id, left_out)
-        for arm in evidence.loaded:
-            rows = with_totals(evidence.books.rows("producers", arm=arm.name), arm.late_convicts)
-            plans = [plan for plan in planned if (plan.suite, plan.arm) == ("guarantee", arm.name)]
-            session.run("guarantee", arm.name, with_unexplained(rows, arm), plans)
-        plans = [plan for plan in planned if plan.suite == "evidence"]
-        session.run("evidence", "", evidence_table(evidence), plans)
-        evaluated = session.results_with_pages()
+    `runs`: the folder of all run directories. If Data Docs cannot be written, adds the reason to `notes`, and the
+    results have no address of a page."""
+    planned = [*expected_guarantees(evidence), *expected_evidence(evidence)]
+    left_out = {*Anomaly, *LAWS, *UNEXPLAINED.values()} - {plan.about for plan in planned}
+    session = _Session(evidence.scenario.run_id, left_out)
+    for arm in evidence.loaded:
+        rows = with_totals(evidence.books.rows("producers", arm=arm.name), arm.late_convicts)
+        plans = [plan for plan in planned if (plan.suite, plan.arm) == ("guarantee", arm.name)]
+        session.run("guarantee", arm.name, with_unexplained(rows, arm), plans)
+    plans = [plan for plan in planned if plan.suite == "evidence"]
+    session.run("evidence", "", evidence_table(evidence), plans)
+    if missing := optional("Data Docs", lambda: session.write_site(runs), SITE_S):
+        notes[f"{NOT_WRITTEN}{SITE}"] = missing
+    evaluated = session.results(with_pages=not missing)
     return Validation(run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=evaluated)
 
 
 class _Session:
     """A session with Great Expectations for one run. The suites of the session come from the committed JSON files. The
-    session writes the results and Data Docs to files, and keeps everything else in memory."""
+    session evaluates in memory. Only `write_site` writes files."""
 
-    def __init__(self, runs: Path, run_id: str, left_out: set[str]) -> None:
+    def __init__(self, run_id: str, left_out: set[str]) -> None:
         from expectations import vocabulary  # silences the log, and registers the names in suites
-        from expectations.configuration import configuration
+        from expectations.configuration import in_memory
 
         gx = vocabulary.great_expectations
 
-        self._gx, self._runs, self.version = gx, runs, str(gx.__version__)
+        self._gx, self.version = gx, str(gx.__version__)
         self._run_name = re.sub(r"[^A-Za-z0-9_.-]", "_", run_id)
-        self._context = gx.get_context(mode="ephemeral", project_config=configuration(runs / SITE, SITE))
+        self._context = gx.get_context(mode="ephemeral", project_config=in_memory())
         self._source = self._context.data_sources.add_pandas("books")
         self._suites: dict[Suite, Any] = {}
         self._outcomes: list[tuple[Suite, str, list[ExpectedEvaluation], Any]] = []
+        self._pages: list[str] = []
         self._left_out = left_out
 
     def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> None:
-        """Evaluates one suite over one table, and stores the results below the site of Data Docs."""
+        """Evaluates one suite over one table."""
         name = f"{suite}-{arm or suite}"
         batch = self._source.add_dataframe_asset(arm or suite).add_batch_definition_whole_dataframe("all")
         definition = self._gx.ValidationDefinition(name=name, data=batch, suite=self._suite(suite))
@@ -110,44 +115,58 @@ class _Session:
         )
         self._outcomes.append((suite, arm, plans, outcome))
 
-    def results_with_pages(self) -> list[Evaluated]:
-        """Writes one page of Data Docs for each suite and for each call of `run`, and then the index page once.
+    def write_site(self, runs: Path) -> None:
+        """Stores the results below `runs`/data_docs. Writes one page of Data Docs for each suite and for each call of
+        `run`, and then the index page once.
 
-        Returns all results, including results that no item of `plans` asked for, because the judgement must see them.
+        Raises filelock.Timeout if another validation locks the site for longer than SITE_LOCK_S.
         """
+        from expectations.configuration import of_site
         from expectations.library import ExpectationSuiteIdentifier, ValidationResultIdentifier
 
-        suites = {suite: ExpectationSuiteIdentifier(name=suite) for suite in self._suites}
-        pages: list[Any] = [
-            ValidationResultIdentifier(suites[suite], outcome.meta["run_id"], outcome.batch_id)
-            for suite, _, _, outcome in self._outcomes
-        ]
-        self._context.build_data_docs(site_names=[SITE], resource_identifiers=[*pages, *suites.values()])
+        (runs / SITE).mkdir(parents=True, exist_ok=True)
+        with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
+            context = self._gx.get_context(mode="ephemeral", project_config=of_site(runs / SITE, SITE))
+            suites = {suite: ExpectationSuiteIdentifier(name=suite) for suite in self._suites}
+            for suite in self._suites:
+                context.suites.add(self._read_suite(suite))
+            pages: list[Any] = []
+            for suite, _, _, outcome in self._outcomes:
+                pages.append(ValidationResultIdentifier(suites[suite], outcome.meta["run_id"], outcome.batch_id))
+                context.validation_results_store.store_validation_results(outcome, pages[-1], suites[suite])
+            context.build_data_docs(site_names=[SITE], resource_identifiers=[*pages, *suites.values()])
+            for page in pages:
+                (site,) = context.get_docs_sites_urls(resource_identifier=page)
+                self._pages.append(str(site["site_url"]).removeprefix("file://").removeprefix(f"{runs}/"))
+
+    def results(self, with_pages: bool) -> list[Evaluated]:
+        """Returns all results, including results that no item of `plans` asked for, because the judgement must see
+        them. `with_pages`: whether the results have the addresses of their pages in Data Docs, relative to the folder
+        of all runs."""
+        pages = self._pages if with_pages else [""] * len(self._outcomes)
         return [
             _evaluated(suite, arm, {plan.about: plan for plan in plans}, item.to_json_dict(), url)
-            for url, (suite, arm, plans, outcome) in zip(map(self._url, pages), self._outcomes, strict=True)
+            for url, (suite, arm, plans, outcome) in zip(pages, self._outcomes, strict=True)
             for item in outcome.results
         ]
 
     def _suite(self, name: Suite) -> Any:
+        if name not in self._suites:
+            self._suites[name] = self._context.suites.add(self._read_suite(name))
+        return self._suites[name]
+
+    def _read_suite(self, name: Suite) -> Any:
         """Returns the suite `name` from its committed JSON file.
 
         An older version of the verifier did not search a run for every anomaly of today. If such a version made this
         run, the expectations on the missing anomalies are left out."""
         from expectations.suites import load
 
-        if name not in self._suites:
-            suite = load(name)
-            suite.expectations = [
-                item for item in suite.expectations if (item.meta or {}).get("about") not in self._left_out
-            ]
-            self._suites[name] = self._context.suites.add(suite)
-        return self._suites[name]
-
-    def _url(self, identifier: Any) -> str:
-        """Returns the path of the Data Docs page of one validation result, relative to the folder of all runs."""
-        (site,) = self._context.get_docs_sites_urls(resource_identifier=identifier)
-        return str(site["site_url"]).removeprefix("file://").removeprefix(f"{self._runs}/")
+        suite = load(name)
+        suite.expectations = [
+            item for item in suite.expectations if (item.meta or {}).get("about") not in self._left_out
+        ]
+        return suite
 
 
 def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:

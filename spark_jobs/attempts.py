@@ -86,7 +86,7 @@ def attempts(
         .select(*KEY, "claim.*", "corrupted", "copies", _astray().alias("astray"))
     )
     views = {name: F.lit(False) for name in map(column, TRANSACTIONAL)}  # `committed.with_flags` sets their values
-    rows = _resent(matched, resends)
+    rows = _resent_or_given_up(matched, resends)
     ordered = _ordered(rows) if borders is None else _ordered_with(borders, rows, together)
     return promise(ordered.withColumns(views), ATTEMPTS)
 
@@ -189,17 +189,24 @@ def _astray() -> Column:
     return F.coalesce(differs, F.lit(False)) | (~claimed & F.col("corrupted"))
 
 
-def _resent(frame: DataFrame, resends: bool) -> DataFrame:
-    """Adds the column `resent`: true for an attempt if the log holds this attempt and another attempt of the same
-    sequence.
+def _resent_or_given_up(frame: DataFrame, resends: bool) -> DataFrame:
+    """Adds the columns `resent` and `given_up` of ATTEMPTS. `resends`: whether the application sent any sequence more
+    than once.
 
-    FAILED attempts do not count, because their copies are phantoms.
+    FAILED attempts do not count as present in the log, because their copies are phantoms.
     """
+    is_open = F.col("outcome").isin(Outcome.INDETERMINATE, Outcome.FAILED) & (F.size("copies") == 0)
+    error = F.coalesce("error", F.lit(""))
     if not resends:
-        return frame.withColumn("resent", F.lit(False))
+        return frame.withColumns({"resent": F.lit(False), "given_up": F.when(is_open, error)})
     present = F.col("outcome").isNotNull() & (F.col("outcome") != Outcome.FAILED) & (F.size("copies") > 0)
     present_attempts = F.count_if(present).over(Window.partitionBy(*SEQUENCE_KEY))
-    return frame.withColumn("resent", F.coalesce(present, F.lit(False)) & (present_attempts >= 2))
+    return frame.withColumns(
+        {
+            "resent": F.coalesce(present, F.lit(False)) & (present_attempts >= 2),
+            "given_up": F.when(is_open & (present_attempts == 0), error),
+        }
+    )
 
 
 def _ordered(frame: DataFrame) -> DataFrame:

@@ -81,6 +81,7 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
                 "outcome": F.lit(None).cast("string"),
                 "kind": F.lit(None).cast("string"),
                 "also": F.array().cast("array<string>"),
+                "given_up": F.lit(None).cast("string"),
             }
         )
     )

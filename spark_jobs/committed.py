@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from delivery_verifier.model.anomalies import TRANSACTIONAL, column
 from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
+from delivery_verifier.model.snapshot import Offsets
 from spark_jobs.attempts import BY_KEY, KEY, attribute, believable, owned_copies
-from spark_jobs.schemas import ATTEMPTS, LEDGER, LOG, promise
+from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
 
 VIEW, TAIL = "committed", "committed_tail"
 """Values of the column `view` in LOG, for records that a read_committed consumer sees. VIEW stands for records in the
@@ -104,6 +105,21 @@ def visibility_anomalies(
         .select(*KEY, _aborted_visible().alias("aborted_visible"), _torn().alias("torn"))
     )
     return flagged.where(F.col("aborted_visible") | F.col("torn"))
+
+
+def is_undecided(offsets: Offsets) -> Column:
+    """Returns a column that is true for an attempt (row of ATTEMPTS), if nobody can say yet whether a read_committed
+    consumer will see it.
+
+    This is so if an open transaction holds back the attempt's partition, and no record of the attempt stands before the
+    last stable offset.
+    """
+    undecided = F.lit(False)
+    for part in offsets.partitions:
+        if part.held_back is not None:
+            first = F.coalesce(F.floor(F.array_min("copies") / LOCATION_UNIT) >= part.visible_end, F.lit(True))
+            undecided |= (F.col("arm") == part.arm) & (F.col("partition") == part.partition) & first
+    return undecided
 
 
 def with_flags(matched: DataFrame, flagged: DataFrame) -> DataFrame:

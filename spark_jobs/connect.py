@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.client.retries import DefaultPolicy
 
-from spark_jobs.session import SparkGone, settings
+from delivery_verifier.host.optional import optional
+from spark_jobs.session import END_S, SparkGone, settings
 
 OF_A_RUN = ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
 """The properties that each session sets. The number of shuffle partitions depends on the number of records of the run.
@@ -25,7 +26,7 @@ would repeat for 10 minutes."""
 @contextmanager
 def connect_session(url: str, records: int = 0) -> Iterator[SparkSession]:
     """Yields a new session on the server at `url`. When the block ends, closes the session and ends all of its queries
-    that still run.
+    that still run. If the session cannot be closed, this is a warning: the server closes it later by itself.
 
     `url`: a Spark Connect URL, `sc://host:port/;token=...`. `records`: as in `settings`. The session shares neither
     settings nor views with other sessions of the server. An earlier session that was never closed may have left cached
@@ -45,7 +46,7 @@ def connect_session(url: str, records: int = 0) -> Iterator[SparkSession]:
                 spark.conf.set(name, settings(records)[name])
             yield spark
     finally:
-        spark.stop()
+        optional("the end of the Spark session", spark.stop, END_S)
 
 
 def client_of(spark: SparkSession) -> SparkConnectClient:

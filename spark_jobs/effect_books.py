@@ -158,7 +158,13 @@ def _places(inputs: EffectInputs, parts: Iterable[Row]) -> effects.Places:
         if row.get("lowest") is not None:
             lowest[key] = row["lowest"]
     drained = {(row["arm"], row["partition"]) for row in parts if row["drained"]}
-    hidden = {(part.arm, part.partition) for part in inputs.offsets.partitions if part.unreadable}
+    # Consumers of a transactional arm get the committed view, and an open transaction hides a part of it.
+    in_view = {*inputs.scenario.transactional}
+    hidden = {
+        (part.arm, part.partition)
+        for part in inputs.offsets.partitions
+        if part.unreadable or (part.held_back and part.arm in in_view)
+    }
     return effects.Places(drained, hidden, lowest)
 
 

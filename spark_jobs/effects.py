@@ -31,8 +31,8 @@ class Places(NamedTuple):
 
     * `drained`: the partitions in which the application has applied a marker that was written at the end of the
       snapshot or later.
-    * `hidden`: the partitions with unreadable offsets. An unreadable record in such a partition may be a further copy
-      of an attempt, and this copy is not among the lines.
+    * `hidden`: the partitions of which not all lines are known, e.g. because offsets are unreadable. A record that is
+      not known may be a further copy of an attempt.
     * `lowest`: the lowest offset of each partition from which a record was applied.
     """
 

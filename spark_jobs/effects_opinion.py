@@ -71,8 +71,10 @@ attempt is late if its first effect came after an effect of a record with a high
 
 def parameters(run_dir: Path, scenario: Scenario, offsets: Offsets) -> list[object]:
     """Returns the parameters of `QUERY` for the run in `run_dir`. The query counts the arms in `Scenario.applied`. Arms
-    with unreadable offsets are left out, because nobody knows whether such an arm has an effect too many."""
-    hidden = {part.arm for part in offsets.partitions if part.unreadable}
+    of which not all records are known are left out: unreadable records, or records behind an open transaction. Nobody
+    knows whether such an arm has an effect too many."""
+    held_back = {part.arm for part in offsets.partitions if part.held_back} & {*scenario.transactional}
+    hidden = {part.arm for part in offsets.partitions if part.unreadable} | held_back
     arms = [arm for arm in scenario.arms if arm.name in scenario.applied and arm.name not in hidden]
     names = {arm.name for arm in arms}
     parts = [part for part in offsets.partitions if part.arm in names]

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
+from delivery_verifier.model.unreadable import count_unreadable
 from delivery_verifier.store.books import MISSING
 from spark_jobs import unreadable
 from spark_jobs.books import SESSIONS, cases, partitions
@@ -140,13 +141,14 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
     one row per partition of the transactional arms.
 
     The log must show one record per offset, with three exceptions: control records, records of aborted transactions,
-    and unreadable offsets. The step `settle` counted these exceptions without the ledger and without a consumer.
+    and unreadable offsets. The step `settle` counted these exceptions without the ledger and without a consumer. If an
+    open transaction holds back the last stable offset, the view ends there.
     """
     transactional = {*evidence.scenario.transactional}
     for part in evidence.offsets.partitions:
         if part.arm in transactional:
-            lacking = unreadable.count(part)
-            visible = part.end - part.start - part.control_records - part.aborted_records - lacking
+            lacking = count_unreadable(part.unreadable, part.start, part.visible_end)
+            visible = part.visible_end - part.start - part.visible_controls - part.aborted_records - lacking
             rows = evidence.views.rows[part.arm, part.partition]
             left = "offsets without control records and records of aborted transactions"
             left += ", and without unreadable offsets" if lacking else ""

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.store.given_up import given_up_counts
 from delivery_verifier.store.run_directory import StepOutput
 from spark_jobs import anomalies, attempts, books, committed, screen, unreadable
 from spark_jobs.census import Census
@@ -82,6 +83,7 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
             counted += proven.signatures if proven else []
             inputs.output.counts |= books.strangers(counted, inputs.scenario)
             inputs.output.counts |= unreadable.missing(counted, inputs.offsets)
+            inputs.output.counts |= given_up_counts(counted, inputs.scenario.arm_names)
             producers = books.producers(counted, inputs.census.ledger, inputs.scenario)
             return producers, _write_anomalies(subjects, producers, inputs)
     finally:
@@ -173,9 +175,10 @@ def _with_views(
     if not flagged.count():
         return matched
     with_flags = committed.with_flags(matched, flagged)
-    if not any(part.unreadable for part in inputs.offsets.partitions):
+    if not any(part.unreadable or part.held_back for part in inputs.offsets.partitions):
         return with_flags
-    return with_flags.withColumn("torn", F.col("torn") & ~unreadable.is_hidden(inputs.offsets))
+    unknown = unreadable.is_hidden(inputs.offsets) | committed.is_undecided(inputs.offsets)
+    return with_flags.withColumn("torn", F.col("torn") & ~unknown)
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:

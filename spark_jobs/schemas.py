@@ -102,14 +102,14 @@ ATTEMPTS = StructType(
         StructField("astray", _BOOLEAN, False),
         StructField("aborted_visible", _BOOLEAN, False),
         StructField("torn", _BOOLEAN, False),
+        StructField("given_up", _STRING),
     ]
 )
 """One row per attempt that the ledger or the log names.
 
 * `acked`: the acknowledged location. `copies`: the locations of the records that hold the attempt, ascending.
 * `outcome`: null if the ledger does not know the attempt.
-* `corrupted`: one of the records at `copies` is corrupted.
-* `resent`: another attempt of the same sequence is in the log, too.
+* `corrupted`: a record at one of `copies` is corrupted. `resent`: another attempt of the sequence is in the log, too.
 * `reordered`: the attempt was reported, but a reported attempt that was sent later stands before it in the log.
 * `late`: the attempt is INDETERMINATE, and would be REORDERED if it were reported.
 * `aborted_visible`: a read_committed consumer sees the attempt, though its transaction was aborted. `torn`: no such
@@ -117,6 +117,7 @@ ATTEMPTS = StructType(
 * `astray`: the attempt refutes `spark_jobs.screen`. There are two such cases. A record of the attempt has another
   partition sequence than the ledger says. Or the attempt owns a corrupted record, but the ledger's row of the attempt
   is not among the rows that are matched.
+* `given_up`: null unless the attempt was given up (see `store.given_up`). Then its error, or an empty text without one.
 """
 
 SUBJECTS = StructType(
@@ -150,14 +151,13 @@ SIGNATURES = _internal(
         "astray": _BOOLEAN,
         "records": _LONG,
     },
-    {"first_partition": _INT, "outcome": _STRING, "kind": _STRING, "also": ArrayType(_STRING)},
+    {"first_partition": _INT, "outcome": _STRING, "kind": _STRING, "also": ArrayType(_STRING), "given_up": _STRING},
 )
 """The number of subjects (`records`) per signature. A signature is one combination of values in all other columns of
 this schema.
 
-`role` is `attempt`, `line`, or `extra` for a copy of an attempt beyond the first copy. `once` is true if the subject
-has exactly one copy. `first_partition` is the partition of the first copy; null if there is no copy, or if `role` is
-`extra`. The other columns are as in SUBJECTS.
+`role` is `attempt`, `line`, or `extra` for a copy of an attempt beyond the first. `once`: whether it has exactly one
+copy. `first_partition`: that of the first copy; null without one, or for `extra`. The rest is as in SUBJECTS.
 """
 
 STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})

@@ -197,6 +197,7 @@ def _signature(row: Row) -> Row:
         "outcome": "ACKED" if row["acked"] else "SENT",
         "kind": None,
         "also": [],
+        "given_up": None,
     }
 
 

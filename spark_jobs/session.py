@@ -20,7 +20,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from delivery_verifier.host.java.class_archive import ClassArchive
+from delivery_verifier.host.java.class_archive import ClassArchive, patience_s
+from delivery_verifier.host.optional import optional
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.model.errors import VerifierError
 from spark_jobs import java_classes
@@ -31,8 +32,8 @@ SMALL_RECORDS = 2_000_000
 """For fewer records, the JVM runs without its second, optimizing compiler. Most code then only plans queries and runs
 once, so that this compiler would cost more time than it saves. The number lies between two measured sizes: in the
 smaller run, the compiler saved no time; in the larger run, it did."""
-END_S = 120.0
-"""How long a JVM may take to end after it was told to end, in seconds."""
+END_S = 60.0
+"""How long Spark and its JVM may take to end, in seconds, unless the JVM writes a class data archive."""
 STOPPED_S = 5.0
 """How often a server looks whether Spark has stopped itself, in seconds."""
 DYING_S = 15.0
@@ -205,27 +206,33 @@ def _forget_jvm() -> None:
 
 
 def end(spark: SparkSession) -> None:
-    """Stops the session, and ends the JVM unless `spark-submit` started the JVM.
+    """Stops the session, and ends the JVM unless `spark-submit` started the JVM. Raises no error of Spark.
 
-    Without this call, the JVM would outlive this process by seconds. If the JVM ends without an error, keeps the class
-    data archive that the JVM has written. If the JVM does not end within END_S seconds, kills it and raises
-    subprocess.TimeoutExpired.
+    Without this call, the JVM would outlive this process by seconds. What Spark was to do is done and written before
+    its end. So an end that fails is a warning. A JVM that does not end within `patience_s(END_S)` seconds is killed. If
+    the JVM has written a class data archive and ends without an error, the archive is kept.
     """
     _forget_ended_jvm()
     gateway = SparkContext._gateway
     if gateway is None:
         return
-    spark.stop()
-    process = getattr(gateway, "proc", None)
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    within_s = patience_s(END_S)
+    failed = optional("the end of Spark", lambda: _end(spark, process, within_s), within_s)
     if process is None:
         return
-    gateway.shutdown()
-    process.stdin.close()
-    try:
-        code = process.wait(END_S)
-    except subprocess.TimeoutExpired:
+    if process.poll() is None:
         process.kill()
-        raise
+        process.wait()
     _forget_jvm()  # the next session of this process gets a JVM of its own
-    if code == 0:
+    if not failed and process.returncode == 0:
         class_archive().keep()
+
+
+def _end(spark: SparkSession, process: subprocess.Popen[bytes] | None, within_s: float) -> None:
+    spark.stop()
+    if process is not None and (gateway := SparkContext._gateway) is not None:
+        gateway.shutdown()
+        assert process.stdin is not None, "PySpark starts its JVM with a pipe"
+        process.stdin.close()
+        process.wait(within_s)

@@ -37,16 +37,20 @@ def count(part: PartitionSnapshot) -> int:
     return count_unreadable(part.unreadable, part.start, part.end)
 
 
-def readable(part: PartitionSnapshot) -> list[tuple[int, int]]:
-    """Returns the ranges of offsets that can be read, as (first, end). The last range has the end -1, the end of the
-    log.
+def readable(part: PartitionSnapshot, until: int = -1) -> list[tuple[int, int]]:
+    """Returns the ranges of offsets that can be read, as (first, end). The last range ends at `until`; -1 is the end of
+    the log. If no offset before `until` can be read, the only range is empty.
 
     Control records directly before an unreadable offset are in no range. Reason: a consumer passes over control records
     only when it reads on, and it cannot read on there.
     """
     begins = [part.start, *(each.end for each in part.unreadable)]
     ends = [*(each.shown_until for each in part.unreadable), -1]
-    return [(begin, end) for begin, end in zip(begins, ends, strict=True) if end == -1 or begin < end]
+    ranges = [(begin, end) for begin, end in zip(begins, ends, strict=True) if end == -1 or begin < end]
+    if until < 0:
+        return ranges
+    within = [(begin, until if end == -1 else min(end, until)) for begin, end in ranges if begin < until]
+    return within or [(part.start, part.start)]
 
 
 def lines(spark: SparkSession, offsets: Offsets) -> DataFrame | None:

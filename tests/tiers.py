@@ -1,11 +1,11 @@
-"""Runs the tests tier by tier, in three lanes. Prints how long each tier took.
+"""Runs tests in lanes, side by side, and prints what they cost. Without an option: the gate, as `make test` does.
 
 Fails if a test fails, or if a process is left behind.
 """
 
 from __future__ import annotations
 
-import itertools
+import argparse
 import os
 import signal
 import subprocess
@@ -14,108 +14,168 @@ import tempfile
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import costs
+import gate
 import psutil
+import turns
+from batches import TIERS, Batch
+from costs import Spent
+from meter import Meter
 
 HERE = Path(__file__).parent
 MARK = "KDV_TEST_RUN"
-"""The environment variable that all processes of a tier inherit. Its value names the run of the tests and the tier."""
+"""The environment variable that all processes of a batch inherit. Its value names the run and the batch."""
 SPARK = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
-"""The environment variables that all tiers have for Spark. `spark-submit` gives the options to the JVM of the driver.
+"""The environment variables that all batches have for Spark. `spark-submit` gives the options to the JVM of the driver.
 
 The Spark Connect server of a local Airflow has the JVM's optimizing compiler by default. This compiler pays for itself
 after many runs, and a server in the tests makes few. A value of the user is kept."""
 ENDS_WITHIN_S = 30.0
-LANES = (("kafka", "e2e"), ("unit", "spark"), ("quality",))
-"""The lanes, side by side. The tiers of a lane run one after another. The tiers of the first lane, and the catalogue,
-start clusters, and spend much of their time waiting. All other tiers mostly compute. Clusters of two tiers may run side
-by side, because each tier has a lock of its own."""
-REST = ("catalogue", "airflow")
-"""The tiers that have no lane, in order. A lane that has run its own tiers takes the next one. Which lane is free first
-depends on the host: where processors are slow, those that compute take longest."""
+LANES = 3
+"""How many batches run side by side. Clusters of two batches may run side by side, because each has a lock of its
+own."""
 NICENESS = {"unit": 10, "airflow": 10, "spark": 10, "quality": 10}
-"""The niceness of a tier, if not 0. Whoever computes gives way to clusters, whose faults have moments."""
-WORKERS = {"unit": 2}
-"""How many processes run the tests of a tier side by side, if not one. Many unit tests wait for child processes."""
-TIERS = ("unit", "airflow", "spark", "quality", "kafka", "catalogue", "e2e")
+"""The niceness of a batch by the first of its folders, if not 0. Whoever computes gives way to clusters, whose faults
+have moments."""
+NO_TESTS = 5
+"""The exit code of pytest if no test was chosen: a module that was reached may have no quick test."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 OUTCOMES = ("tests", "failures", "errors", "skipped")
 _interrupted = threading.Event()
 _running: set[subprocess.Popen[bytes]] = set()
-"""The running tiers of all lanes. Each has a session of its own, so Ctrl-C in a terminal does not reach it."""
+"""The running batches of all lanes. Each has a session of its own, so Ctrl-C in a terminal does not reach it."""
 
 
 class Row(NamedTuple):
-    """The result of one tier. `counts`: the figures named in OUTCOMES. `failed`: a line for each test that failed.
-    `left`: the processes that the tier left behind."""
+    """The result of one batch. `counts`: the figures named in OUTCOMES. `failed`: a line for each test that failed.
+    `left`: the processes that the batch left behind. `spent`: what each test cost. `unfinished`: the modules of which
+    not all tests were run."""
 
-    tier: str
+    batch: Batch
     seconds: float
     counts: dict[str, int]
     failed: list[str]
     left: list[str]
+    spent: list[Spent]
+    unfinished: list[str]
 
 
 def main() -> int:
-    """Runs the tiers that the command line names, or all tiers. Returns 0 if every tier passed and no process is left
-    running, otherwise 1."""
-    wanted = sys.argv[1:] or TIERS
-    if unknown := sorted({*wanted} - {*TIERS}):
+    """Runs what the command line asks for. Returns 0 if every test passed and no process is left running, otherwise
+    1."""
+    asked, begun = _arguments(), time.monotonic()
+    plan = turns.plan(asked)
+    if plan.sentence:
+        print(plan.sentence, flush=True)
+    if asked.dry_run:
+        print(costs.estimate(plan.batches))
+        return 0
+    rows = run(plan.batches)
+    if rows:
+        print(costs.table([(row.batch.name, row.seconds, row.spent) for row in rows], time.monotonic() - begun))
+    is_gate = not (asked.all or asked.turn or asked.tiers or asked.changed or asked.capability)
+    if is_gate:
+        print(costs.by_capability([one for row in rows for one in row.spent], gate.read()))
+    code = _told(rows)
+    if is_gate and not all(row.counts["tests"] for row in rows):
+        code = 1  # a batch of the gate that ran no test proves nothing
+    turns.remember(plan, rows)
+    if asked.record:
+        costs.record([one for row in rows for one in row.spent])
+    return INTERRUPTED if _interrupted.is_set() else turns.compose(plan, code)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("tiers", nargs="*", metavar="TIER", help=f"whole folders: {', '.join(TIERS)}")
+    parser.add_argument("--all", action="store_true", help="everything; what has passed at this state is not run again")
+    parser.add_argument("--changed", metavar="COMMIT", help="what the change since COMMIT can reach; 1 means HEAD")
+    parser.add_argument(
+        "--quick", action="store_true", help="with --changed: only quick tests of unit/, near the change"
+    )
+    parser.add_argument("--turn", action="store_true", help="what continuous integration runs beside the gate")
+    parser.add_argument(
+        "--capability", metavar="TEXT", help="the capabilities of the gate with this text in their name"
+    )
+    parser.add_argument("--afresh", action="store_true", help="with --all: run also what has passed at this state")
+    parser.add_argument("--record", action="store_true", help="write the costs of what was run into tests/costs.json")
+    parser.add_argument("--dry-run", action="store_true", help="print what would run and its recorded costs")
+    asked = parser.parse_args()
+    if unknown := sorted({*asked.tiers} - {*TIERS}):
         sys.exit(f"no such tier: {', '.join(unknown)}; there are {', '.join(TIERS)}")
-    rest = deque(tier for tier in REST if tier in wanted)
-    asked = [own for lane in LANES if (own := [tier for tier in lane if tier in wanted])]
-    asked += [[]] * min(len(rest), len(LANES) - len(asked))
-    begun = time.monotonic()
-    for number in (signal.SIGTERM, signal.SIGHUP) if len(asked) > 1 else ():
+    return asked
+
+
+def run(wanted: Sequence[Batch]) -> list[Row]:
+    """Runs batches in lanes, and returns their results in the order in which they were given.
+
+    When it is interrupted, it ends all batches, and returns the results so far.
+    """
+    waiting = deque(enumerate(wanted))
+    lanes = min(LANES, len(wanted))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if lanes > 1 else ():
         signal.signal(number, signal.default_int_handler)  # ends all sessions, as Ctrl-C does
-    with ThreadPoolExecutor(len(asked)) as pool:
-        done = pool.map(lambda lane: _lane(lane, rest, alone=len(asked) == 1), asked)
+    if not lanes:
+        return []
+    with ThreadPoolExecutor(lanes) as pool:
+        done = [pool.submit(_lane, waiting, alone=lanes == 1) for _ in range(lanes)]
         try:
-            rows = [*itertools.chain(*done)]
+            futures.wait(done)
         except KeyboardInterrupt:
             _interrupted.set()
             for process in [*_running]:
                 process.send_signal(signal.SIGINT)
-            raise
-    return _told(sorted(rows, key=lambda row: TIERS.index(row.tier)), time.monotonic() - begun)
+        return [row for _, row in sorted((row for lane in done for row in lane.result()), key=lambda row: row[0])]
 
 
-def _lane(own: Sequence[str], rest: deque[str], alone: bool) -> list[Row]:
-    """Runs the tiers `own`, and then tiers of `rest` as long as there are any. All lanes share `rest`."""
-    tiers = itertools.chain(own, _taken(rest))
-    return [_run(tier, None if alone else NICENESS.get(tier, 0)) for tier in tiers if not _interrupted.is_set()]
+def _lane(waiting: deque[tuple[int, Batch]], alone: bool) -> list[tuple[int, Row]]:
+    """Runs batches as long as any are waiting. All lanes share `waiting`."""
+    return [
+        (at, _run(batch, None if alone else NICENESS.get(batch.name.split("+")[0], 0)))
+        for at, batch in _taken(waiting)
+        if not _interrupted.is_set()
+    ]
 
 
-def _taken(rest: deque[str]) -> Iterator[str]:
+def _taken(waiting: deque[tuple[int, Batch]]) -> Iterator[tuple[int, Batch]]:
     with suppress(IndexError):  # another lane has taken the last one
         while True:
-            yield rest.popleft()
+            yield waiting.popleft()
 
 
-def _run(tier: str, niceness: int | None) -> Row:
-    """Runs one tier and returns its result. The output appears at once if the tier has no lane beside it, i.e. if
-    `niceness` is None. Otherwise it appears in one piece when the tier has ended."""
-    start, alone, mark = time.monotonic(), niceness is None, f"{os.getpid()}-{tier}"
-    print(f"== {tier}" if alone else f"== {tier} begins", flush=True)
-    with tempfile.NamedTemporaryFile(suffix=".xml") as report, tempfile.TemporaryFile("w+") as said:
-        command = ["nice", "-n", str(niceness or 0), sys.executable, "-m", "pytest", str(HERE / tier)]
-        command += [f"--junitxml={report.name}", "--durations=12", "-n", str(WORKERS.get(tier, 0))]
+def _run(batch: Batch, niceness: int | None) -> Row:
+    """Runs one batch and returns its result. The output appears at once if the batch has no lane beside it, i.e. if
+    `niceness` is None. Otherwise it appears in one piece when the batch has ended."""
+    start, alone, mark = time.monotonic(), niceness is None, f"{os.getpid()}-{batch.name}"
+    print(f"== {batch.name}" if alone else f"== {batch.name} begins", flush=True)
+    with tempfile.TemporaryDirectory(prefix="kdv-tests-") as folder, tempfile.TemporaryFile("w+") as said:
+        report, times = Path(folder) / "junit.xml", Path(folder) / "times.jsonl"
+        command = ["nice", "-n", str(niceness or 0), sys.executable, "-m", "pytest"]
+        command += [*(str(HERE / name) for name in batch.ids), *batch.options, f"--junitxml={report}"]
         command += ["-o", "junit_family=xunit1"]  # it names the file of each test
         output = {} if alone else {"stdout": said, "stderr": subprocess.STDOUT}
-        code = _exit_code(command, niceness, env={**SPARK, **os.environ, MARK: mark}, **output)
+        with Meter(MARK, mark) as meter:
+            environment = {**SPARK, **os.environ, MARK: mark, costs.TIMES: str(times)}
+            code = _exit_code(command, niceness, env=environment, **output)
+            left = _left_behind(mark)
         said.seek(0)
         if not alone:
-            print(f"== {tier}\n{said.read()}", flush=True)
-        suite = ElementTree.parse(report.name).getroot().find("testsuite") if Path(report.name).stat().st_size else None
+            print(f"== {batch.name}\n{said.read()}", flush=True)
+        suite = ElementTree.parse(report).getroot().find("testsuite") if report.exists() else None
+        spent, unfinished = costs.read(times, meter)
     counts = {key: int(suite.get(key, 0)) if suite is not None else 0 for key in OUTCOMES}
-    if code and not counts["failures"] + counts["errors"]:
+    if code not in (0, NO_TESTS) and not counts["failures"] + counts["errors"]:
         counts["errors"] += 1
-    return Row(tier, time.monotonic() - start, counts, _failed(suite), _left_behind(mark))
+    return Row(batch, time.monotonic() - start, counts, _failed(suite), left, spent, unfinished)
 
 
 def _failed(suite: ElementTree.Element | None) -> list[str]:
@@ -147,28 +207,25 @@ def _exit_code(command: list[str], niceness: int | None, **more: Any) -> int:
         _running.discard(process)
 
 
-def _told(rows: list[Row], seconds: float) -> int:
-    """Prints the summary of all tiers. Returns the exit code: 1 if a test failed or a process is left, otherwise 0."""
-    for row in rows:
-        print(
-            f"{row.tier:<10} {row.seconds:7.1f} s  {row.counts['tests']:4d} tests, "
-            f"{row.counts['failures'] + row.counts['errors']} failed"
-        )
-    print(f"{'all':<10} {seconds:7.1f} s  by the clock")
-    left = [f"left behind by {row.tier}: {process}" for row in rows for process in row.left]
-    for line in itertools.chain(*(row.failed for row in rows), left):
+def _told(rows: Sequence[Row]) -> int:
+    """Prints the summary of all batches. Returns the exit code: 1 if a test failed or a process is left, otherwise
+    0."""
+    left = [f"left behind by {row.batch.name}: {process}" for row in rows for process in row.left]
+    for line in [*(line for row in rows for line in row.failed), *left]:
         print(line)
-    totals = {key: sum(row.counts[key] for row in rows) for key in OUTCOMES}
+    for module in sorted({module for row in rows for module in row.unfinished}):
+        print(f"not finished, interrupted or out of time: {module}")
+    totals = Counter[str]()
+    for row in rows:
+        totals.update(row.counts)
     failed = totals["failures"] + totals["errors"] + len(left)
-    print(
-        f"{totals['tests'] - totals['failures'] - totals['errors'] - totals['skipped']} passed, {failed} failed, "
-        f"{totals['skipped']} skipped"
-    )
+    passed = totals["tests"] - totals["failures"] - totals["errors"] - totals["skipped"]
+    print(f"{passed} passed, {failed} failed, {totals['skipped']} skipped")
     return 1 if failed else 0
 
 
 def _left_behind(mark: str) -> list[str]:
-    """Waits until no process of the tier with the mark `mark` is running, at most 30 s. Returns the processes that
+    """Waits until no process of the batch with the mark `mark` is running, at most 30 s. Returns the processes that
     still run then.
 
     The wait is needed because a JVM ends seconds after its Python process: the JVM first notices the end of its

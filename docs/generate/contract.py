@@ -24,6 +24,7 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
 * A rule applies where its settings hold **and** one of its disturbances was observed on the arm's topic or, for broker
   processes, anywhere in the cluster. "On a quiet day, too" needs no disturbance.
 * What only an *unplanned* disturbance permits is a doubt, not a pass: the run is `INCONCLUSIVE`, never `HELD`.
+  What an injection explains is planned, also if nothing proves that it took effect: that is a doubt of its own.
 * Rules that describe a client library, and not Kafka, say so and apply to that client alone. A run exercises
   librdkafka. Of a file that was written for the Java client, `kdv explain` says where that client differs.
 * Where behaviour was measured and differs from the documentation, the rule follows behaviour and says so.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.browser_version import pytest_runtest_makereport  # noqa: F401  (a hook)
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG

@@ -27,8 +27,10 @@ from delivery_verifier.orchestration.tasks import gate
 
 BESIDE = {"produce", "inject_fault"}
 """The steps that run at the same time. If one of them fails, the other may fail, too, or have succeeded already."""
-CASES = [pytest.param({step}, id=step) for step in STEPS] + [pytest.param(BESIDE, id="produce and inject_fault")]
-PUBLISH = "publish_verdict"
+NEEDED = (*BEFORE_GATE, GATE)
+"""The steps on which a verdict rests."""
+CASES = [pytest.param({step}, id=step) for step in NEEDED] + [pytest.param(BESIDE, id="produce and inject_fault")]
+PUBLISH, STOP = "publish_verdict", "stop_cluster"
 TASKS = (*STEPS, PUBLISH)
 
 _SUCCESS = TaskInstanceState.SUCCESS
@@ -106,17 +108,21 @@ def test_a_run_in_which_no_step_fails_is_green(played: Played) -> None:
 
 
 @pytest.mark.parametrize("end", ["success", "skipped", "failed"])
-def test_however_the_task_ends_that_emits_the_verdict_the_gate_alone_decides(played: Played, end: str) -> None:
-    played.ends[PUBLISH] = TaskInstanceState(end)
+@pytest.mark.parametrize("beside", [PUBLISH, STOP])
+def test_however_a_task_ends_on_which_no_verdict_rests_the_gate_alone_decides(
+    played: Played, beside: str, end: str
+) -> None:
+    played.ends[beside] = TaskInstanceState(end)
     assert played.play(lambda step: False) == "success"
+    assert played.states == {**dict.fromkeys(TASKS, "success"), beside: end}
 
 
 @pytest.mark.parametrize("end", ["success", "skipped", "failed"])
 @pytest.mark.parametrize("failing", CASES)
-def test_a_red_run_stays_red_however_the_task_ends_that_emits_its_verdict(
+def test_a_red_run_stays_red_however_the_tasks_end_on_which_no_verdict_rests(
     played: Played, failing: set[str], end: str
 ) -> None:
-    played.ends[PUBLISH] = TaskInstanceState(end)
+    played.ends |= dict.fromkeys((PUBLISH, STOP), TaskInstanceState(end))
     assert played.play(failing.__contains__) == "failed"
 
 
@@ -128,6 +134,14 @@ def test_a_publisher_that_could_fail_the_run_would_make_red_runs_green(
     assert played.play({GATE}.__contains__) == "success"
 
 
+def test_a_stop_of_the_cluster_that_could_fail_the_run_would_make_green_runs_red(
+    played: Played, dag: SerializedDAG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This shows that the tests above can fail."""
+    monkeypatch.setattr(dag.get_task(STOP), "on_failure_fail_dagrun", True)
+    assert played.play({STOP}.__contains__) == "failed"
+
+
 @pytest.mark.parametrize("failing", CASES)
 def test_whichever_step_fails_the_run_is_red_and_its_gate_stays_shut(played: Played, failing: set[str]) -> None:
     assert played.play(failing.__contains__) == "failed"
@@ -135,8 +149,7 @@ def test_whichever_step_fails_the_run_is_red_and_its_gate_stays_shut(played: Pla
     assert {step for step, state in states.items() if state == "failed"} == failing | (
         {GATE} if failing & {*BEFORE_GATE} else set()
     )
-    if failing != {"stop_cluster"}:
-        assert states[GATE] == "failed", "the gate runs whatever happened, and lets nothing through"
+    assert states[GATE] == "failed", "the gate runs whatever happened, and lets nothing through"
 
 
 @pytest.mark.parametrize("failing", CASES)
@@ -145,9 +158,9 @@ def test_whichever_step_fails_no_step_that_needs_it_begins_and_the_cluster_is_st
 ) -> None:
     played.play(failing.__contains__)
     behind = set.union(*(dag.get_task(step).get_flat_relative_ids(upstream=False) for step in failing))
-    assert {*played.begun} & behind <= {GATE, PUBLISH, "stop_cluster"}
+    assert {*played.begun} & behind <= {GATE, PUBLISH, STOP}
     has_cluster = played.states["start_cluster"] == "success"
-    assert ("stop_cluster" in played.begun) == has_cluster or "start_cluster" in failing
+    assert (STOP in played.begun) == has_cluster or "start_cluster" in failing
 
 
 @pytest.mark.parametrize("after", [None, *TASKS])
@@ -166,6 +179,6 @@ def test_a_run_that_a_user_marks_as_failed_is_green_only_if_all_its_work_had_bee
     played.session.refresh(played.run)
     if played.run.state == DagRunState.RUNNING:
         played.play(lambda step: False)
-    assert was_done == (after in ("validate", GATE, "stop_cluster", PUBLISH))
+    assert was_done == (after in ("validate", GATE, STOP, PUBLISH))
     is_whole = played.states == dict.fromkeys(TASKS, "success")
     assert played.run.state == "failed" or (played.run.state == "success" and was_done and is_whole), played.states

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, get_args
 
+import gate
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 from support.runs_for_overview import judged
@@ -78,6 +79,12 @@ def test_settings_of_ones_own_have_a_field_of_several_lines(name: str) -> None:
 def test_every_field_of_the_form_is_a_field_of_a_run_and_the_empty_form_is_a_run() -> None:
     assert {*PARAMS} <= {*FIELDS}
     assert scenario_from_params({name: param.value for name, param in form.params().items()}, "r").subjects
+
+
+def test_every_field_of_the_form_is_a_capability_of_the_gate() -> None:
+    """tests/unit/test_gate.py asks the same of the commands."""
+    named = [offer for one in gate.read().capability for offer in one.offers if offer.startswith("form ")]
+    assert sorted(named) == sorted(f"form {name}" for name in PARAMS), "each once"
 
 
 def test_an_application_is_offered_as_soon_as_the_form_is_made_again(

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.runs_for_overview import planned, with_evidence
 
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import BEFORE_GATE
@@ -138,6 +139,19 @@ def test_a_run_without_a_verdict_says_in_its_note_why(
     with pytest.raises(GateClosed, match="there is none"), note.of_failure("manual__1"):
         raise GateClosed("there is none")
     assert noted == [("manual__1", text)]
+
+
+def test_a_run_without_a_verdict_whose_evidence_is_complete_says_first_how_to_judge_it(
+    noted: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _tasks(monkeypatch, validate="failed")
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
+    with_evidence(planned(tmp_path / "runs", "manual__1"))
+    with pytest.raises(GateClosed), note.of_failure("manual__1"):
+        raise GateClosed("there is none")
+    remedy = "The evidence of this run is complete. To judge it: kdv reconcile manual__1"
+    assert noted[0][1].split("\n\n")[:2] == ["**NO VERDICT**: step `validate` failed.", remedy]
+    assert remedy in caplog.text
 
 
 def test_the_end_of_a_red_run_leaves_the_note_of_its_verdict(noted: list[tuple[str, str]]) -> None:

@@ -17,7 +17,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from structlog.testing import capture_logs
 from support.mail import sink
-from support.runs_for_overview import judged
+from support.runs_for_overview import judged, planned, with_evidence
 from support.web_sink import WebSink, web_sink
 
 from delivery_verifier.host import folders
@@ -247,3 +247,13 @@ def test_a_red_run_with_a_green_verdict_of_this_try_is_told_as_such(
     judged(tmp_path, folders.run_directory_name(RUN_ID), "HELD")
     told = message.of_run(context(Instance("HELD", green=True, state="success")))
     assert told.verdict == "NO VERDICT" and "its verdict was HELD, but a step failed" in told.lines[1]
+
+
+def test_a_message_about_a_run_without_a_verdict_says_how_to_judge_it_if_its_evidence_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    run = planned(tmp_path, folders.run_directory_name(RUN_ID))
+    assert not any("kdv reconcile" in line for line in message.of_run(context(NEVER_BEGUN)).lines)
+    with_evidence(run)
+    assert any(line.endswith(f"kdv reconcile {run.path.name}") for line in message.of_run(context(NEVER_BEGUN)).lines)

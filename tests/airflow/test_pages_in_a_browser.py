@@ -37,15 +37,12 @@ from delivery_verifier.pages.price.price import price
 from delivery_verifier.pages.report import page as report
 from delivery_verifier.run import live as flow
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-    pytest.mark.timeout(300),  # on a host that may be busy
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 STORED = Path(__file__).parents[1] / "data" / "runs"
 WIDTHS = (400, 1400, 1920)
 TAB = {"width": 1031, "height": 617}
 """What the frame of the report's tab shows in Airflow, in a window of 1400 x 900."""
-REPORTS = ("held", "violated", "inconclusive", "stored-held", "stored-violated")
+REPORTS = ("held", "violated", "inconclusive", "gave-up", "stored-held", "stored-violated")
 OTHERS = ("no-verdict", "price", "matrix", "compare", "overview", "live", "failed")
 LONG = "manual__2026-11-22T06-12-36.120261-00-00-a75fee16"
 """The name of a run as Airflow makes it, too long for a column."""
@@ -66,6 +63,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "held": report_material.held(runs),
         "violated": report_material.violated(runs),
         "inconclusive": report_material.inconclusive(runs),
+        "gave-up": report_material.gave_up(runs),
         "no-verdict": report_material.failed_early(runs),
     }
     for name in ("held", "violated"):
@@ -115,6 +113,7 @@ def _live(folder: Path) -> str:
     assert look is not None
     state = State("running", [Step("plan", "success"), Step("reconcile", "running"), Step("validate", None)])
     live = LiveRun(
+        "Spark compares ledger and log",
         "38 s so far, about 60 s left (from 7 earlier runs on this host)",
         load=view_of(look),
         spark="query 5, 41 of 64 tasks",
@@ -141,7 +140,7 @@ def _open(view: Page, pages: Path, name: str) -> None:
         view.locator("#timeline-plot canvas").first.wait_for()
 
 
-@pytest.mark.parametrize("name", ["held", "stored-violated", "inconclusive", *OTHERS])
+@pytest.mark.parametrize("name", ["held", "stored-violated", "inconclusive", "gave-up", *OTHERS])
 def test_a_page_is_read_in_every_look_and_width_and_breaks_no_rule_of_accessibility(
     view: Page,
     pages: Path,
@@ -179,7 +178,12 @@ def test_a_cell_of_the_map_leads_to_its_details_by_keyboard_alone(view: Page, pa
 @pytest.mark.parametrize("view", ["light"], indirect=True)
 @pytest.mark.parametrize(
     ("name", "element"),
-    [("price", ".charts table >> nth=1"), ("compare", "#verdicts"), ("overview", "#runs tbody tr >> nth=8")],
+    [
+        ("price", ".charts table >> nth=1"),
+        ("compare", "#verdicts"),
+        ("overview", "#runs tbody tr >> nth=8"),
+        ("gave-up", ".given-up"),
+    ],
 )
 def test_the_answer_of_every_page_stands_on_its_first_screen(view: Page, pages: Path, name: str, element: str) -> None:
     _open(view, pages, name)

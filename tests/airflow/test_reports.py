@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 from support.catalogue_runs import catalogue, item
 from support.live_runs import flowing, reconciling
-from support.runs_for_overview import judged, planned
+from support.runs_for_overview import judged, planned, with_evidence
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
@@ -86,9 +86,9 @@ def _tab(client: TestClient) -> str:
     return answer.text
 
 
-def test_the_tab_of_a_run_at_work_names_the_step_and_looks_again(client: TestClient) -> None:
+def test_the_tab_of_a_run_at_work_names_the_phase_and_looks_again(client: TestClient) -> None:
     _known("running", plan="success", produce="running", inject_fault="running", settle=None)
-    assert "Steps produce and inject_fault are at work" in _tab(client)
+    assert "<h1>Sending the load</h1>" in _tab(client)
     assert f'http-equiv="refresh" content="{unreported.LOOKS_AGAIN_S}"' in _tab(client)
 
 
@@ -104,11 +104,11 @@ def test_while_spark_works_the_tab_says_what_it_does(client: TestClient, runs: P
     run = planned(runs, folders.run_directory_name(RUN_ID))
     file = reconciling(run, tmp_path / "w", LiveSpark("query", 5, 41, 64))
     _known("running", settle="running")
-    assert "Spark" not in _tab(client), "a file that a killed task left behind"
+    assert "Spark:" not in _tab(client), "a file that a killed task left behind"
     _known("running", settle="success", reconcile="running")
     assert "<p>Spark: query 5, 41 of 64 tasks</p>" in _tab(client)
     file.write_text("{")
-    assert "Step reconcile is at work" in _tab(client) and "Spark" not in _tab(client)
+    assert "<h1>Spark reads the topics</h1>" in _tab(client) and "Spark:" not in _tab(client)
 
 
 @pytest.mark.usefixtures("host")
@@ -116,7 +116,7 @@ def test_the_tab_of_a_run_at_work_shows_records_rate_fault_and_the_time_left(
     client: TestClient, runs: Path, tmp_path: Path
 ) -> None:
     flowing(runs, folders.run_directory_name(RUN_ID), tmp_path / "w")
-    for name, seconds in (("earlier", 10), ("earlier-2", 20)):
+    for name, seconds in (("earlier", 10), ("earlier-2", 20), ("earlier-3", 15)):
         earlier = _finished(runs, name)
         times = {"step": "reconcile", "started_at_us": 0, "finished_at_us": seconds * 1_000_000}
         (earlier / "reconcile.json").write_text(json.dumps(times))
@@ -125,11 +125,14 @@ def test_the_tab_of_a_run_at_work_shows_records_rate_fault_and_the_time_left(
     KNOWN[RUN_ID] = State("running", [*steps, Step("inject_fault", "running", [], 9.0), Step("settle", None)])
     text = " ".join(re.sub(r"<(?!title)[^>]*>", " ", _tab(client)).split())
     assert "reports per second" in text and "safe 900 1,000" in text
-    assert "Fault kill_leader : 4.0 s kill (broker 1)" in text
+    assert (
+        re.search(r"Load under the fault kill_leader: kill \(broker 1\) \d+ s ago", text)
+        and "Fault kill_leader : 4.0 s kill (broker 1)" in text
+    )
     load = planned(runs, "as-planned").read_scenario().load
-    usual_s = {**estimates.DEFAULTS_S, "reconcile": 15.0, "conclude": 0.0}
+    usual_s = {**estimates.DEFAULTS_S, "reconcile": 15.0, "conclude": 0.0}  # the runs beside it have these two
     left_s = load.duration_s + load.recovery_s - 9 + sum(usual_s.values())
-    assert f"23 s so far, about {left_s:.0f} s left (from 2 earlier runs on this host)" in text
+    assert f"23 s so far, about {left_s:.0f} s left (from 3 earlier runs on this host)" in text
     assert "produce 9 s" in text and '<polyline class="line-0" points="' in _tab(client)
 
 
@@ -160,8 +163,8 @@ def test_while_a_failed_run_still_cleans_up_its_tab_looks_again(client: TestClie
 @pytest.mark.parametrize(
     ("state", "steps", "told"),
     [
-        ("queued", {}, "waits to begin"),
-        ("running", {"plan": "success"}, "Between two steps"),
+        ("queued", {}, "Waiting to begin"),
+        ("running", {"plan": "success"}, "Next: starting the cluster"),
         ("failed", {"plan": "success", "settle": "skipped"}, "The run was ended"),
         ("failed", {"plan": "success", "settle": "skipped", "conclude": "failed"}, "The run was ended"),
         ("failed", {"plan": "success", "settle": "failed", "conclude": "failed"}, "Step settle failed"),
@@ -180,6 +183,28 @@ def test_the_tab_tells_every_other_state_and_rests_when_the_run_has_ended(
     _known(state, **steps)
     assert told in _tab(client)
     assert ("refresh" in _tab(client)) == (state in ("queued", "running"))
+
+
+def test_the_tab_of_a_run_that_ended_without_a_verdict_says_how_to_judge_it(client: TestClient, runs: Path) -> None:
+    with_evidence(planned(runs, folders.run_directory_name(RUN_ID)))
+    for state, is_said in (("running", False), ("failed", True)):
+        _known(state, validate="failed", conclude="failed")
+        assert (f"kdv reconcile {folders.run_directory_name(RUN_ID)}" in _tab(client)) == is_said
+
+
+def test_the_tab_of_a_judged_run_whose_report_could_not_be_written_says_its_verdict(
+    client: TestClient, runs: Path
+) -> None:
+    run = judged(runs, folders.run_directory_name(RUN_ID), "VIOLATED", lost=3)
+    verdict = run.verdict()
+    with run.writing("conclude") as output:
+        output.write_json("verdict.json", verdict)
+        output.notes["not_written/report.html"] = "OSError: no space left"
+    (run.path / "report.html").unlink()
+    _known("failed", conclude="failed")
+    text = _tab(client)
+    assert "VIOLATED, without a report" in text and "3 lost." in text and "no space left" in text
+    assert "nothing is known" not in text
 
 
 def test_the_tab_of_a_run_that_airflow_does_not_know_is_a_page_that_rests(client: TestClient) -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import processes
+from delivery_verifier.orchestration.local import queue_watch as queue_watch_module
 from delivery_verifier.orchestration.local import run as run_module
-from delivery_verifier.orchestration.local import supervisor
+from delivery_verifier.orchestration.local import settings, supervisor
 from delivery_verifier.orchestration.local.client import AirflowError, AirflowSilent, Client, Task, ui_url
+from delivery_verifier.orchestration.local.queue_watch import QueueWatch, RunFailed
 from delivery_verifier.orchestration.local.run import (
-    QueueWatch,
-    RunFailed,
     _require_verdict,
     naming_what_ended_airflow,
     patiently,
@@ -61,8 +61,8 @@ def test_a_run_that_the_gate_turned_red_has_a_verdict(tmp_path: Path) -> None:
 
 
 def test_a_red_run_with_a_green_verdict_is_none(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match="stop_cluster: the task failed\nwhat stop_cluster said last"):
-        client = _tasks(conclude="success", stop_cluster="failed")
+    with pytest.raises(RunFailed, match="validate: the task failed\nwhat validate said last"):
+        client = _tasks(validate="failed", conclude="success", stop_cluster="failed")
         _require_verdict(client, "r", "failed", _verdict(tmp_path, green=True))
 
 
@@ -106,16 +106,20 @@ def test_of_two_that_run_side_by_side_the_cause_is_named(tmp_path: Path) -> None
 
 
 def test_a_failure_beside_the_gate_is_not_hidden_by_the_gate(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match="stop_cluster"):
-        client = _tasks(stop_cluster="failed", conclude="failed")
+    with pytest.raises(RunFailed, match="settle"):
+        client = _tasks(settle="failed", conclude="failed")
         _require_verdict(client, "r", "failed", _verdict(tmp_path, green=False))
 
 
 @pytest.mark.parametrize("green", [True, False])
-def test_an_event_that_could_not_be_emitted_takes_nothing_from_a_verdict(tmp_path: Path, green: bool) -> None:
+@pytest.mark.parametrize("failed", ["stop_cluster", "publish_verdict"])
+def test_a_task_on_which_no_verdict_rests_takes_nothing_from_it_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, failed: str, green: bool
+) -> None:
     state = "success" if green else "failed"
-    client = _tasks(conclude=state, stop_cluster="success", publish_verdict="failed")
+    client = _tasks(**{"conclude": state, "stop_cluster": "success", "publish_verdict": "success", failed: "failed"})
     _require_verdict(client, "r", state, _verdict(tmp_path, green=green))
+    assert f"warning: the task {failed} failed: its log in Airflow says why" in caplog.text
     with pytest.raises(RunFailed):
         _require_verdict(client, "r", "success" if state == "failed" else "failed", tmp_path)
 
@@ -205,8 +209,9 @@ def test_a_task_that_its_dead_worker_will_never_begin_ends_the_run_and_one_that_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_s = 0.0
-    monkeypatch.setattr(run_module.time, "monotonic", lambda: now_s)
-    queue_watch, queued, second = QueueWatch(), Task("plan", "queued"), Task("cell", "queued", map_index=1)
+    monkeypatch.setattr(queue_watch_module.time, "monotonic", lambda: now_s)
+    queue_watch, queued = QueueWatch(settings.CATALOGUE_DAG_ID), Task("plan", "queued")
+    second = Task("cell", "queued", map_index=1)
     for now_s, tasks in (
         (0.0, [queued]),
         (85.0, [queued]),
@@ -223,3 +228,15 @@ def test_a_task_that_its_dead_worker_will_never_begin_ends_the_run_and_one_that_
         queue_watch.check([queued, second])
     now_s = 600.0  # nobody looked meanwhile
     queue_watch.check([queued, second])
+
+
+def test_a_stuck_task_on_which_no_verdict_rests_is_to_be_ended_and_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, stuck = 0.0, Task("stop_cluster", "queued")
+    monkeypatch.setattr(queue_watch_module.time, "monotonic", lambda: now_s)
+    watches = QueueWatch(), QueueWatch(settings.CATALOGUE_DAG_ID)
+    for now_s in (0.0, 80.0, 160.0):
+        assert [watch.check([stuck]) for watch in watches] == [[], []]
+    now_s = 190.0
+    assert watches[0].check([stuck]) == ["stop_cluster"]
+    with pytest.raises(RunFailed, match="stop_cluster"):  # every task of a catalogue run counts
+        watches[1].check([stuck])

@@ -7,6 +7,7 @@ import logging
 import uuid
 from collections.abc import MutableMapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -192,3 +193,12 @@ def test_an_error_of_the_gate_itself_keeps_its_traceback(runs: Path, written_dag
     state, logged = ending.perform(GATE)
     assert state == "failed" and [event["event"] for event in logged if event.get("exc_info")]
     assert ending.perform(PUBLISH)[0] == "skipped" and ending.events == []
+
+
+def test_an_event_that_airflow_does_not_take_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(**_: object) -> None:
+        raise OSError("no answer")
+
+    context: Any = {"run_id": "r", "ti": SimpleNamespace(xcom_push=refuse), "dag_run": SimpleNamespace(clear_number=0)}
+    verdict_event.remember(context, judged(tmp_path, "r").verdict())
+    assert "warning: the event of the verdict failed: OSError: no answer" in caplog.text

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.browser_version import pytest_runtest_makereport  # noqa: F401  (a hook)
 from support.own_host import own_host
 
 

@@ -76,7 +76,7 @@ class Started:
         live = Path(self.run.manifest("start_cluster").notes["workspace"]) / "live/safe/0"
         wait_until((live / "control").exists, "the producer to start", PATIENCE_S)
         control = Control(live)
-        wait_until(lambda: control[Word.REPORTED] > 100, "the load to flow", 60)
+        wait_until(lambda: control[Word.REPORTED] > 100, "the load to flow", PATIENCE_S)
 
     def left_nothing(self) -> None:
         """Asserts that, within 30 s, no process, no workspace, no lock and no verdict of the run is left."""

@@ -4,7 +4,6 @@ INCONCLUSIVE, and names the doubt."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,12 +12,16 @@ from support.patience import PATIENCE_S
 from support.stored_runs import arm, doubts
 
 from delivery_verifier import catalogue
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.parts import control, step
+from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
+from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.history import read_injections
+from delivery_verifier.model.scenario import Expectation, Load
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run import direct
 from delivery_verifier.run.signals import Signals
@@ -30,23 +33,36 @@ def run_directly(name: str, spark: SparkSession, **params: Any) -> tuple[RunDire
     return RunDirectory(folders.runs_dir() / name), verdict
 
 
-@pytest.fixture
-def short_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A fault that freezes the leader for a shorter time than the broker's session timeout, so that no other broker
-    becomes leader."""
-    steps = (
-        FaultStep(trigger=Trigger(kind="reported", value=0.15), action="pause", target="leader"),
-        FaultStep(trigger=Trigger(kind="elapsed", value=0.5), action="resume"),
-    )
-    plan = FaultPlan(name="short_pause", summary="Freeze a leader for half a second.", duration_s=3, steps=steps)
-    monkeypatch.setitem(catalogue.FAULTS, plan.name, plan)
-    yield plan.name
+SHORT_PAUSE = Entry(
+    name="short_pause",
+    title="",
+    promise="",
+    source="",
+    tags=(),
+    arms=(
+        ArmPlan(name="safe", role="subject", profile=PROFILES["safe"]),
+        control("acks_0", "contract", Expectation(verdicts=("HELD", "VIOLATED"))),
+    ),
+    records=1500,
+    load=Load(duration_s=3),
+    fault=FaultPlan(
+        name="short_pause",
+        summary="Freeze a leader for half a second.",
+        duration_s=3,
+        steps=(
+            step(Trigger(kind="reported", value=0.15), "pause", "leader"),
+            step(Trigger(kind="elapsed", value=0.5), "resume"),
+        ),
+    ),
+    session_timeout_ms=60_000,
+)
+"""A scenario whose fault freezes the leader for a much shorter time than the broker's session, so that no other broker
+becomes leader, even if the host stalls."""
 
 
-def test_a_fault_that_did_not_bite_is_inconclusive(short_pause: str, kafka_spark: SparkSession) -> None:
-    run, verdict = run_directly(
-        "short-pause", kafka_spark, profile="safe", fault=short_pause, records=1500, duration_s=3, min_exposed=1
-    )
+def test_a_fault_that_did_not_bite_is_inconclusive(monkeypatch: pytest.MonkeyPatch, kafka_spark: SparkSession) -> None:
+    monkeypatch.setitem(catalogue.SCENARIOS, SHORT_PAUSE.name, SHORT_PAUSE)
+    run, verdict = run_directly("short-pause", kafka_spark, scenario=SHORT_PAUSE.name)
     (injection,) = read_injections((run.path / "injections.json").read_bytes())
     assert injection.proof["process"] and not injection.bit
     assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)

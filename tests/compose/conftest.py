@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.browser_version import pytest_runtest_makereport  # noqa: F401  (a hook)
 
 sys.path.insert(0, str(Path(__file__).parent))
 

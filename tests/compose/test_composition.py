@@ -1,6 +1,7 @@
 """Tests of docker-compose.yml on a real engine, in the order in which a user goes: up, verify, down.
 
-A run takes a minute, so each shows as much as it can: a catalogue run, also what VIOLATED is.
+A run takes a minute, so each shows as much as it can: a catalogue run, also what VIOLATED is. With embedded brokers,
+only what differs is tried: the services become healthy, and a run is HELD.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ ACKS_1: dict[str, object] = {"profile": "acks_1", "claim": "at_least_once", "fau
 pytestmark = pytest.mark.timeout(1800)
 
 
+WITH_DOCKER = pytest.mark.parametrize("started", ["docker"], indirect=True)
+"""Marks what is the same wherever brokers run, or what embedded brokers do not have."""
+
+
 @pytest.fixture(scope="module", params=["docker", "embedded"])
 def started(request: pytest.FixtureRequest, composition: Composition) -> Composition:
     """The composition in one of its two ways, up and healthy. The second takes the image that the first has built."""
@@ -39,18 +44,17 @@ def test_every_service_becomes_healthy(started: Composition) -> None:
     states = started.states()
     assert states.pop("airflow-init") == "exited 0"
     assert set(states.values()) == {"healthy"}, states
-    assert ("kafka-1" in states) == (started.way == "docker")
+    assert ("kafka-1" in states) == ("fault-door" in states) == (started.way == "docker")
 
 
+@WITH_DOCKER
 def test_nothing_of_ours_runs_as_root(started: Composition) -> None:
     for service in ("airflow-scheduler", "airflow-api-server", "spark-worker", "spark-master"):
         assert started.compose("exec", "-T", service, "id", "-u").strip() == "50000", service
 
 
+@WITH_DOCKER
 def test_only_the_tasks_reach_the_fault_door(started: Composition) -> None:
-    if started.way != "docker":
-        assert "fault-door" not in started.states()
-        return
     address = started.address("fault-door", "door")
     others = ("kafka-1", "controller", "spark-worker", "airflow-api-server")
     with ThreadPoolExecutor() as pool:  # an attempt that is in vain takes seconds
@@ -73,37 +77,37 @@ def test_a_safe_producer_holds_when_the_leader_is_killed_and_sparks_worker_recon
     assert own[0]["cores"] >= 1
 
 
+@WITH_DOCKER
 def test_a_run_that_is_violated_is_red_and_only_its_gate_has_failed(started: Composition) -> None:
-    if started.way != "docker":
-        pytest.skip("the gate is the same wherever brokers run")
-    run_id = f"acks-1-{started.way}"
+    run_id = "acks-1-docker"
     assert started.run(DAG_ID, run_id, ACKS_1) == "failed"
     assert set(subjects(started, run_id).values()) == {"VIOLATED"}
     assert {task.task_id for task in started.client().tasks(DAG_ID, run_id) if task.state == "failed"} == {"conclude"}
 
 
+@WITH_DOCKER
 def test_a_scenario_of_the_catalogue_loses_as_predicted_and_its_control_does_not(started: Composition) -> None:
-    if started.way != "docker":
-        pytest.skip("the catalogue's DAG triggers the one that was just shown in both ways")
-    run_id = f"catalogue-{started.way}"
+    run_id = "catalogue-docker"
     assert started.run(CATALOGUE_DAG_ID, run_id, {"names": [SCENARIO]}) == "success"
     [item] = started.catalogue(run_id).items
     arms = {arm.arm: (arm.verdict, arm.counts["lost"]) for arm in item.attempts[-1].arms}
     assert arms == {"acks_1": ("VIOLATED", 100), "safe": ("HELD", 0)}
 
 
+@WITH_DOCKER
 def test_the_report_is_a_page_of_the_composed_airflow(started: Composition) -> None:
     import httpx
 
     client = started.client()
     client.dag(DAG_ID)
     headers = {"Authorization": f"Bearer {client._token}"}
-    page = f"http://127.0.0.1:{started.port}/delivery/runs/safe-{started.way}/report.html"
+    page = f"http://127.0.0.1:{started.port}/delivery/runs/safe-docker/report.html"
     answer = httpx.get(page, headers=headers, timeout=PATIENCE_S, trust_env=False)
     assert (answer.status_code, "HELD" in answer.text) == (200, True), page
     assert httpx.get(page, timeout=PATIENCE_S, trust_env=False).status_code in (401, 403)
 
 
+@WITH_DOCKER
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 def test_every_page_is_read_in_the_composed_airflow(
     started: Composition,
@@ -112,8 +116,6 @@ def test_every_page_is_read_in_the_composed_airflow(
 ) -> None:
     """Nothing else runs beside this test. Chromium gives up its requests whenever a container comes or goes, because
     the host's network changes then."""
-    if started.way != "docker":
-        pytest.skip("the pages are the same wherever brokers run")
     admin = Visitor(browser, started, shots).enter("admin", started.password)
     held, violated = (f"/dags/{DAG_ID}/runs/{name}-docker/plugin" for name in ("safe", "acks-1"))
     pages = {
@@ -129,9 +131,8 @@ def test_every_page_is_read_in_the_composed_airflow(
     assert (admin.strangers, admin.errors) == ([], [])
 
 
+@WITH_DOCKER
 def test_the_docker_backend_keeps_the_contract_inside_the_container_of_the_tasks(started: Composition) -> None:
-    if started.way != "docker":
-        pytest.skip("tests/kafka/shared_cluster/test_backend_contract.py has the embedded backend")
     assert " passed" in started.pytest_inside("compose/test_docker_backend.py")
 
 

@@ -61,10 +61,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def topic(cluster: Cluster) -> Iterator[str]:
     name = f"contract-{uuid.uuid4().hex[:8]}"
     create_topics(cluster.connection.client_properties(), NewTopic(name, 1, 3))
-    wait_until(lambda: cluster.isr_full([name]), "the topic to be led", 60)
+    wait_until(lambda: cluster.isr_full([name]), "the topic to be led", PATIENCE_S)
     yield name
     client = topics.admin(cluster.connection)  # must live until the topic is deleted
-    client.delete_topics([name])[name].result(20)
+    client.delete_topics([name])[name].result(PATIENCE_S)
 
 
 def test_the_composed_cluster_is_the_one_that_scenarios_ask_for() -> None:
@@ -105,10 +105,10 @@ def test_a_composed_cluster_that_is_stopped_leaves_nothing_and_old_topics_go_at_
     second = begun(tmp_path, "network")
     assert not {"kdv-00000000-gone"} & client.list_topics(timeout=PATIENCE_S).topics.keys()
     assert {"kdv-11111111-there", "orders"} <= client.list_topics(timeout=PATIENCE_S).topics.keys()
-    client.delete_topics(names[1:])["orders"].result(20)
+    client.delete_topics(names[1:])["orders"].result(PATIENCE_S)
     second.isolate([1], ["controller", "replication"])
-    wait_until(lambda: second.cut_off().get(1, {}).get("controller", 0) > 1, "the cut to be seen", 30)
-    wait_until(lambda: 1 not in second.backend.requests.live_brokers(2), "the controller to fence broker 1", 60)
+    wait_until(lambda: second.cut_off().get(1, {}).get("controller", 0) > 1, "the cut to be seen", PATIENCE_S)
+    wait_until(lambda: 1 not in second.backend.requests.live_brokers(2), "the controller to fence broker 1", PATIENCE_S)
     second.rejoin([1])
-    wait_until(lambda: 1 in second.backend.requests.live_brokers(2), "broker 1 to be back", 60)
+    wait_until(lambda: 1 in second.backend.requests.live_brokers(2), "broker 1 to be back", PATIENCE_S)
     backend_contract.stop_leaves_nothing(second.backend)

@@ -19,6 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 from support.doors import TOKEN, Door, DoorProcess, door_process
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster.docker.door_client import DoorClient, DoorRefused
 from delivery_verifier.cluster.docker.nodes import ADDRESS_LABEL, ALIAS_LABEL, ALLOWED, FAULT_LABEL, PROJECT_LABEL
@@ -36,7 +37,7 @@ SHELL = "trap 'exit 143' TERM; echo ready; while :; do sleep 0.1; done"
 
 def docker(*arguments: str, check: bool = True) -> str:
     command = ["docker", "-H", f"unix://{ENGINE}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert not check or done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -108,14 +109,14 @@ def test_each_operation_bites_and_is_seen(door: DoorProcess) -> None:
     client.carry_out(lease, broker, "pause")
     assert states(client)[1] == ("frozen", None, False)
     client.carry_out(lease, broker, "kill")  # a frozen process does not wake up before it dies
-    wait_until(lambda: states(client)[1] == ("exited", -9, False), "the kill to be seen", 30)
+    wait_until(lambda: states(client)[1] == ("exited", -9, False), "the kill to be seen", PATIENCE_S)
     before = starts(broker)
     client.carry_out(lease, broker, "start")
     assert states(client)[1] == ("running", None, False) and client.nodes()[0].started_at != address
     # The kernel drops a SIGTERM for the first process of a container, until that process has a handler.
-    wait_until(lambda: starts(broker) > before, "the shell to handle SIGTERM", 30)
+    wait_until(lambda: starts(broker) > before, "the shell to handle SIGTERM", PATIENCE_S)
     client.carry_out(lease, broker, "kill", signal="SIGTERM")
-    wait_until(lambda: states(client)[1] == ("exited", 143, False), "the orderly end to be seen", 30)
+    wait_until(lambda: states(client)[1] == ("exited", 143, False), "the orderly end to be seen", PATIENCE_S)
     client.carry_out(lease, broker, "start")
     client.carry_out(lease, broker, "disconnect", network=REPLICATION)
     assert states(client)[1] == ("running", None, True)
@@ -180,7 +181,7 @@ def broken(client: DoorClient, seconds: float) -> str:
     client.carry_out(lease, f"{PROJECT}-kafka-2", "disconnect", network=REPLICATION)
     client.carry_out(lease, f"{PROJECT}-kafka-2", "kill")
     client.carry_out(lease, f"{PROJECT}-controller", "kill", signal="SIGTERM")
-    wait_until(lambda: states(client)[2][0] == states(client)[100][0] == "exited", "the ends to be seen", 30)
+    wait_until(lambda: states(client)[2][0] == states(client)[100][0] == "exited", "the ends to be seen", PATIENCE_S)
     assert states(client) == {1: ("frozen", None, False), 2: ("exited", -9, True), 100: ("exited", 143, False)}
     return lease
 
@@ -208,7 +209,7 @@ sys.stdin.read()
 def test_a_task_that_is_killed_in_the_middle_leaves_no_damage_beyond_its_lease(door: DoorProcess) -> None:
     task = _killed_task(door)
     client = door.client()
-    wait_until(lambda: states(client) == WHOLE, "the containers to be healed", 60)
+    wait_until(lambda: states(client) == WHOLE, "the containers to be healed", PATIENCE_S)
     with pytest.raises(DoorRefused, match="this lease does not run"):
         client.renew(task)
 
@@ -235,7 +236,7 @@ def test_a_door_that_was_killed_heals_at_its_next_start(door: DoorProcess) -> No
     assert inspected("kafka-1")["State"]["Status"] == "paused"  # type: ignore[index]
     door.start()
     client = door.client()
-    wait_until(lambda: states(client) == WHOLE, "the containers to be healed", 60)
+    wait_until(lambda: states(client) == WHOLE, "the containers to be healed", PATIENCE_S)
     with pytest.raises(DoorRefused, match="the door was started anew"):
         client.carry_out(lease, f"{PROJECT}-kafka-1", "kill")
 
@@ -256,7 +257,7 @@ def test_the_network_of_the_door_is_not_reached_from_that_of_the_brokers() -> No
         probe = docker("exec", f"{PROJECT}-tasks", "sh", "-c", f"nc -vz -w 3 {address} 8700 2>&1 || true")
         return _is_open(probe)
 
-    wait_until(listens, "the tasks to reach the door's place", 30)
+    wait_until(listens, "the tasks to reach the door's place", PATIENCE_S)
     with ThreadPoolExecutor() as pool:  # an attempt that is in vain takes seconds
         unreached = (
             pool.submit(reaches, container, address, "does not answer", port=8700)

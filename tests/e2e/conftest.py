@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from support.airflow import LocalAirflow
+from support import watched
+from support.airflow import LocalAirflow, local_airflow  # noqa: F401  (a fixture)
 from support.browser import PLAIN, plain_run, shots  # noqa: F401  (two are fixtures)
+from support.browser_version import pytest_runtest_makereport  # noqa: F401  (a hook)
 from support.own_host import own_host
 from support.readme import breaking_example, terminal  # noqa: F401  (fixtures)
 
 from delivery_verifier.host import folders
-from delivery_verifier.orchestration.local.run import RunFailed
+from delivery_verifier.orchestration.local.queue_watch import RunFailed
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -33,7 +35,7 @@ def e2e_host() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def red_run(local_airflow: LocalAirflow) -> str:
+def red_run(local_airflow: LocalAirflow) -> str:  # noqa: F811  # noqa: F811
     """The id of a run through Airflow whose first step failed. Nothing exists then, neither a run directory nor a
     cluster."""
     run_id = "red+at:once"
@@ -44,9 +46,17 @@ def red_run(local_airflow: LocalAirflow) -> str:
 
 
 @pytest.fixture(scope="session")
-def plain_run_directly(plain_run: RunDirectory, kafka_spark: SparkSession) -> RunDirectory:  # noqa: F811
-    """The directory of a direct run with the parameters, the seed and the name of `plain_run`. It ended HELD."""
+def plain_run_directly(
+    plain_run: RunDirectory,  # noqa: F811
+    kafka_spark: SparkSession,
+    local_airflow: LocalAirflow,  # noqa: F811
+) -> RunDirectory:
+    """The directory of a direct run with the parameters, the seed and the name of `plain_run`. It ended HELD. What its
+    live line said stands in `local_airflow.said`, too (`direct`)."""
     name = plain_run.path.name  # topics are named after their run
-    verdict = direct.run({**PLAIN, "seed": plain_run.read_scenario().seed}, name, lambda progress: None, kafka_spark)
+    run = RunDirectory(folders.runs_dir() / name)
+    params = {**PLAIN, "seed": plain_run.read_scenario().seed}
+    with watched.directly(run.path) as (follower, local_airflow.said["direct"]):
+        verdict = direct.run(params, name, follower.step_changed, kafka_spark)
     assert (verdict.verdict, verdict.exit_code) == ("HELD", 0)
-    return RunDirectory(folders.runs_dir() / name)
+    return run

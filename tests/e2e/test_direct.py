@@ -22,6 +22,7 @@ from delivery_verifier.model.history import LEAD_US, read_injections
 from delivery_verifier.model.scenario import Expectation, Scenario
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run import local_spark
+from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import RunDirectory
 
 WEAKEST = "control-acks_0"
@@ -128,6 +129,13 @@ def test_acks_1_loses_what_was_acknowledged_while_safe_holds_beside_it(
     assert min(exposure.reported for exposure in strong.exposure) >= run.read_scenario().min_exposed
 
 
+def test_no_silence_of_a_run_began_before_its_load(half_acknowledged: tuple[RunDirectory, RunVerdict]) -> None:
+    run, _ = half_acknowledged
+    began_us = run.manifest("produce").counts[LOAD_BEGAN]
+    found = pq.read_table(run.path / "books/gaps.parquet")["gap_start_us"].to_pylist()
+    assert run.manifest("produce").started_at_us < began_us <= min(found)
+
+
 def test_a_stored_run_is_judged_again_alike_with_no_kafka_alive(
     half_acknowledged: tuple[RunDirectory, RunVerdict],
     kafka_spark: SparkSession,
@@ -175,7 +183,7 @@ def test_too_little_exposure_forbids_held_and_does_not_undo_violated(
         "control-safe": "INCONCLUSIVE",
         "canary": "HELD",
     }
-    assert (verdict.verdict, verdict.exit_code) == ("VIOLATED", 2)
+    assert (verdict.verdict, verdict.exit_code) == ("VIOLATED", 1)
 
 
 def test_a_load_that_was_over_before_the_fault_had_healed_is_inconclusive(

@@ -21,19 +21,20 @@ from support.patience import PATIENCE_S
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import database, lifecycle, offered, settings, supervisor
 from delivery_verifier.orchestration.local.client import AirflowError
-from delivery_verifier.orchestration.local.run import RunFailed
+from delivery_verifier.orchestration.local.queue_watch import RunFailed
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.orchestration.plugin import warm
 from delivery_verifier.run.steps import conclude
 
 REFUSED_WITHIN_S = 60.0
-"""The most seconds from the beginning of a run to its refusal by `plan`. It took SECONDS s. This host may be busy."""
+"""The most seconds from the beginning of a run to its refusal by `plan`, by Airflow's own clock."""
 PAGES = [
     "/delivery/",
     f"/delivery/dag/{DAG_ID}/never/",
     "/delivery/dag/other/run/",
     f"/delivery/dag/{DAG_ID}/never/docs/",
     "/delivery/docs/index.html",
+    "/delivery/runs/data_docs/index.html",
     "/delivery/icon/light.svg",
     "/delivery/matrix/",
     "/delivery/icon/report-dark.svg",
@@ -62,7 +63,13 @@ def test_a_viewer_may_read_the_reports(local_airflow: LocalAirflow, user: str, p
 
 
 @pytest.mark.parametrize(
-    "path", ["runs/..%2f.kdv/secrets/fernet_key", "runs/%2e%2e/.kdv/secrets/fernet_key", "nothing"]
+    "path",
+    [
+        "runs/..%2f.kdv/secrets/fernet_key",
+        "runs/%2e%2e/.kdv/secrets/fernet_key",
+        "runs/data_docs/..%2f..%2f.kdv/secrets/fernet_key",
+        "nothing",
+    ],
 )
 def test_what_is_no_report_is_404(local_airflow: LocalAirflow, path: str) -> None:
     assert (local_airflow.home / ".kdv" / "secrets" / "fernet_key").is_file()
@@ -99,7 +106,7 @@ def past_the_form(local_airflow: LocalAirflow) -> dict[str, Any]:
     line = ["dags", "trigger", DAG_ID, "--run-id", PAST_THE_FORM, "--conf", json.dumps(conf)]
     with local_airflow.environment():
         environment = settings.environment(local_airflow.port)
-        subprocess.run([sys.executable, "-m", "airflow", *line], env=environment, check=True, timeout=180)
+        subprocess.run([sys.executable, "-m", "airflow", *line], env=environment, check=True, timeout=PATIENCE_S)
         local_airflow.wait_until_ended(PAST_THE_FORM)
         run: dict[str, Any] = local_airflow.client().get(f"/dags/{DAG_ID}/dagRuns/{PAST_THE_FORM}")
         return run

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.kept_clusters import Kept, three_brokers
 from support.own_host import own_host
+from support.renewals import Renewals
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.processes import ProcessId
@@ -37,6 +38,12 @@ def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
     for kept in made:
         kept.process.kill()
         kept.process.wait()
+
+
+@pytest.fixture
+def renewals(monkeypatch: pytest.MonkeyPatch) -> Renewals:
+    """The renewals that this process sends to keepers."""
+    return Renewals(monkeypatch)
 
 
 @pytest.fixture(scope="module")

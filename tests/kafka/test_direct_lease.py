@@ -12,35 +12,28 @@ import pytest
 from pyspark.sql import SparkSession
 from support.evidence import RUN
 from support.kept_clusters import Kept
-from support.patience import PATIENCE_S
+from support.renewals import Renewals
 
-from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.run.steps import reconcile
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 
 
 def test_the_lease_is_renewed_while_spark_is_starting(
-    keep: Callable[..., Kept], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    keep: Callable[..., Kept], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, renewals: Renewals
 ) -> None:
-    kept = keep(lease_s=2.5).answers()
-    renewals: list[int] = []
-    call = lease.call
-
-    def counted(socket: Path, operation: str, **more: object) -> dict[str, object]:
-        renewals.append(operation == "renew")
-        return call(socket, operation, **more)  # type: ignore[arg-type]
+    kept = keep(lease_s=600).answers()
 
     def slow_to_start() -> SparkSession:
-        wait_until(lambda: sum(renewals) >= 3 or kept.process.poll() is not None, "three renewals", PATIENCE_S)
+        for _ in range(3):  # two leases pass
+            kept.pass_time(400)
+            renewals.wait_for_another(kept)
         return cast("SparkSession", None)
 
     run = RunDirectory(tmp_path)
     with run.writing("plan") as output:
         output.write_json("scenario.json", RUN)
-    monkeypatch.setattr(lease, "call", counted)
     monkeypatch.setattr(job, "read", lambda run_dir, spark, connection: None)
     monkeypatch.setattr(
         reconcile.Cluster, "of_run", lambda run: SimpleNamespace(socket=kept.socket, connection=Connection({}))

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from support.kept_clusters import Kept
 from support.own_host import GONE_WITHIN_S
 from support.patience import PATIENCE_S
+from support.renewals import Renewals
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.host.processes import identify
@@ -49,17 +49,21 @@ def test_a_workspace_that_is_to_be_kept_is_kept_and_its_brokers_end(keep: Keep) 
 
 
 def test_a_cluster_whose_lease_nobody_renews_ends(keep: Keep) -> None:
-    kept = keep(lease_s=1.5).answers()
-    assert "nobody renewed the lease for 1.5 s" in kept.is_gone()
+    kept = keep(lease_s=600).answers()
+    kept.pass_time(601)
+    assert "nobody renewed the lease for 600 s" in kept.is_gone()
     assert not kept.workspace.exists()
 
 
-def test_a_renewed_lease_keeps_the_cluster_alive_beyond_it(keep: Keep) -> None:
-    kept = keep(lease_s=2.5).answers()
-    ends = time.monotonic() + 5
+def test_a_renewed_lease_keeps_the_cluster_alive_beyond_it(keep: Keep, renewals: Renewals) -> None:
+    kept = keep(lease_s=600).answers()
     with lease.renewed(kept.socket) as gone:
-        wait_until(lambda: time.monotonic() > ends or gone.is_set(), "two leases to pass", PATIENCE_S)
+        for _ in range(3):  # two leases pass
+            kept.pass_time(400)
+            renewals.wait_for_another(kept)
         assert not gone.is_set() and kept.process.poll() is None
+    renewals.wait_for_the_last()
+    kept.pass_time(601)
     assert "nobody renewed" in kept.is_gone()
 
 
@@ -72,10 +76,12 @@ def test_a_cluster_ends_with_the_process_that_owns_its_run(keep: Keep, sleeper: 
     assert not kept.workspace.exists()
 
 
-def test_a_cluster_ends_at_its_deadline_though_the_lease_is_renewed(keep: Keep) -> None:
-    kept = keep(deadline_s=3.0)
-    wait_until(lambda: kept.socket.exists() or kept.process.poll() is not None, "the keeper to answer", PATIENCE_S)
+def test_a_cluster_ends_at_its_deadline_though_the_lease_is_renewed(keep: Keep, renewals: Renewals) -> None:
+    kept = keep(deadline_s=600, lease_s=400).answers()
     with lease.renewed(kept.socket):
+        kept.pass_time(301)
+        renewals.wait_for_another(kept)
+        kept.pass_time(301)
         assert "deadline passed" in kept.is_gone()
     assert not kept.workspace.exists()
 

@@ -8,7 +8,9 @@ import msgspec
 import pytest
 from confluent_kafka import ElectionType, Producer, TopicPartition
 from support.patience import PATIENCE_S
+from support.plays import MomentMissed, played
 from support.quiet_load import QuietLoad
+from support.silence import listened
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
@@ -19,7 +21,7 @@ from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
-from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Observation
+from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Observation, now_us
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.run.acked_writer import AckedWriter
 
@@ -28,7 +30,7 @@ AT_ONCE = Trigger(kind="at_once")
 
 @pytest.fixture(scope="module")
 def watched(cluster: Cluster) -> Scenario:
-    made = scenario("observed", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0)
+    made = scenario("observed", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(), records=0)
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
@@ -53,7 +55,9 @@ def test_a_watched_topic_that_does_not_exist_hides_no_other_and_is_seen_once_it_
         lambda: len({it.partition for it in observed(cluster) if it.topic == topic}) == 3, "the topic", PATIENCE_S
     )
     assert not [it for it in observed(cluster) if it.topic == TRANSACTION_STATE]
-    Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "observed"}).init_transactions(60)
+    Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "observed"}).init_transactions(
+        PATIENCE_S
+    )
     wait_until(
         lambda: {it.partition for it in observed(cluster) if it.topic == TRANSACTION_STATE} == {0, 1, 2},
         "the partitions of the coordinators",
@@ -65,20 +69,40 @@ def test_a_watched_topic_that_does_not_exist_hides_no_other_and_is_seen_once_it_
 def test_the_observer_is_never_blind_while_brokers_die_and_come_back(
     cluster: Cluster, watched: Scenario, target: str
 ) -> None:
+    """A broker that is down must not delay the questions to the others. A host that stalls delays them all, and shows
+    nothing."""
+    played(lambda: look_for_a_blind_observer(cluster, watched, target))
+
+
+def wait_for_a_window(cluster: Cluster, from_us: int) -> None:
+    """Waits until the observer has looked for so long since `from_us` that a window before an injection fits."""
+
+    def fits() -> bool:
+        seen_us = [it.at_us for it in heartbeats(cluster) if it.at_us >= from_us]
+        return bool(seen_us) and seen_us[-1] - seen_us[0] > LEAD_US
+
+    wait_until(fits, "heartbeats before the injection", PATIENCE_S)
+
+
+def look_for_a_blind_observer(cluster: Cluster, watched: Scenario, target: str) -> None:
     steps = (
         FaultStep(trigger=AT_ONCE, action="kill", target=target),
         FaultStep(trigger=AT_ONCE, action="start", target="same"),
     )
     plan = FaultPlan(name="planned", summary="planned", steps=steps)
-    (made,) = FaultRunner(cluster, msgspec.structs.replace(watched, fault=plan), QuietLoad()).run()
-    end_us = (made.recovered_at_us or 0) + OBSERVER_LAG_US
-    # A heartbeat speaks of the time since the one before. Heartbeats are a second apart, and so is the bite from the
-    # beginning of its window. On a starved host the first heartbeat in the window may be later than the bite.
-    wait_until(lambda: heartbeats(cluster)[-1].at_us >= end_us, "the heartbeat after the injection", PATIENCE_S)
+    with listened(cluster.socket) as silence:
+        wait_for_a_window(cluster, now_us())
+        (made,) = FaultRunner(cluster, msgspec.structs.replace(watched, fault=plan), QuietLoad()).run()
+        end_us = (made.recovered_at_us or 0) + OBSERVER_LAG_US
+        # A heartbeat speaks of the time since the one before. Heartbeats are a second apart, and so is the bite from
+        # the beginning of its window. On a starved host the first heartbeat in the window may be later than the bite.
+        wait_until(lambda: heartbeats(cluster)[-1].at_us >= end_us, "the heartbeat after the injection", PATIENCE_S)
+    if silence.longest_s * 1e6 > OBSERVER_LAG_US:
+        raise MomentMissed(f"the keeper, in which the observer runs, did not answer for {silence.longest_s:.1f} s")
     beats = heartbeats(cluster)
     assert beats[0].at_us < made.bite_at_us - LEAD_US
     during = [now for before, now in pairwise(beats) if now.at_us > made.bite_at_us - LEAD_US and before.at_us < end_us]
-    # A broker that is down must not delay the questions to the others. A starved host may, by a little.
+    # A starved host may delay the questions by a little.
     assert max(it.pause_us for it in during) <= 2 * OBSERVER_LAG_US, [it.pause_us for it in during]
     assert all(before.at_us <= now.at_us for before, now in pairwise(observed(cluster)))
 

@@ -22,7 +22,6 @@ from support.stored_runs import arm, doubts, judge_again, reseal, rewrite
 from delivery_verifier.judgement.canary import FORGOTTEN
 from delivery_verifier.load import publish_ledger
 from delivery_verifier.model.outcomes import Outcome
-from delivery_verifier.store.books import STRANGERS
 from delivery_verifier.store.ledger import outcomes_key
 
 HELD, VIOLATED = NAMES
@@ -67,16 +66,6 @@ def test_losses_that_the_seal_hides_are_a_doubt(tmp_path: Path, spark: SparkSess
     assert hurt.books["found"] == hurt.books["reported"], "the books balance all the same"
     assert {doubt for doubt in doubts(verdict, "acks_1") if doubt[0] == "checker"} == {DOUBT}
     assert DOUBT not in doubts(verdict, "control-safe")
-
-
-def test_a_held_run_whose_seal_turned_acked_into_indeterminate_is_not_held(tmp_path: Path, spark: SparkSession) -> None:
-    run = current_run(HELD, tmp_path)
-    some = pa.array(range(100, 120))
-    rewrite(run.path / "ledger/transactional-0-0.parquet", lambda table: as_indeterminate(table, some))
-    reseal(run, "produce")
-    verdict = judge_again(run, spark)
-    assert verdict.verdict == "INCONCLUSIVE"
-    assert DOUBT in doubts(verdict, "transactional")
 
 
 def test_a_canary_whose_ledger_was_sealed_otherwise_is_a_doubt_about_every_arm(
@@ -125,15 +114,6 @@ def test_a_run_of_the_current_format_without_the_canarys_real_producer_is_not_he
     verdict = judge_again(run, spark)
     assert verdict.verdict == "INCONCLUSIVE"
     assert ("checker", "canary_wrong") in doubts(verdict, "transactional")
-
-
-def test_a_run_of_the_current_format_whose_books_lack_the_law_is_not_held(tmp_path: Path) -> None:
-    """Its books are those that a program of the older format wrote."""
-    run = current_run(HELD, tmp_path)
-    reseal(run, "reconcile", {STRANGERS + arm: 0 for arm in run.read_scenario().arm_names})
-    verdict = judge_again(run)
-    assert verdict.verdict == "INCONCLUSIVE"
-    assert ("checker", "law_missing") in doubts(verdict, "transactional")
 
 
 def test_a_verdict_on_an_older_run_says_that_the_law_was_not_checked(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 names the damage.
 
 The files are sealed again after the damage, i.e. the manifest gets their new checksums. So only the laws of the books,
-the canary and the judge can notice the damage. `e2e/test_tampering.py` damages a run of today.
+the canary and the judge can notice the damage.
 """
 
 from __future__ import annotations

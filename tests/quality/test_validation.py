@@ -51,7 +51,7 @@ from expectations.validation import evaluate, validate
 
 
 def validated(evidence: Evidence, folder: Path) -> tuple[RunVerdict, Validation]:
-    validation = evaluate(evidence, folder)
+    validation = evaluate(evidence, folder, {})
     return judged(evidence, validation), validation
 
 

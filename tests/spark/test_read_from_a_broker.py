@@ -32,6 +32,7 @@ from delivery_verifier.cluster.layout import CONTROLLER
 from delivery_verifier.cluster.protocol.fetch import fetch
 from delivery_verifier.model import record
 from delivery_verifier.model.data import dumps
+from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.scenario import ClusterSpec, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot, read_offsets
 from delivery_verifier.store.run_directory import RunDirectory
@@ -93,7 +94,7 @@ def _produce(
         value = record.encode(TOKEN, made.arm(arm).ordinal, producer, 0, n, 0, n, 100)
         client.produce(made.arm(arm).topic_name, value, partition=partition)
         client.poll(0)
-    assert client.flush(30) == 0
+    assert client.flush(PATIENCE_S) == 0
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ def test_records_of_a_stranger_are_counted_and_no_anomaly_but_remains_of_a_recor
     client = Producer({"bootstrap.servers": brokers})
     for value in (*strange, mine[:40], mine[10:]):
         client.produce(topic, value, partition=1)
-    assert client.flush(30) == 0
+    assert client.flush(PATIENCE_S) == 0
     _produce(brokers, run.read_scenario(), range(2), 1, producer=record.MARKER_PRODUCER)
     _end_at(run, brokers, RECORDS, 2 + len(strange) + 2)
     reconcile(run.path, False, kafka_spark)
@@ -196,7 +197,7 @@ def test_a_snapshot_whose_start_the_brokers_no_longer_hold_fails_the_job(
 ) -> None:
     admin, gone = AdminClient({"bootstrap.servers": brokers}), RECORDS // 2
     for done in admin.delete_records([TopicPartition(run.read_scenario().arm("one").topic_name, 0, gone)]).values():
-        assert done.result(30).low_watermark == gone
+        assert done.result(PATIENCE_S).low_watermark == gone
     with pytest.raises((PySparkException, Py4JJavaError), match=r"fetch|offset"):
         reconcile(run.path, False, kafka_spark)
     assert not (run.path / "read_topic.json").exists() and not (run.path / "reconcile.json").exists()
@@ -216,28 +217,60 @@ def test_a_read_behind_the_snapshot_that_misses_a_marker_fails_the_job(
 
 
 @pytest.mark.parametrize("run", [("one",)], indirect=True)
-def test_a_committed_view_that_ends_before_the_markers_fails_the_job(
+def test_a_committed_view_ends_before_the_markers_only_if_the_snapshot_says_so(
     run: RunDirectory, brokers: str, kafka_spark: SparkSession
 ) -> None:
     """An open transaction keeps the last stable offset before the markers. A new leader may do the same for a moment.
-    Then only the raw view is complete."""
-    client = Producer({"bootstrap.servers": brokers, "transactional.id": "late"})
-    client.init_transactions(PATIENCE_S)
-    client.begin_transaction()
-    client.produce(run.read_scenario().arm("one").topic_name, record.encode(TOKEN, 1, 1, 0, 0, 0, 0, 100), partition=0)
-    assert client.flush(30) == 0
+    Then only the raw view is complete. The two offsets before the last stable offset hold nothing that a consumer that
+    reads committed gets: a record of an aborted transaction, and the control record that ends it."""
+    _in_transaction(run, brokers, "aborted").abort_transaction(PATIENCE_S)
+    client = _in_transaction(run, brokers, "late")
     _produce(brokers, run.read_scenario(), range(2), 0, producer=record.MARKER_PRODUCER)
-    _end_at(run, brokers, RECORDS + 3)  # behind the fixture's markers and the record
+    stable = RECORDS + 4  # behind the fixture's markers, the aborted record and its control record
+    _end_at(run, brokers, stable + 1)
     with pytest.raises(
         RuntimeError, match="0 of 2 markers were read behind the snapshot by a consumer that reads committed"
     ):
         read(run.path, kafka_spark)
     assert not (run.path / "read_topic.json").exists()
+    _hold_back(run, stable)
+    read(run.path, kafka_spark)
+    assert _views(run) == {"raw": RECORDS + 4, "tail": 2, "committed": RECORDS + 2}
     client.commit_transaction(PATIENCE_S)
     read(run.path, kafka_spark)
-    views = Counter(row["view"] for row in table(run, "log") if (row["arm"], row["partition"]) == ("one", 0))
-    assert views == {"raw": RECORDS + 3, "tail": 2, "committed": RECORDS + 3, "committed_tail": 2}
+    assert _views(run) == {"raw": RECORDS + 4, "tail": 2, "committed": RECORDS + 2}, "what settle saw counts"
+    _hold_back(run, None)
+    read(run.path, kafka_spark)
+    assert _views(run) == {"raw": RECORDS + 4, "tail": 2, "committed": RECORDS + 3, "committed_tail": 2}
     assert run.manifest("read_topic").counts["read_committed/one"] == RECORDS + 3
+
+
+def _in_transaction(run: RunDirectory, servers: str, name: str) -> Producer:
+    """Writes one record in a transaction that stays open. Returns its producer."""
+    client = Producer({"bootstrap.servers": servers, "transactional.id": name})
+    client.init_transactions(PATIENCE_S)
+    client.begin_transaction()
+    client.produce(run.read_scenario().arm("one").topic_name, record.encode(TOKEN, 1, 1, 0, 0, 0, 0, 100), partition=0)
+    assert client.flush(PATIENCE_S) == 0
+    return client
+
+
+def _hold_back(run: RunDirectory, stable: int | None) -> None:
+    """Writes to the snapshot that partition 0 of arm `one` is held back at the last stable offset `stable`."""
+    offsets = read_offsets((run.path / "offsets.json").read_bytes())
+    held = None if stable is None else HeldBack(last_stable_offset=stable)
+    parts = [
+        msgspec.structs.replace(part, held_back=held) if (part.arm, part.partition) == ("one", 0) else part
+        for part in offsets.partitions
+    ]
+    with run.writing("settle") as output:
+        (output.staging / "offsets.json").write_bytes(dumps(msgspec.structs.replace(offsets, partitions=parts)))
+        output.counts |= run.manifest("settle").counts
+
+
+def _views(run: RunDirectory) -> Counter[str]:
+    """Counts the rows of partition 0 of arm `one` in each view."""
+    return Counter(row["view"] for row in table(run, "log") if (row["arm"], row["partition"]) == ("one", 0))
 
 
 def _segment(request: pytest.FixtureRequest, run: RunDirectory) -> Path:

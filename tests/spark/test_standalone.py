@@ -33,7 +33,9 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing_in_the_books(
             assert submitted.process.wait(PATIENCE_S) == 0, submitted.said()[-3000:]
         assert cluster.states() == ["ALIVE", "DEAD"]
         assert run.manifest("reconcile").notes["spark"] == cluster.url
-    wait_until(lambda: not left(folder), "no process is left", 60, LOOK_EVERY_S, detail=lambda: str(left(folder)))
+    wait_until(
+        lambda: not left(folder), "no process is left", PATIENCE_S, LOOK_EVERY_S, detail=lambda: str(left(folder))
+    )
     reasons = Counter(_reason(event) for event in submitted.events() if event["Event"] == "SparkListenerTaskEnd")
     assert reasons["ExecutorLostFailure"], f"the killed worker had no task: {reasons}"
     assert content(run) == expected

@@ -1,5 +1,8 @@
 """Compares what follows from the summary of the load with an exact oracle, which looks at every attempt: silences,
-percentiles, latencies and exposure, in a load of six hours and in a load of seconds."""
+percentiles, latencies and exposure, in a load of six hours and in a load of seconds.
+
+tests/unit/spark_jobs/test_silences.py does the same for silences of any length, without Spark.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from support.compilations import compilations
 from support.run_directories import START_US, Row, attempt, scenario
+from support.silences import Micros, check_gaps
 
-from delivery_verifier.judgement.observer_doubts import LOAD_INTERVAL_US
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.model.outcomes import REPORTED
 from delivery_verifier.store import ledger
 from spark_jobs import screen, silences, timeline
 from spark_jobs.exposure import exposure
-from spark_jobs.ledger_laws import summary_laws
 from spark_jobs.schemas import LEDGER, STRETCHES, arrow
 from spark_jobs.summary import LONG_AGO_US, Summary, edges_of, since, summarize, windows
 
 S, HOURS_US = 1_000_000, 6 * 3_600_000_000
 ARMS = ("outage", "dense", "burst", "edges")
 PARTITIONS = 2
-Micros = NDArray[np.int64]
 
 
 class Load(NamedTuple):
@@ -99,28 +99,6 @@ def load(request: pytest.FixtureRequest, spark: SparkSession) -> Load:
     return _load(spark, request.param, INJECTIONS)
 
 
-def _longest_us(times: Micros, began_us: int) -> int | None:
-    """The longest time between two consecutive reports, of which only the part after `began_us` counts."""
-    ordered = np.sort(times)
-    lengths = (ordered[1:] - np.maximum(ordered[:-1], began_us))[ordered[1:] > began_us]
-    return int(lengths.max()) if len(lengths) else None
-
-
-def _check_gaps(rows: list[Row], reports: dict[tuple[str, int], Micros], began_us: int, slot_us: int) -> Counter[str]:
-    """Fails if a gap is off by more than its stated error. Returns how many were exact, and how many were short."""
-    seen: Counter[str] = Counter()
-    for row in rows:
-        expected_us = _longest_us(reports[row["arm"], row["partition"]], began_us)
-        if expected_us is None or row["longest_gap_s"] is None:
-            assert row["longest_gap_s"] is None and (expected_us is None or expected_us < slot_us)
-            continue
-        length_us = round(row["longest_gap_s"] * 1e6)
-        is_long = expected_us >= slot_us
-        assert length_us == expected_us if is_long else expected_us - slot_us < length_us <= expected_us, row
-        seen["exact" if is_long else "short"] += 1
-    return seen
-
-
 def _by_partition(rows: list[Row]) -> dict[tuple[str, int], Micros]:
     times: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for row in rows:
@@ -134,25 +112,10 @@ def test_a_silence_is_exact_if_it_is_as_long_as_a_slot_and_else_short_by_less_th
     for began_s in (0, 1, 10):
         began_us = START_US + began_s * S
         rows = silences.gaps(load.summary.slots, began_us, scenario(ARMS, PARTITIONS)).to_pylist()
-        seen += _check_gaps(rows, reports, began_us, load.slot_us)
+        seen += check_gaps(rows, reports, began_us, load.slot_us)
     assert min(seen["exact"], seen["short"]) > 1, seen
     outages = [row["longest_gap_s"] for row in rows if row["arm"] == "outage"]
     assert min(outages) > 3, "a slot is far shorter than what a user looks for"
-
-
-def test_a_slot_is_a_millisecond_in_short_runs_and_there_are_never_more_than_a_million() -> None:
-    assert silences.slot_us(0, 60 * S, 12) == silences.SLOT_US
-    for span_us in (60 * S, HOURS_US, 20 * HOURS_US, 365 * 4 * HOURS_US):
-        for partitions in (1, 12, 1_000):
-            assert span_us // silences.slot_us(0, span_us, partitions) * partitions <= silences.SLOTS
-    assert silences.slot_us(0, HOURS_US, 12) == 512_000, "the error of a run of six hours with 12 partitions"
-
-
-def test_an_interval_is_never_longer_than_the_judgement_takes_it_for() -> None:
-    widths_us = [timeline.interval_us(0, span_us) for span_us in (60 * S, 301 * S, HOURS_US, 365 * 4 * HOURS_US)]
-    assert widths_us == [timeline.FINE_US, *3 * [timeline.COARSE_US]]
-    assert timeline.COARSE_US == LOAD_INTERVAL_US
-    assert timeline.INTERVALS * timeline.COARSE_US > 86_400 * S, "the longest load that a form allows"
 
 
 def test_a_load_that_spans_more_than_a_run_lasts_has_no_timeline(load: Load) -> None:
@@ -160,15 +123,6 @@ def test_a_load_that_spans_more_than_a_run_lasts_has_no_timeline(load: Load) -> 
     second |= {"arm": first["arm"], "sent_us": first["sent_us"] + (timeline.INTERVALS + 1) * timeline.COARSE_US}
     with pytest.raises(StepFailed, match="was the clock of this host set"):
         timeline.load(pa.Table.from_pylist([first, second], load.summary.intervals.schema), timeline.COARSE_US)
-
-
-def test_attempts_that_the_summary_lacks_break_a_law() -> None:
-    arms = scenario(ARMS, PARTITIONS)
-    census = [{"arm": arm, "producer": 0, "session": 0, "attempted": 5} for arm in ARMS]
-    counted = {ARMS[0]: (5, 5), ARMS[1]: (4, 6)}
-    equations = [(law.arm, law.left, law.right) for law in summary_laws(census, counted, arms)]
-    assert equations[:4] == [(ARMS[0], 5, 5), (ARMS[0], 5, 5), (ARMS[1], 4, 5), (ARMS[1], 6, 5)]
-    assert equations[4:] == [(arm, 0, 5) for arm in ARMS[2:] for _ in range(2)], "an arm that was not counted has 0"
 
 
 def test_many_injections_are_counted_whether_their_times_are_an_array_or_literals(
@@ -193,27 +147,6 @@ def test_a_thousand_injections_make_one_flat_expression(spark: SparkSession) -> 
     moments = spark.createDataFrame([(START_US + 5 * S + 1,), (START_US - 9 * S,), (None,)], "moment bigint")
     rows = moments.select(since(F.col("moment"), [*map(F.lit, edges_of(many))])).collect()
     assert [row[0] for row in rows] == [START_US + 5 * S + 1, LONG_AGO_US, None]
-
-
-def test_silences_of_random_reports_are_within_their_error_for_any_width_of_a_slot() -> None:
-    chance, seen = np.random.default_rng(13), Counter[str]()
-    for _ in range(400):
-        slot_us = int(2 ** chance.integers(0, 15))
-        lengths = np.exp(chance.uniform(0, chance.uniform(1, 11), chance.integers(0, 60)))
-        times = START_US + np.cumsum(lengths.astype(np.int64))
-        slots = pa.table(
-            {
-                "arm": pa.array(["one"] * len(times), pa.string()),
-                "partition": pa.array([0] * len(times), pa.int32()),
-                "slot": times - times % slot_us,
-                "first_us": times,
-                "last_us": times,
-            }
-        )
-        began_us = START_US + int(chance.choice([0, 10_000, 10**9]))
-        rows = silences.gaps(slots, began_us, scenario(["one"], partitions=1)).to_pylist()
-        seen += _check_gaps(rows, {("one", 0): times}, began_us, slot_us)
-    assert min(seen["exact"], seen["short"]) > 20, seen
 
 
 def test_percentiles_and_counts_of_every_interval_are_those_of_its_attempts(load: Load) -> None:

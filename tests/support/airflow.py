@@ -26,9 +26,11 @@ from support.patience import LOOK_EVERY_S, PATIENCE_S
 
 
 class LocalAirflow:
-    """A local Airflow in its own KDV_HOME, on its own port. `progress`: the states of the steps of the last run."""
+    """A local Airflow in its own KDV_HOME, on its own port. `progress`: the states of the steps of the last run.
+    `said`: what the live line (`terminal`) and the tab (`tab`) said during the run that `support.watched` watched."""
 
     mail: Sink
+    said: dict[str, list[Any]]
 
     def __init__(self, home: Path) -> None:
         self.home, self.port = home, free_ports(1)[0]

@@ -7,6 +7,7 @@ broken tree.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -23,14 +24,29 @@ def sources(packages: Iterable[Path]) -> Iterator[tuple[str, Path]]:
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
 
 
+def _tree(file: Path) -> ast.Module:
+    """Returns the syntax tree of a file, which most rules read. Rules change no tree."""
+    return _parsed(file.read_text())
+
+
+@functools.cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@functools.cache
+def _nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
+
 def imported(file: Path, *, types_too: bool = True) -> Iterator[tuple[int, str]]:
     """Yields (line, dotted name) of every import, also inside functions. The name of `from a import b` is `a.b`.
 
     Without `types_too`, imports below `if TYPE_CHECKING` are left out.
     """
-    tree = ast.parse(file.read_text())
-    types = set() if types_too else {node for block in ast.walk(tree) if _for_types(block) for node in ast.walk(block)}
-    for node in ast.walk(tree):
+    tree = _tree(file)
+    types = set() if types_too else {node for block in _nodes(tree) if _for_types(block) for node in ast.walk(block)}
+    for node in _nodes(tree):
         if node in types:
             continue
         if isinstance(node, ast.Import):
@@ -99,7 +115,7 @@ def import_circles(packages: Iterable[Path]) -> Iterator[str]:
 def _at_import_time(file: Path, modules: Collection[str]) -> set[str]:
     """Returns the modules that are imported when `file` is imported. Imports below `if TYPE_CHECKING` do not count."""
     targets: set[str] = set()
-    for node in ast.parse(file.read_text()).body:
+    for node in _tree(file).body:
         if isinstance(node, ast.Import):
             targets |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -132,7 +148,7 @@ def long_files(packages: Iterable[Path], most: int) -> Iterator[str]:
 def long_functions(packages: Iterable[Path], most: int) -> Iterator[str]:
     """Yields functions of more than `most` lines, including the docstring."""
     for module, file in sources(packages):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in _nodes(_tree(file)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > most:
@@ -153,11 +169,11 @@ def private_names(packages: Iterable[Path]) -> Iterator[str]:
     that has a `right`.
     """
     for module, file in sources(packages):
-        tree = ast.parse(file.read_text())
-        fields = {field.target for node in ast.walk(tree) for field in _fields(node)}
-        names = {name for node in ast.walk(tree) for _, name in _defined_names(node)}
+        tree = _tree(file)
+        fields = {field.target for node in _nodes(tree) for field in _fields(node)}
+        names = {name for node in _nodes(tree) for _, name in _defined_names(node)}
         sides = {"left"} if "right" in names else set()
-        for node in ast.walk(tree):
+        for node in _nodes(tree):
             for line, name in _defined_names(node):
                 is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
                 is_private = name.lstrip("_") in PRIVATE_NAMES or (is_function and name.startswith(PRIVATE_PREFIXES))
@@ -190,7 +206,7 @@ def silent_rooms(folders: Mapping[str, Path], may_use: Mapping[str, Collection[s
     """
     for room, folder in folders.items():
         init = folder / "__init__.py"
-        docstring = (ast.get_docstring(ast.parse(init.read_text())) if init.is_file() else None) or ""
+        docstring = (ast.get_docstring(_tree(init)) if init.is_file() else None) or ""
         lines = [line.strip() for line in docstring.splitlines()]
         missing = [heading.strip() for heading in HEADINGS if not any(line.startswith(heading) for line in lines)]
         if missing:
@@ -237,9 +253,9 @@ def partial_tables(packages: Iterable[Path], concepts: Iterable[Concept]) -> Ite
     members on purpose stands inside a call of `subset(reason, table)` with a reason.
     """
     for module, file in sources(packages):
-        tree = ast.parse(file.read_text())
-        excused = {node for call in ast.walk(tree) if _gives_a_reason(call) for node in ast.walk(call)}
-        for node in ast.walk(tree):
+        tree = _tree(file)
+        excused = {node for call in _nodes(tree) if _gives_a_reason(call) for node in ast.walk(call)}
+        for node in _nodes(tree):
             for concept in concepts:
                 named = {concept.spellings[item] for item in _items(node, concept) if item in concept.spellings}
                 if len(named) > 1 and named != concept.members and node not in excused:
@@ -274,7 +290,7 @@ def stale_imports(readers: Iterable[Path], packages: Iterable[Path]) -> Iterator
     """
     files = dict(sources(packages))
     roots = {module.split(".")[0] for module in files}
-    names = {module: _names(ast.parse(file.read_text())) for module, file in files.items()}
+    names = {module: _names(_tree(file)) for module, file in files.items()}
     for reader, file in sources(readers):
         for line, name in imported(file):
             module, _, last = name.rpartition(".")
@@ -285,7 +301,7 @@ def stale_imports(readers: Iterable[Path], packages: Iterable[Path]) -> Iterator
 def _names(tree: ast.AST) -> set[str]:
     """Returns every name that a module binds, wherever it binds the name."""
     found = set[str]()
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

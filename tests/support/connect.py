@@ -98,8 +98,8 @@ def server(home: Path) -> Iterator[Server]:
         finally:
             jvms = psutil.Process(started.processes[-1].pid).children()
             started.processes[-1].kill()  # it cannot tell its JVM
-            started.processes[-1].wait(60)
-            assert jvms and psutil.wait_procs(jvms, 60)[1] == [], "the JVM ends with its parent"
+            started.processes[-1].wait(PATIENCE_S)
+            assert jvms and psutil.wait_procs(jvms, PATIENCE_S)[1] == [], "the JVM ends with its parent"
 
 
 def is_at_work(run: RunDirectory) -> bool:

@@ -14,18 +14,21 @@ from pathlib import Path
 
 import msgspec
 
-from delivery_verifier.cluster import lease
+from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.embedded import nodes
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.scenario import ClusterSpec
+from support import keeper_clock
 from support.own_host import GONE_WITHIN_S, alive, wait_until_gone
 from support.patience import PATIENCE_S
 
 MARK = "KDV_TEST_KEEPER"
-"""How long a keeper and its nodes may take to end, in seconds: far less than the deadline of a cluster."""
+"""The environment variable that a keeper and its nodes have. Its value is the name of the workspace."""
+KEEPER = "delivery_verifier.cluster.embedded.keeper"
 
 
 class Kept:
@@ -50,7 +53,7 @@ class Kept:
         self.log = workspace.with_suffix(".log")
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "delivery_verifier.cluster.embedded.keeper", str(workspace / "keeper.json")],
+                [sys.executable, "-P", keeper_clock.__file__, KEEPER, str(workspace / "keeper.json")],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -75,6 +78,10 @@ class Kept:
         assert {node["state"] for node in lease.call(self.socket, "status")["nodes"].values()} == {"running"}
         return self
 
+    def pass_time(self, seconds: float) -> None:
+        """Puts the keeper's clock forward. The keeper ends its lease and its run by this clock."""
+        keeper_clock.put_forward(self.workspace, seconds)
+
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
         """Yields the keeper's cluster, up and leased. After the block the keeper has ended, even after an error."""
@@ -96,8 +103,30 @@ class Kept:
 
 
 @contextmanager
-def three_brokers(workspaces: Path) -> Iterator[Cluster]:
-    """Yields a cluster of three brokers with a short session timeout. Its workspace lies in `workspaces`."""
-    spec = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250)
+def three_brokers(workspaces: Path, session_timeout_ms: int = 1500) -> Iterator[Cluster]:
+    """Yields a cluster of three brokers. Its workspace lies in `workspaces`.
+
+    By default, another broker soon takes the place of one that a test has killed. A stall of the host may then move
+    leaders, too.
+    """
+    spec = ClusterSpec(brokers=3, session_timeout_ms=session_timeout_ms, heartbeat_interval_ms=250)
     with Kept(workspaces / uuid.uuid4().hex[:8], spec, None).cluster() as cluster:
         yield cluster
+
+
+def make_whole(cluster: Cluster) -> None:
+    """Makes all brokers run, waits until all replicas are in sync, and deletes the topics of tests."""
+    heal(cluster)
+    cluster.wait_up()
+    admin = topics.admin(cluster.connection)
+    names = [*admin.list_topics(timeout=PATIENCE_S).topics]
+    wait_until(
+        lambda: cluster.isr_full(names),
+        "the cluster to be whole",
+        PATIENCE_S,
+        detail=lambda: cluster.out_of_sync(names),
+    )
+    cluster.watch([])
+    if own := [name for name in names if not name.startswith("__")]:  # a starting broker reads every log
+        for deleted in admin.delete_topics(own).values():
+            deleted.result(PATIENCE_S)

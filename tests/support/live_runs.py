@@ -10,7 +10,7 @@ import numpy as np
 from delivery_verifier.load.live_ledger import FAILED, Control, LiveLedger, Word
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.live import SPARK_FILE, LiveSpark
-from delivery_verifier.run.live import Marks
+from delivery_verifier.run.marks import Marks
 from delivery_verifier.store.run_directory import RunDirectory
 from support.runs_for_overview import planned
 
@@ -34,6 +34,7 @@ def flowing(runs: Path, name: str, workspace: Path) -> RunDirectory:
     result[:REPORTED] = np.arange(REPORTED) + 1
     result[REPORTED : REPORTED + 50], settled[REPORTED : REPORTED + 50] = FAILED, now_ns
     control[Word.REPORTED] = REPORTED
+    (workspace / "produce.begun").touch()
     Marks(workspace).add("kill (broker 1)", now_ns // 1000 - 5_000_000)
     return run
 

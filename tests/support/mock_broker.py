@@ -24,12 +24,12 @@ class MockBroker:
         """Writes records into partition 0 of `topic`, and waits until they are in its log."""
         for value in values:
             self._producer.produce(topic, value, partition=0)
-        assert self._producer.flush(10) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
 
     def committed(self, topic: str, group: str) -> int:
         """Returns the offset that `group` has committed for partition 0 of `topic`. Below zero if there is none."""
         consumer = Consumer({**self.connection, "group.id": group, "log_level": 0})
         try:
-            return int(consumer.committed([TopicPartition(topic, 0)], 10)[0].offset)
+            return int(consumer.committed([TopicPartition(topic, 0)], PATIENCE_S)[0].offset)
         finally:
             consumer.close()

@@ -129,6 +129,17 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
     return +books, cases
 
 
+def given_up(ledger: list[Row], log: list[Row]) -> int:
+    """Returns how many attempts of the arm were neither reported nor found, in no attempt of their sequence."""
+    there = {key_of(row) for row in log if row["crc_ok"] and not row["foreign"]}
+    for where in {(row["offset"], row["partition"]) for row in log if not row["crc_ok"]}:
+        owners = [row for row in ledger if row["outcome"] == "ACKED" and (row["offset"], row["partition"]) == where]
+        there |= {key_of(max(owners, key=lambda row: (row["settled_at"], key_of(row))))} if owners else set()
+    delivered = {key_of(row)[:3] for row in ledger if row["outcome"] != "FAILED" and key_of(row) in there}
+    unanswered = [key_of(row) for row in ledger if row["outcome"] in ("INDETERMINATE", "FAILED")]
+    return sum(key not in there and key[:3] not in delivered for key in unanswered)
+
+
 def _count(books: Counter[str], outcome: str, told: bool, copies: int, behind: bool) -> None:
     books.update(["attempted", outcome.lower()] + ["reported"] * told)
     if told:

@@ -64,9 +64,9 @@ def write(taken: Taken) -> None:
 
 
 def check(taken: Taken) -> None:
-    """Asserts that the stored pictures show the labels of those that were `taken`. If the environment has KDV_PICTURES,
-    replaces them first."""
-    if "KDV_PICTURES" in os.environ:
+    """Asserts that the stored pictures show the labels of those that were `taken`. If the environment has
+    KDV_TEST_PICTURES, replaces them first."""
+    if "KDV_TEST_PICTURES" in os.environ:
         write(taken)
     stored = {name: picture.labels for name, picture in read().items() if name in taken}
     assert {name: labels for name, (_, labels) in taken.items()} == stored, "renew them: make pictures"

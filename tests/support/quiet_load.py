@@ -18,6 +18,10 @@ class QuietLoad(RunningLoad):
         """Returns 0, because no record is reported."""
         return 0
 
+    def ended_early(self) -> str:
+        """Returns an empty text, because no load ends before its time."""
+        return ""
+
     def outstanding(self, arms: Iterable[Arm] | None = None) -> int:
         """Returns 0, because no attempt is outstanding."""
         return 0

@@ -13,6 +13,7 @@ import pytest
 
 from delivery_verifier.store.run_directory import RunDirectory
 from support.own_host import wait_until_gone
+from support.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "KDV_TEST_README"
@@ -57,7 +58,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     for name in ("KDV_RUNS", "SPARK_SUBMIT_OPTS"):  # the tests of a tier have the second one (tests/tiers.py)
         environment.pop(name, None)
     yield environment
-    subprocess.run(["make", "down"], cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
+    subprocess.run(["make", "down"], cwd=ROOT, env=environment, capture_output=True, timeout=PATIENCE_S, check=False)
     wait_until_gone(MARK, str(folder))
 
 

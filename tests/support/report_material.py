@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation
-from delivery_verifier.model.scenario import Load, Scenario, VerdictName
+from delivery_verifier.model.scenario import Arm, Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, Finding, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, Finding, GivenUp, RunVerdict
 from delivery_verifier.store.run_directory import RunDirectory
 from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted, write_tables
 
@@ -39,6 +39,37 @@ def held(runs: Path, run_id: str = "2026-11-21-held") -> Made:
         "41,210 records from acks_0."
     )
     return _write(runs, plan, cases, arms, "HELD", sentence, counted={("control-acks_0", "LOST"): 1204})
+
+
+def gave_up(runs: Path, run_id: str = "2026-11-21-gave-up", replicas: int = 3) -> Made:
+    """Makes a run whose subject HELD, and gave up 597 of its records, because the leader was away for too long. With
+    three `replicas` another broker led in the end."""
+    plan, away_s = _scenario(run_id, "safe"), 6.4 if replicas > 1 else 10.2
+    plan = msgspec.structs.replace(plan, load=msgspec.structs.replace(plan.load, replication_factor=replicas))
+    if replicas == 1:
+        plan = msgspec.structs.replace(plan, arms=tuple(map(_of_one_replica, plan.arms)))
+    fact = (
+        "597 of 41,300 records (1.45 %) were not acknowledged and are not in the log: given up after "
+        f"delivery.timeout.ms=3000 (message.timeout.ms). One of their partitions had no running leader for {away_s} s."
+    )
+    changes = [
+        f"To lose none of them, set delivery.timeout.ms longer than the longest outage, which was {away_s} s here.",
+        "The price: failures are known later, and until then the records fill the program's memory.",
+    ]
+    given_up = GivenUp(
+        attempts=597,
+        attempted=41_300,
+        errors={"_MSG_TIMED_OUT": 597},
+        away_s=away_s,
+        sentence=fact,
+        changes=changes,
+    )
+    sentence = f"HELD: all 41,210 acknowledged records are in the log exactly once and in order{given_up.in_a_sentence}"
+    sentence += "; the leader was frozen once, with 48 records in flight at the fault and 6,120 exposed until recovery."
+    subject = msgspec.structs.replace(_arm(plan, "safe", "HELD", {}), given_up=given_up, sentence=sentence)
+    arms = [subject, _arm(plan, "control-acks_0", "HELD", {"LOST": 37})]
+    lost = [case("control-acks_0", "LOST", 500 + i, outcome="SENT") for i in range(37)]
+    return _write(runs, plan, planted() + lost, arms, "HELD", sentence)
 
 
 def violated(runs: Path, run_id: str = "2026-11-21-violated") -> Made:
@@ -162,6 +193,11 @@ def _arm(
         findings=_findings(weak, counts),
         exposure=[Exposure(injection=1, reported=6_120, outstanding=48)],
     )
+
+
+def _of_one_replica(arm: Arm) -> Arm:
+    profile = msgspec.structs.replace(arm.profile, topic={**arm.profile.topic, "min.insync.replicas": 1})
+    return msgspec.structs.replace(arm, profile=profile)
 
 
 def _findings(weak: bool, counts: dict[str, int]) -> list[Finding]:

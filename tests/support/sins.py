@@ -11,6 +11,7 @@ import msgspec
 from delivery_verifier.judgement.evaluation import Validation
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.claims import CLAIMS
+from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.unreadable import Unreadable
 from support.evidence import SECOND, case, with_arm
@@ -70,6 +71,17 @@ def _move_end(run: HealthyRun, by: int) -> None:
     row |= {"end": row["end"] + by, "data_records": row["data_records"] + by}
     parts = [
         msgspec.structs.replace(part, end=part.end + by, live_end=part.live_end + by)
+        if (part.arm, part.partition) == (run.subject.name, 0)
+        else part
+        for part in run.offsets.partitions
+    ]
+    run.offsets = msgspec.structs.replace(run.offsets, partitions=parts)
+
+
+def _held_back(run: HealthyRun) -> None:
+    """Leaves a transaction open at the last record of the subject's partition 0."""
+    parts = [
+        msgspec.structs.replace(part, held_back=HeldBack(last_stable_offset=part.end - 1))
         if (part.arm, part.partition) == (run.subject.name, 0)
         else part
         for part in run.offsets.partitions
@@ -259,6 +271,7 @@ SINS: tuple[Sin, ...] = (
     Sin("replicas that differ", "replicas_differ", _replica(digest="other")),
     Sin("a replica that was not read", "replica_not_read", _replica(digest=None)),
     Sin("damage on the leader's disk", "log_unreadable", _damage),
+    Sin("a transaction that stays open", "open_transaction", _held_back),
     Sin("records of a stranger", "stranger_in_topic", lambda run: run.more.update(strangers={run.subject.name: 3})),
     Sin("a law left out", "law_missing", lambda run: run.rows["books/laws.parquet"].remove(_last_law(run))),
     Sin("an expectation that saw nulls", "nulls", judge_otherwise=_evaluated(missing_count=1)),

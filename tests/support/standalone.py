@@ -155,9 +155,7 @@ def _is_marked(process: psutil.Process, folder: Path) -> bool:
 
 def _quick() -> str:
     """Returns QUICK and, if this environment has the class data archive of Spark, the options that map the archive."""
-    archive = class_archive()
-    mapped = archive.options() if archive.file.exists() else []  # else these JVMs would write one
-    return f"{QUICK} {shlex.join(mapped)}".rstrip()
+    return f"{QUICK} {shlex.join(class_archive().options())}".rstrip()
 
 
 def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
@@ -199,4 +197,4 @@ def _logged(file: Path, pattern: str) -> str:
 
 
 def _get(url: str) -> Any:
-    return httpx.get(url, timeout=30, trust_env=False).json()
+    return httpx.get(url, timeout=PATIENCE_S, trust_env=False).json()

@@ -105,14 +105,12 @@ def test_compose_accepts_the_file_and_its_overrides(way: str, secrets_file: Path
     assert (result.returncode, result.stderr) == (0, "")
 
 
-@pytest.mark.slow
 def test_compose_refuses_a_misspelt_override(secrets_file: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.yml"
     wrong.write_text("services:\n  kafka-1: {depends_on: {kafka-9: {condition: service_healthy}}}\n")
     assert compose("config", "--quiet", env_file=secrets_file, files=[str(wrong)]).returncode != 0
 
 
-@pytest.mark.slow
 def test_without_secrets_compose_names_the_command_that_makes_them() -> None:
     result = compose("config", "--quiet", env_file=None, files=[])
     assert result.returncode != 0
@@ -129,14 +127,12 @@ def test_no_file_holds_a_secret(environment: ModuleType) -> None:
     assert not re.search(r"(?i)(password|token|secret|key): [^$\n]*[a-z0-9]{8}", text)
 
 
-@pytest.mark.slow
 def test_ports_are_on_the_loopback_alone(secrets_file: Path) -> None:
     ports = [port for service in config(secrets_file, [])["services"].values() for port in service.get("ports", [])]
     assert ports
     assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
 
 
-@pytest.mark.slow
 def test_only_the_door_reaches_the_engine_and_only_the_tasks_reach_the_door(secrets_file: Path) -> None:
     services = config(secrets_file, ["docker/quorum.yml"])["services"]
     mounted = {name for name, service in services.items() if "docker.sock" in json.dumps(service.get("volumes", []))}
@@ -148,7 +144,6 @@ def test_only_the_door_reaches_the_engine_and_only_the_tasks_reach_the_door(secr
     assert not services["fault-door"].get("privileged")
 
 
-@pytest.mark.slow
 def test_no_policy_restarts_a_node_that_a_fault_has_killed(secrets_file: Path) -> None:
     services = config(secrets_file, ["docker/quorum.yml"])["services"]
     labelled = {
@@ -160,7 +155,6 @@ def test_no_policy_restarts_a_node_that_a_fault_has_killed(secrets_file: Path) -
     assert {services[name].get("restart") for name in labelled} == {None}
 
 
-@pytest.mark.slow
 def test_nodes_write_to_named_volumes(secrets_file: Path) -> None:
     model = config(secrets_file, ["docker/quorum.yml"])
     for name in (*BROKERS, *CONTROLLERS):
@@ -172,7 +166,6 @@ def test_nodes_write_to_named_volumes(secrets_file: Path) -> None:
         assert service["environment"]["KAFKA_HEAP_OPTS"]
 
 
-@pytest.mark.slow
 def test_every_node_votes_for_the_same_controllers(secrets_file: Path) -> None:
     services = config(secrets_file, ["docker/quorum.yml"])["services"]
     voters = {services[name]["environment"]["KAFKA_CONTROLLER_QUORUM_VOTERS"] for name in (*BROKERS, *CONTROLLERS)}
@@ -180,7 +173,6 @@ def test_every_node_votes_for_the_same_controllers(secrets_file: Path) -> None:
     assert [set(text.split(",")) for text in voters] == [expected]
 
 
-@pytest.mark.slow
 def test_brokers_have_the_settings_of_the_embedded_cluster(secrets_file: Path) -> None:
     """A scenario must mean the same on both."""
     services = config(secrets_file, [])["services"]
@@ -201,7 +193,6 @@ def test_brokers_have_the_settings_of_the_embedded_cluster(secrets_file: Path) -
     assert composed["min.insync.replicas"] == "2"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", FILES)
 def test_limits_fit_8_gb(way: str, secrets_file: Path) -> None:
     services = config(secrets_file, FILES[way])["services"]
@@ -209,7 +200,6 @@ def test_limits_fit_8_gb(way: str, secrets_file: Path) -> None:
     assert sum(limits.values()) <= 8 * 1024**3, limits
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", FILES)
 def test_every_service_has_a_health_check_and_waits_for_what_it_needs(way: str, secrets_file: Path) -> None:
     services = config(secrets_file, FILES[way])["services"]
@@ -226,7 +216,6 @@ def test_every_service_has_a_health_check_and_waits_for_what_it_needs(way: str, 
     }
 
 
-@pytest.mark.slow
 def test_brokers_have_addresses_that_the_engine_gives_to_nobody_else(secrets_file: Path) -> None:
     model = config(secrets_file, [])
     [pool] = model["networks"]["replication"]["ipam"]["config"]
@@ -240,7 +229,6 @@ def test_brokers_have_addresses_that_the_engine_gives_to_nobody_else(secrets_fil
     assert not subnet.overlaps(amazon), "hosts there would lose a part of their own network"
 
 
-@pytest.mark.slow
 def test_dags_expect_what_each_way_to_run_brokers_lacks(secrets_file: Path) -> None:
     for way, words in (("docker", {"proxy", "power", "acks_0.frozen_leader"}), ("embedded", {"network", "power"})):
         services = config(secrets_file, FILES[way])["services"]
@@ -249,7 +237,6 @@ def test_dags_expect_what_each_way_to_run_brokers_lacks(secrets_file: Path) -> N
             assert words <= expected and (words == expected or way == "docker"), (way, name)
 
 
-@pytest.mark.slow
 def test_images_can_be_named_by_variables(tmp_path: Path) -> None:
     file = tmp_path / ".env"
     generate(file)

@@ -113,6 +113,7 @@ def test_some_mutants_of_a_module_are_known_as_they_are_among_all_mutants() -> N
     assert mutants_code.mutants(source, [("", "f()", "g()")]) == []
 
 
+@pytest.mark.slow
 def test_every_explanation_has_its_mutant() -> None:
     import mutants
 
@@ -265,6 +266,7 @@ def test_each_call_of_a_function_or_lambda_is_noted_by_its_first_line(monkeypatc
     assert names["f"]() == 1 and names["f"].__doc__ == "Says it." and noted[-1] == "m:1"
 
 
+@pytest.mark.slow
 def test_work_that_takes_too_long_or_dies_is_no_answer() -> None:
     import mutants_forks
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 UV = next(
@@ -33,7 +34,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not UV.is_file(), reason="uv 
 def called(*command: str | Path, cwd: Path, **variables: str) -> str:
     """Executes a command and returns what it prints. Asserts that it succeeds."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run(command, cwd=cwd, env=kept | variables, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=cwd, env=kept | variables, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

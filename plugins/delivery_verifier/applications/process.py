@@ -20,6 +20,7 @@ from delivery_verifier.applications.output import OutputFailed
 from delivery_verifier.applications.slots import SlotWriter
 from delivery_verifier.applications.spec import MemberSpec, life_folder
 from delivery_verifier.applications.transform import Transform
+from delivery_verifier.load.client_errors import error_text, fatal_error
 from delivery_verifier.model.application import Discipline
 
 
@@ -64,11 +65,14 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: member.stop())
     try:
         member.run()
-    except KafkaException as error:
-        print(f"fatal client error: {error.args[0].str()}", file=sys.stderr)
-        if error.args[0].code() != KafkaError._FENCED:
+    except (KafkaException, SystemError) as raised:
+        said = fatal_error(raised) or (raised.args[0] if isinstance(raised, KafkaException) else None)
+        if said is None:
+            raise
+        print(f"fatal client error: {error_text(said)}", file=sys.stderr)
+        if said.code() != KafkaError._FENCED:
             return 3
-        member.journal.note("fenced", answer=error.args[0].name())
+        member.journal.note("fenced", answer=said.name())
         return FENCED
     except (CommitUnknown, OutputFailed) as error:
         print(error, file=sys.stderr)

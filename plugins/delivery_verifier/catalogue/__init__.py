@@ -12,7 +12,7 @@ Weak spot: the expectations of a scenario are written by hand. Only a run on rea
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import build
-from delivery_verifier.catalogue.faults import FAULTS
+from delivery_verifier.catalogue.faults import FAULTS, for_one_replica
 from delivery_verifier.catalogue.prices import PRICES
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.catalogue.scenarios import ENTRIES
@@ -34,6 +34,7 @@ __all__ = [
     "SCENARIOS",
     "WEAK",
     "build",
+    "for_one_replica",
     "scenario",
     "token",
 ]

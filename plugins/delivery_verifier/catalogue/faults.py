@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from delivery_verifier.catalogue.parts import AT_ONCE, FULL, MOVED, SHRUNK, after, step
+from msgspec.structs import replace
+
+from delivery_verifier.catalogue.parts import AT_ONCE, DEPOSED, FULL, MOVED, SHRUNK, after, step
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 
 
@@ -84,3 +86,29 @@ FAULTS: dict[str, FaultPlan] = {
 """Maps the name of each fault plan to the plan. In these plans, the value of a trigger `reported` is a share: 0.15
 stands for 15 % of the records that a subject sends in one cycle. The trigger fires once this share of each subject's
 records was reported, counted from the end of the previous step (see `Trigger`)."""
+
+_ALONE = {
+    "kill_leader": "SIGKILL the broker that leads a third of the partitions, and start it again once these have no "
+    "leader: with one replica, no other broker can lead them.",
+    "stop_leader": "SIGTERM the broker that leads a third of the partitions, and start it again once these have no "
+    "leader: with one replica, no other broker can lead them.",
+    "rolling_restart": "Restart all brokers in order, one after the other, each once all partitions have a leader "
+    "again: with one replica, no other broker can lead those of a broker that is down.",
+    "pause_leader": "Freeze (SIGSTOP) a leader for 10 s, longer than its session, so that its partitions have no "
+    "leader: with one replica, no other broker can lead them.",
+}
+"""The summaries of those plans of which another leader or a smaller ISR is the proof, for topics with one replica."""
+
+
+def for_one_replica(plan: FaultPlan) -> FaultPlan:
+    """Returns `plan` for topics with one replica, where no other broker can lead a partition. So the plan does not wait
+    for another leader, but until the brokers that were hit lead no more. This also proves the fault. A plan that is not
+    in _ALONE stays as it is."""
+    if plan.name not in _ALONE:
+        return plan
+    return replace(plan, summary=_ALONE[plan.name], steps=tuple(_step_for_one_replica(each) for each in plan.steps))
+
+
+def _step_for_one_replica(each: FaultStep) -> FaultStep:
+    trigger = DEPOSED if each.trigger == MOVED else each.trigger
+    return replace(each, trigger=trigger, proofs=("deposed",) if each.act.does else each.proofs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -16,6 +17,7 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.model.catalogue_run import STATES, Attempt, CatalogueRun, Item
 from delivery_verifier.model.progress import StepProgress
+from delivery_verifier.model.steps import DOING
 from delivery_verifier.pages.words import clean, enumeration
 
 SIGNS = {
@@ -127,18 +129,19 @@ class Progress:
         )
 
     def step_changed(self, progress: StepProgress) -> None:
-        """Prints the step that is running. Does so only on a terminal, where the next output overwrites this line.
+        """Prints what the running step does. Does so only on a terminal, where the next output overwrites this line.
 
         Each run calls this method, as its ProgressListener, when a step changes its state.
         """
         if self._stream.isatty() and progress.state == "running":
-            with self._lock:
-                self._stream.write(f"\r\033[K{clean(progress.run)}: {progress.step}")
+            with self._lock, suppress(OSError):
+                self._stream.write(f"\r\033[K{clean(progress.run)}: {DOING.get(progress.step, progress.step)}")
                 self._stream.flush()
 
     def say(self, text: str) -> None:
-        """Prints one line: the seconds since this object was created, and `text`."""
-        with self._lock:
+        """Prints one line: the seconds since this object was created, and `text`. If nobody reads the stream any more,
+        does nothing."""
+        with self._lock, suppress(OSError):
             start = "\r\033[K" if self._stream.isatty() else ""
             self._stream.write(f"{start}{time.monotonic() - self._begun_s:6.1f} s  {clean(text)}\n")
             self._stream.flush()

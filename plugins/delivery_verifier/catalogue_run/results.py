@@ -9,11 +9,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from delivery_verifier.host import folders
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt
 from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.pages.latency import Bucket, Spread
 from delivery_verifier.pages.throughput import known_records_per_s
+from delivery_verifier.store.judgeable import how_to_judge
 from delivery_verifier.store.run_directory import RunDirectory
 
 COUNTS = (
@@ -62,10 +64,12 @@ def failed(run: str, started_at: str, seconds: float, error: BaseException | str
     entry.
 
     `run` is the name of the run. `started_at` says when the run began, as ISO 8601. `seconds` says how long the run
-    took. The `Attempt` keeps at most 600 characters of the error.
+    took. The `Attempt` keeps at most 600 characters of the error, and says how to judge the run if its evidence is
+    complete.
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return Attempt(run=run, started_at=started_at, seconds=round(seconds, 1), error=" | ".join(lines)[:600])
+    parts = [" | ".join(lines)[:600], how_to_judge(folders.runs_dir() / run)]
+    return Attempt(run=run, started_at=started_at, seconds=round(seconds, 1), error=" | ".join(filter(None, parts)))
 
 
 def _arm(run: RunDirectory, arm: ArmVerdict, application: str, latency: list[dict[str, Any]]) -> ArmResult:

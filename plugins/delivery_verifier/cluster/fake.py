@@ -17,6 +17,7 @@ from typing import Any
 from delivery_verifier.cluster.backend import BrokerRequests, CapabilityMissing
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.fake_partitions import end_of_epoch, with_broker, without_broker
+from delivery_verifier.cluster.fake_transactions import NoTransactions
 from delivery_verifier.cluster.keeper_operations import ClusterStatus, KeeperOperations, NodeStatus, ProcessState
 from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
 from delivery_verifier.cluster.protocol.fetch import Fetched, RawBatch, whole_batches
@@ -33,7 +34,7 @@ STATES: dict[str, ProcessState] = {
 """Maps each signal to the state of a broker after this signal."""
 
 
-class FakeCluster:
+class FakeCluster(NoTransactions):
     """A cluster in memory. `brokers` are the ids of its brokers. `capabilities` are the capabilities that it has."""
 
     def __init__(
@@ -215,11 +216,6 @@ class FakeCluster:
         return {
             topic: self.topic_settings[topic, setting] for topic in topics if (topic, setting) in self.topic_settings
         }
-
-    def open_transactions(self, broker: int, names: Sequence[str]) -> dict[str, int]:
-        """Returns an empty dictionary: there are no clients. Raises OSError if `broker` does not run."""
-        self._require_running(broker)
-        return {}
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
         """Returns all batches in the replica of `broker` that end after `offset`. Raises OSError if it does not run."""

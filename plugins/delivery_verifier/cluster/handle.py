@@ -1,5 +1,4 @@
-"""A handle on the running cluster. The steps of a run and the faults use every cluster through this handle, whichever
-backend runs the cluster. Methods identify a broker by its id."""
+"""A handle on the running cluster, whichever backend runs it. Methods identify a broker by its id."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.keeper_operations import ClusterStatus
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.views import View, newest
+from delivery_verifier.host.java.class_archive import patience_s
 from delivery_verifier.host.processes import how_it_ended, identify
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
@@ -156,12 +156,12 @@ class Cluster:
         return "proxy" in self.backend.capabilities
 
     def finish(self, keep_workspace: bool) -> None:
-        """Ends the cluster, and waits until the keeper process has ended. If `keep_workspace` is false, the workspace
-        is removed. Raises DeadlinePassed after `END_DEADLINE_S` seconds."""
+        """Ends the cluster, and waits until the keeper has ended. If `keep_workspace` is false, removes the workspace.
+        Raises DeadlinePassed after `patience_s(END_DEADLINE_S)` seconds."""
         keeper = identify(self.backend.keeper.status().pid)
         self.backend.keeper.finish(keep_workspace=keep_workspace)
         if keeper is not None:
-            wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", END_DEADLINE_S)
+            wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", patience_s(END_DEADLINE_S))
 
     def release(self) -> None:
         """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay."""

@@ -5,12 +5,14 @@ If the views of several brokers differ, this module decides which state the obse
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
 View = dict[tuple[str, int], PartitionState]
 """The states of partitions as one broker reports them, by (topic, partition)."""
+PARTITIONS_SHOWN = 3
+"""The greatest number of partitions that `leaders_in_words` names."""
 
 
 def newest(views: Mapping[int, View]) -> View:
@@ -51,3 +53,23 @@ def _believed(reported: list[tuple[int, PartitionState]]) -> PartitionState:
         ),
     )
     return believed
+
+
+def leaders_in_words(view: View, states: Mapping[int, str]) -> str:
+    """Returns who leads each partition of `view`, who its replicas are, and in which state these brokers are, as a text
+    for a message. `states`: the state of each broker's process, by broker id."""
+    shown = [f"{topic}/{number}: {_in_words(state, states)}" for (topic, number), state in sorted(view.items())]
+    more = [f"and {len(shown) - PARTITIONS_SHOWN} partitions more"] if len(shown) > PARTITIONS_SHOWN else []
+    return f"({'; '.join([*shown[:PARTITIONS_SHOWN], *more]) or 'no broker answers'})"
+
+
+def _in_words(state: PartitionState, states: Mapping[int, str]) -> str:
+    replicas = ", ".join(f"broker {broker} ({', '.join(_traits(broker, state, states))})" for broker in state.replicas)
+    leader = f"broker {state.leader} leads" if state.leader >= 0 else "no leader"
+    return f"{leader}, replicas: {replicas}"
+
+
+def _traits(broker: int, state: PartitionState, states: Mapping[int, str]) -> Iterator[str]:
+    yield states.get(broker, "unknown")
+    if broker not in (*state.isr, *state.elr):
+        yield "not in sync"

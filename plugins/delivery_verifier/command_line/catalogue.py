@@ -16,12 +16,16 @@ from delivery_verifier.catalogue_run import selection
 from delivery_verifier.command_line import outputs, parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.host import folders
+from delivery_verifier.host.optional import optional
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.store import catalogue_runs
 
 if TYPE_CHECKING:
     from delivery_verifier.catalogue_run.loop import AttemptListener
 
+WRITING_S = 300.0
+"""How long the writing of a page or table about a catalogue run may take, in seconds. No verdict rests on it."""
 _EXAMPLES = """examples:
   kdv catalogue --list                                 what there is, and whether this host can run it
   kdv catalogue --tag smoke --direct                   the quick ones, without Airflow
@@ -61,7 +65,6 @@ def catalogue(arguments: argparse.Namespace) -> int:
     from delivery_verifier.catalogue_run import begin
     from delivery_verifier.catalogue_run.progress import listing, summary
     from delivery_verifier.pages.matrix.markdown import document
-    from delivery_verifier.store import catalogue_runs
 
     if arguments.list:
         entries = selection.entries(arguments.names, arguments.tag)
@@ -76,11 +79,11 @@ def catalogue(arguments: argparse.Namespace) -> int:
     folders.require_writable()
     finished = _run_directly(arguments) if arguments.direct else _run_through_airflow(arguments)
     page = catalogue_runs.directory(finished.id) / catalogue_runs.PAGE
-    summary(finished, page, sys.stdout)
+    outputs.try_to_print("the text of the catalogue run", lambda: summary(finished, page, sys.stdout))
     if copy is not None:
-        shutil.copyfile(page, copy)
+        optional(f"--out {copy}", lambda: shutil.copyfile(page, copy), WRITING_S)
     if results is not None:
-        results.write_text(document(finished), encoding="utf-8")
+        optional(f"--results {results}", lambda: results.write_text(document(finished), encoding="utf-8"), WRITING_S)
     return finished.exit_code
 
 
@@ -101,7 +104,7 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
     listener = _listener_that_writes(page.write, progress.attempt_ended)
     with runner(progress.step_changed) as direct_runner:
         finished = Loop(started, direct_runner, listener).run()
-    page.write(finished)
+    optional(catalogue_runs.PAGE, lambda: page.write(finished), WRITING_S)
     return finished
 
 
@@ -133,7 +136,7 @@ def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: Attem
 
     def listen_and_write(catalogue: CatalogueRun, item: Item) -> None:
         listener(catalogue, item)
-        write(catalogue)
+        optional(catalogue_runs.PAGE, lambda: write(catalogue), WRITING_S)
 
     return listen_and_write
 

@@ -50,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         for warning in variables.check():
             print(f"kdv: {warning}", file=sys.stderr)
         return int(arguments.command(arguments) or 0)
-    except KeyboardInterrupt:
-        return _fail(130, RuntimeError("interrupted; the run has been ended"))
+    except KeyboardInterrupt as interruption:
+        return _fail(130, "interrupted; the run has been ended", interruption)
     except Exception as error:  # a failure has its own exit code: nobody may take it for a verdict
-        return _fail(_exit_code(error, arguments), error)
+        return _fail(_exit_code(error, arguments), str(error), error)
 
 
 def _exit_code(error: Exception, arguments: argparse.Namespace) -> int:
@@ -72,8 +72,10 @@ def _terminate(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _fail(code: int, error: BaseException) -> int:
-    print(f"kdv: {error}", file=sys.stderr)
+def _fail(code: int, text: str, error: BaseException) -> int:
+    """Prints `text`, and the notes of `error`. Returns `code`."""
+    for line in (text, *getattr(error, "__notes__", ())):
+        print(f"kdv: {line}", file=sys.stderr)
     return code
 
 

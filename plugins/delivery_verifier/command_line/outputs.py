@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from delivery_verifier.host.optional import optional, warned
 from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.run_directory import RunDirectory
 
+JUNIT_S = 60.0
+"""How long the writing of a JUnit file may take, in seconds."""
 VerdictWriter = Callable[[Path, RunVerdict], None]
 """A function that takes a run directory and the verdict of its run, and writes the verdict as JUnit XML if --junit is
 given."""
@@ -31,6 +34,18 @@ def write_text(text: str) -> None:
     for line in text.splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 2)
         print(textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
+
+
+def try_to_print(what: str, work: Callable[[], object]) -> None:
+    """Calls `work`, which prints a stored result to stdout. If this fails, e.g. because the reader of a pipe has gone,
+    logs a warning that names `what`: the result stands, and its exit code, too."""
+    try:
+        work()
+        sys.stdout.flush()
+    except Exception as error:
+        warned(what, error)
+        if isinstance(error, BrokenPipeError):  # else Python would fail at its end, when it flushes the rest
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def add_junit(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +79,8 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
     nothing.
 
     If the `with` block raises an error, writes the error to the file in place of a verdict, under the name `run_id`.
-    Then raises the same error again. Raises BadInput if the file cannot be written.
+    Then raises the same error again. Raises BadInput if the file cannot be written when the block begins. If it cannot
+    be written later, a warning says so, because the verdict is there, and its exit code, too.
     """
     if name is None:
         yield lambda run_dir, verdict: None
@@ -74,12 +90,15 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
     from delivery_verifier.pages import junit as xml
 
     def write_verdict(run_dir: Path, verdict: RunVerdict) -> None:
-        xml.write(file, verdict, xml.validation_of(run_dir), RunDirectory(run_dir).read_scenario())
+        # Altered evidence is no failure of the writing: what cannot be read back must end the command.
+        validation, scenario = xml.validation_of(run_dir), RunDirectory(run_dir).read_scenario()
+        optional(f"--junit {name}", lambda: xml.write(file, verdict, validation, scenario), JUNIT_S)
 
     try:
         yield write_verdict
     except BaseException as error:
-        xml.write_failure(file, run_id, error)
+        failure = error
+        optional(f"--junit {name}", lambda: xml.write_failure(file, run_id, failure), JUNIT_S)
         raise
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import read_verdict, show
 from delivery_verifier.host import folders
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.judgeable import how_to_judge
 
 if TYPE_CHECKING:
     from delivery_verifier.run.progress import Follower
@@ -84,7 +87,7 @@ def carry_out(
 
     Returns the verdict, the run directory, and the URL of the run in Airflow (None if `direct` is true). If a field is
     not allowed, raises BadInput before anything is started. If an error ends the run without a verdict, raises that
-    error.
+    error. If the evidence of the run is complete all the same, a note of the error says how to judge the run.
     """
     from delivery_verifier.cluster import lease
     from delivery_verifier.cluster.holder import busy_text
@@ -92,21 +95,33 @@ def carry_out(
 
     folders.require_writable()
     name = folders.run_directory_name(run_id)
-    follower = Follower(folders.runs_dir() / name, quiet=quiet)
+    run_dir = folders.runs_dir() / name
+    follower = Follower(run_dir, quiet=quiet)
     if (busy := lease.holder()) is not None:
         if direct:
             raise lease.HostBusy(busy_text(busy))
         # Airflow lets the run wait only if the other run is one of its own. Otherwise the step plan fails.
         follower.say(busy_text(busy))
     _show_promises(params, follower)
-    with follower:
+    with _saying_how_to_judge(run_dir), follower:
         if direct:
             from delivery_verifier.host import processes
             from delivery_verifier.run.direct import run as run_directly
 
             verdict = run_directly({**params, "owner": str(processes.myself())}, name, follower.step_changed)
-            return verdict, folders.runs_dir() / name, None
+            return verdict, run_dir, None
         return _run_through_airflow(params, run_id, follower, port)
+
+
+@contextmanager
+def _saying_how_to_judge(run_dir: Path) -> Iterator[None]:
+    """If an error ends the block, adds a note to it: how to judge the run, if its evidence is complete."""
+    try:
+        yield
+    except BaseException as error:
+        if note := how_to_judge(run_dir):
+            error.add_note(note)
+        raise
 
 
 def _show_promises(params: dict[str, Any], follower: Follower) -> None:

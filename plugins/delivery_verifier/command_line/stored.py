@@ -18,6 +18,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import bad_input, nearest
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.manifests import NOT_WRITTEN
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
@@ -147,20 +148,33 @@ def read_verdict(run_dir: Path) -> RunVerdict:
 def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:
     """Prints a verdict, the paths of its evidence, and the command that repeats the run.
 
-    `url` is the URL of the run's page in Airflow, or None. If `as_json` is true, prints only the verdict, as JSON.
+    `url` is the URL of the run's page in Airflow, or None. If `as_json` is true, prints only the verdict, as JSON. If
+    the verdict cannot be printed, e.g. because the reader of a pipe has gone, logs a warning: the verdict is stored.
     """
+    outputs.try_to_print(f"the text of the verdict {verdict.verdict}", lambda: _print(verdict, run_dir, url, as_json))
+
+
+def _print(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:
     from delivery_verifier.pages import terminal as text
 
     if as_json:
         text.write(verdict, sys.stdout, as_json=True)
         return
-    scenario = RunDirectory(run_dir).read_scenario()
+    run = RunDirectory(run_dir)
+    scenario = run.read_scenario()
     text.write(verdict, sys.stdout, scenario=scenario, run_dir=run_dir)
-    print(f"report     {run_dir / 'report.html'}")
-    print(f"data docs  {run_dir.parent / folders.DATA_DOCS / 'index.html'}")
+    print(f"report     {_location(run, 'conclude', run_dir / 'report.html')}")
+    print(f"data docs  {_location(run, 'validate', run_dir.parent / folders.DATA_DOCS / 'index.html')}")
     if url is not None:
         print(f"Airflow    {url}\n           log in as admin; the password is in {password_file()}")
     print(f"repeat     {scenario.command}")
+
+
+def _location(run: RunDirectory, step: str, file: Path) -> str:
+    """Returns the path of a file that `step` has written or, if it could not write the file, the reason."""
+    notes = run.manifest(step).notes
+    reasons = [text for name, text in notes.items() if name.startswith(NOT_WRITTEN)]
+    return f"not written: {reasons[0]}" if reasons else str(file)
 
 
 def password_file() -> Path:

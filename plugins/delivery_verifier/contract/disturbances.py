@@ -3,8 +3,9 @@
 An observation is a change that an independent observer of the cluster saw. Some disturbances cannot be observed, e.g. a
 loss of power or of connections. They are known only from the injection that caused them.
 
-A disturbance is *planned* if an injection that took effect explains it: the injection's action has such effects,
-and its brokers and its time fit the disturbance.
+A disturbance is *planned* if an injection explains it: the injection's action has such effects, and its brokers and its
+time fit the disturbance. This also holds if the injection is not proven to have taken effect. The missing proof is a
+doubt of its own, which forbids HELD.
 
 The observer starts only when every broker process already runs. So even the first observation of a process is a
 disturbance if the process has exited or is frozen.
@@ -40,18 +41,15 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
     """Returns every disturbance of the cluster, in order of time.
 
     `observations` must be in the order in which they were made. (If a clock was set back, their times do not show this
-    order.) A disturbance is planned only if an injection that took effect explains it. An injection that is not
-    proven to have bitten may still have had effects. The result contains those effects that no observer can see as
-    unplanned disturbances.
+    order.)
     """
     ordered, injected = list(observations), list(injections)
-    biting = [injection for injection in injected if injection.bit]
     return sorted(
         [
             *(disturbance for injection in injected for disturbance in _injected_disturbances(injection, injected)),
             *isr_power_losses(ordered, injected),
-            *_process_disturbances(ordered, biting),
-            *partition_disturbances(ordered, biting),
+            *_process_disturbances(ordered, injected),
+            *partition_disturbances(ordered, injected),
         ],
         key=lambda disturbance: disturbance.at_us,
     )
@@ -147,7 +145,8 @@ def must_be_observed(injection: Injection) -> bool:
 
 
 def _injected_disturbances(injection: Injection, injected: list[Injection]) -> Iterator[Disturbance]:
-    """Yields the disturbances that the action of `injection` causes, and that no observer can see.
+    """Yields the disturbances that the action of `injection` causes, and that no observer can see. An alteration of a
+    topic counts as planned only if it is proven: otherwise nobody knows whether the topic got the new value.
 
     `injected`: all injections of the run.
     """
@@ -157,7 +156,7 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
             yield Disturbance(
                 kind=kind,
                 at_us=injection.bite_at_us,
-                planned=injection.bit,
+                planned=injection.bit or kind != "topic_altered",
                 brokers=injection.brokers,
                 topic=topic,
                 partitions=partitions,
@@ -194,14 +193,14 @@ def _detail(injection: Injection, topic: str) -> str:
     return f"{injection.action.replace('_', ' ')} of {topic or brokers}" + (f": {options}" if options else "")
 
 
-def _process_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
+def _process_disturbances(ordered: list[Observation], injected: list[Injection]) -> Iterator[Disturbance]:
     """Yields a disturbance for each time that a broker process exited or was frozen.
 
-    `ordered`: the observations in the order in which they were made. `biting`: the injections that took effect.
+    `ordered`: the observations in the order in which they were made. `injected`: all injections of the run.
     """
     states: dict[int, str] = {}
-    targets = {broker for injection in biting for broker in injection.brokers}
-    causes = {broker: [injection for injection in biting if broker in injection.brokers] for broker in targets}
+    targets = {broker for injection in injected for broker in injection.brokers}
+    causes = {broker: [injection for injection in injected if broker in injection.brokers] for broker in targets}
     for observation in ordered:
         if observation.kind != "process":
             continue

@@ -1,9 +1,8 @@
 """The disturbances of partitions, derived from observations and injections alone: changes of leaders and ISRs.
 
-An injection has bitten if it is proven that its fault took effect. A disturbance is planned if an injection that has
-bitten explains the disturbance: the action, the brokers and the time of the injection fit the disturbance. Changes
-count only after the first observation in which the partition has a leader, because the creation of a topic is not a
-disturbance.
+A disturbance is planned if an injection explains it: the action, the brokers and the time of the injection fit the
+disturbance. Changes count only after the first observation in which the partition has a leader, because the creation of
+a topic is not a disturbance.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ class _Partition:
         self.replicas |= {broker for broker in (observation.leader, *observation.isr) if broker >= 0}
 
 
-def partition_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
+def partition_disturbances(ordered: list[Observation], injected: list[Injection]) -> Iterator[Disturbance]:
     """Yields a disturbance for each change of a leader or an ISR.
 
-    `ordered`: the observations in the order in which they were made. `biting`: the injections that took effect. An
-    unclean election in `__transaction_state` becomes a disturbance `unclean_coordinator_election` without a topic. Such
-    an election loses no record of an arm, but may disturb the transactions whose states the partition keeps.
+    `ordered`: the observations in the order in which they were made. `injected`: all injections of the run. An unclean
+    election in `__transaction_state` becomes a disturbance `unclean_coordinator_election` without a topic. Such an
+    election loses no record of an arm, but may disturb the transactions whose states the partition keeps.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -59,7 +58,7 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
             continue
         key = observation.topic, observation.partition
         if key in known:
-            yield from _changes(known[key], observation, biting)
+            yield from _changes(known[key], observation, injected)
         elif observation.leader < 0:
             continue  # the partition is being created
         else:
@@ -67,9 +66,9 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
         known[key].update(observation)
 
 
-def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> Iterator[Disturbance]:
+def _changes(before: _Partition, now: Observation, injected: list[Injection]) -> Iterator[Disturbance]:
     """Yields the disturbances that the difference between the state `before` and the observation `now` shows."""
-    causes = [injection for injection in biting if in_window(injection, now.at_us)]
+    causes = [injection for injection in injected if in_window(injection, now.at_us)]
     moved = now.leader != before.leader
     if moved or now.leader_epoch != before.epoch:
         planned = any(_explains_leader(cause, before, now) for cause in causes)

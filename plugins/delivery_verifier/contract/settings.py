@@ -135,6 +135,16 @@ class Settings:
         reset = str(consumer.get("auto.offset.reset", "earliest"))
         return replace(self, discipline=application.discipline, auto_offset_reset=reset, isolation_level=isolation)
 
+    @property
+    def without_effect(self) -> str:
+        """A sentence on min.insync.replicas, if it has no effect beside these `acks`. Otherwise an empty text."""
+        if self.acks == "all" or self.min_insync_replicas == 1:
+            return ""
+        return (
+            f"min.insync.replicas={self.min_insync_replicas} has no effect with acks={self.acks}: only with acks=all "
+            "does a broker wait for other replicas before it acknowledges."
+        )
+
 
 def transaction_log_min_isr(cluster: ClusterSpec) -> int:
     """Returns transaction.state.log.min.isr of the brokers of `cluster`. If the broker settings do not set it, the

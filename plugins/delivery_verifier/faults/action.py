@@ -52,3 +52,24 @@ class Action(Protocol):
         For an action that is not a fault (`Act.bites` is false), the result is not used.
         """
         ...
+
+
+def applications_in(context: ActionContext) -> RunningApplications:
+    """Returns the applications of the run. Raises ValueError if the context has none."""
+    if context.applications is None:
+        raise ValueError("an action on applications needs applications")
+    return context.applications
+
+
+def scenario_in(context: ActionContext) -> Scenario:
+    """Returns the scenario of the run. Raises ValueError if the context has none."""
+    if context.scenario is None:
+        raise ValueError("an action on applications needs a scenario")
+    return context.scenario
+
+
+def load_in(context: ActionContext) -> RunningLoad:
+    """Returns the load of the run. Raises ValueError if the context has none."""
+    if context.load is None:
+        raise ValueError("an action on own applications needs the load")
+    return context.load

@@ -8,35 +8,18 @@ of the user's own.
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable, Mapping
 from typing import cast
 
-from delivery_verifier.applications.handle import RunningApplications
-from delivery_verifier.applications.own.handle import OwnHandle
-from delivery_verifier.applications.own.scan import PlaceBusy
 from delivery_verifier.applications.pool import applications_of, group_of
 from delivery_verifier.cluster import groups, topics
-from delivery_verifier.faults.action import ActionContext, ActionProof
+from delivery_verifier.faults.action import ActionContext, ActionProof, applications_in, scenario_in
+from delivery_verifier.faults.own_applications import begin_life, commits, freeze_in_hand, goes_on, in_hand
 from delivery_verifier.host.processes import how_it_ended
-from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.scenario import Scenario
 
-IN_HAND_S = 20.0
-"""How many seconds a kill waits for a moment at which own applications have records in hand."""
-UNCOMMITTED_S = 5.0
-"""Seconds for which a kill waits for records that are applied and not committed. After this time, the kill also accepts
-records that are committed and not applied. An application that commits before it applies has only such records."""
-STILL_S = 2.0
-"""Seconds after a kill in which own applications must neither apply nor commit anything."""
-_UNDER_WAY_S = 0.05
-"""If a member is frozen while its commit is under way, the commit arrives within this many seconds."""
-_LATE_S = 0.3
-"""Seconds between two looks at what frozen members have in hand. On a busy host, a commit that is under way may need
-this longer time to arrive."""
-_RUN_S = 0.02
+NEVER_COMMITTED = "has never committed"
+"""What the proof of a kill says of the group of an own application that keeps its offsets elsewhere."""
 
 
 class Park:
@@ -64,10 +47,11 @@ class KillApplication:
     The proof consists of these facts:
 
     * SIGKILL ended every member.
-    * In each arm, the members had at least one record in hand: they had been given it, and had not finished it.
     * Every member that was ordered to park was parked.
     * The user's own applications neither applied nor committed anything in the 2 s after the kill. Otherwise a part of
       the program runs elsewhere, e.g. in a container, and was not killed.
+
+    The proof also says how many records each arm had in hand. An arm without any was not put to the test.
     """
 
     def __init__(self) -> None:
@@ -76,31 +60,48 @@ class KillApplication:
     def do(self, context: ActionContext) -> int:
         """Kills the members, and waits until no member runs. Raises DeadlinePassed.
 
-        If the run has applications of the user's own, first looks for a moment at which each of them has records in
-        hand. Kills the members at this moment, or after 20 s if there is no such moment.
+        If the run has applications of the user's own, first freezes each of them at a moment at which it has records in
+        hand, and waits at most 20 s for this moment.
         """
-        _freeze_in_hand(context)
+        freeze_in_hand(context)
         killed_at_us = now_us()
         applications_in(context).kill()
-        self._goes_on = _goes_on(context)
+        self._goes_on = goes_on(context)
         return killed_at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns how each member ended, where it had parked, and how many records each arm had in hand.
 
-        The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. Empty if the kill is not proven.
+        The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. For an own application, there
+        are two more: `applied, not committed of <arm>` and `committed, not applied of <arm>`. If its group has never
+        committed, the only key is `group of <arm>`. The result is empty if the kill is not proven.
         """
         applications = applications_in(context)
         exits, parked = applications.exits(), applications.parked_at()
-        in_hand = {**applications.in_hand(), **applications.own.in_hand(_committed(context))}
         was_killed = len(exits) == applications.members and set(exits.values()) == {-signal.SIGKILL}
-        if not (was_killed and not self._goes_on and all(in_hand.values()) and all(parked.values())):
+        if not (was_killed and not self._goes_on and all(parked.values())):
             return {}
         return {
             **{f"member {name}": how_it_ended(code) for name, code in exits.items()},
             **{f"member {name} parked at": point for name, point in parked.items()},
-            **{f"in hand of {arm}": count for arm, count in in_hand.items()},
+            **{f"in hand of {arm}": count for arm, count in applications.in_hand().items()},
+            **_own_facts(context),
         }
+
+
+def _own_facts(context: ActionContext) -> dict[str, str | int]:
+    facts = dict[str, str | int]()
+    if not (own := applications_in(context).own.arms):
+        return facts
+    committed = commits(context)
+    for arm, hand in {arm.name: in_hand(context, arm, committed) for arm in own}.items():
+        if not hand.has_committed:
+            facts[f"group of {arm}"] = NEVER_COMMITTED
+            continue
+        facts[f"in hand of {arm}"] = hand.total
+        facts[f"applied, not committed of {arm}"] = max(hand.uncommitted, hand.undecided)
+        facts[f"committed, not applied of {arm}"] = hand.unapplied
+    return facts
 
 
 class RestartApplication:
@@ -109,7 +110,7 @@ class RestartApplication:
     def do(self, context: ActionContext) -> int:
         """Starts the members, and waits until each has its partitions. Raises DeadlinePassed."""
         started_at_us = now_us()
-        applications_in(context).own.begin_life(_committed(context))
+        begin_life(context)
         applications_in(context).restart()
         return started_at_us
 
@@ -146,7 +147,7 @@ class Rewind:
             after = groups.committed_offsets(client, group, arm.topic_name, partitions)
             facts[f"rewound {arm.name}"] = 0 if any(after.values()) else sum(before.values())
         self._facts = facts if all(facts.values()) else {}
-        applications.own.begin_life(_committed(context))
+        begin_life(context)
         applications.restart()
         return set_back_at_us
 
@@ -173,78 +174,3 @@ def are_caught_up(context: ActionContext) -> bool:
         if any(committed[partition] != ends[arm.topic_name, partition] for partition in partitions):
             return False
     return applications.are_idle()
-
-
-def _committed(context: ActionContext) -> dict[str, int]:
-    """Maps each arm with an application of the user's own to the number of records that its group has committed."""
-    return _commits(context)() if applications_in(context).own.arms else {}
-
-
-def _commits(context: ActionContext) -> Callable[[], dict[str, int]]:
-    """Returns a function that maps each arm with an application of the user's own to the number of records that its
-    group has committed. All calls of the function share one client."""
-    scenario, own = scenario_in(context), applications_in(context).own
-    client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
-    return lambda: {
-        arm.name: sum(groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions).values())
-        for arm in own.arms
-    }
-
-
-def _freeze_in_hand(context: ActionContext) -> None:
-    """Freezes the members of the user's own applications at a moment at which each of these applications has records in
-    hand. If there is no such moment within 20 s, leaves the members running."""
-    own, begin_s = applications_in(context).own, time.monotonic()
-    if not own.arms:
-        return
-    committed = _commits(context)
-    while (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
-        own.send(signal.SIGSTOP)
-        pause(_UNDER_WAY_S)
-        is_any = passed_s >= UNCOMMITTED_S
-        try:
-            if _have_in_hand(own, committed(), is_any_difference=is_any):
-                pause(_LATE_S)
-                if _have_in_hand(own, committed(), is_any_difference=is_any):
-                    return
-        except BaseException:
-            own.send(signal.SIGCONT)
-            raise
-        own.send(signal.SIGCONT)
-        pause(_RUN_S)
-
-
-def _have_in_hand(own: OwnHandle, committed: Mapping[str, int], *, is_any_difference: bool) -> bool:
-    """Returns whether each application of the user's own has records in hand. With `is_any_difference`, it is also
-    enough if the numbers of applied and committed records differ. Call it while the members are frozen."""
-    try:
-        in_hand = own.in_hand(committed)
-        apart = own.apart(committed) if is_any_difference else {}
-    except PlaceBusy:  # a frozen member has locked its database: this is not the moment
-        return False
-    return all(count or apart.get(arm) for arm, count in in_hand.items())
-
-
-def _goes_on(context: ActionContext) -> bool:
-    """Returns whether an application of the user's own applies or commits anything although its members were killed."""
-    own = applications_in(context).own
-    if not own.arms:
-        return False
-    pause(_UNDER_WAY_S)
-    after_kill = own.records(), own.undecided(), _committed(context)
-    pause(STILL_S)
-    return (own.records(), own.undecided(), _committed(context)) != after_kill
-
-
-def applications_in(context: ActionContext) -> RunningApplications:
-    """Returns the applications of the run. Raises ValueError if the context has none."""
-    if context.applications is None:
-        raise ValueError("an action on applications needs applications")
-    return context.applications
-
-
-def scenario_in(context: ActionContext) -> Scenario:
-    """Returns the scenario of the run. Raises ValueError if the context has none."""
-    if context.scenario is None:
-        raise ValueError("an action on applications needs a scenario")
-    return context.scenario

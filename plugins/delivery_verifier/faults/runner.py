@@ -6,6 +6,7 @@ the injections, and waits for the cluster to recover. The runner records every i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from delivery_verifier.applications.handle import RunningApplications
@@ -13,19 +14,22 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.injections import Injections
 from delivery_verifier.faults.targets import Targets
-from delivery_verifier.faults.triggers import Triggers
+from delivery_verifier.faults.triggers import LoadEnded, Triggers
 from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.history import Injection, now_us
+from delivery_verifier.model.live import RECOVERED
 from delivery_verifier.model.scenario import Scenario
+
+_log = logging.getLogger(__name__)
 
 
 class FaultRunner:
     """Runs one scenario's fault plan. Most triggers call `check_load`, which raises an error if the load has failed.
 
-    `listener` is called after each action, and after each recovery of the cluster. Its arguments are a text for people
-    and the time in µs since the epoch.
+    `listener` is called after each action, and with RECOVERED after each recovery of the cluster. Its arguments are a
+    text for people and the time in µs since the epoch.
     """
 
     def __init__(
@@ -44,6 +48,9 @@ class FaultRunner:
     def run(self) -> list[Injection]:
         """Runs all cycles. Then heals the cluster, even if an error was raised. Returns the injections.
 
+        If the load of a subject has ended early, the plan ends at the next step that waits for reported records. The
+        injections are then fewer than planned, so the run cannot be HELD.
+
         If a trigger or an action misses its deadline, the cycle ends. All injections that are not healed yet then fail.
         If all injections are healed already, the last injection fails instead. A failed injection counts as an
         injection that did not bite, so the run cannot be HELD.
@@ -54,14 +61,16 @@ class FaultRunner:
         try:
             for cycle in range(self._scenario.fault.cycles):
                 self._triggers.end_step()
-                self._run_cycle(cycle)
+                if not self._run_cycle(cycle):
+                    break
         finally:
             heal(self._cluster)
         return [injection.to_injection() for injection in self.injections.all]
 
-    def _run_cycle(self, cycle: int) -> None:
-        """Runs all steps of the plan once, and waits for the recovery of the cluster."""
-        targets, brokers = Targets(self._cluster, self._scenario, cycle), list[int]()
+    def _run_cycle(self, cycle: int) -> bool:
+        """Runs all steps of the plan once, and waits for the recovery of the cluster. Returns whether the plan goes on:
+        False if the load of a subject has ended early."""
+        targets, brokers, goes_on = Targets(self._cluster, self._scenario, cycle), list[int](), True
         injections_before = len(self.injections.all)
         try:
             for step in self._scenario.fault.steps:
@@ -74,8 +83,12 @@ class FaultRunner:
                 raise
             for injection in self.injections.open or self.injections.all[-1:]:
                 injection.fail(str(error))
+        except LoadEnded as error:
+            goes_on = False
+            _log.warning("the fault plan ends here: %s", error)
         if len(self.injections.all) > injections_before:  # without a fault there is nothing to recover from
             self._recover()
+        return goes_on
 
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
         """Performs the action of `step` on `brokers`.
@@ -92,7 +105,8 @@ class FaultRunner:
             at_us = ACTIONS[step.action].do(self.injections.context(brokers, step.options))
         for injection in healed:
             self.injections.close(injection, brokers, at_us)
-        self.listener(_mark(step, brokers), at_us)
+        if step.action != "wait":  # it does nothing
+            self.listener(_mark(step, brokers), at_us)
 
     def _recover(self) -> None:
         """Heals the open injections, and waits until every broker sees all replicas of all partitions in sync.
@@ -113,7 +127,7 @@ class FaultRunner:
         for injection in list(injections.open):
             injections.close(injection, injection.brokers, healed_at_us)
         injections.await_recovery()
-        self.listener("recovered", now_us())
+        self.listener(RECOVERED, now_us())
 
 
 def _mark(step: FaultStep, brokers: list[int]) -> str:

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.views import leaders_in_words
 from delivery_verifier.faults.applications import are_caught_up
 from delivery_verifier.faults.injections import Injections
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.act import Proof
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.scenario import Scenario
 
@@ -25,6 +27,10 @@ APPLICATIONS_DEADLINE_S = 60.0
 APPLIED_S = 0.5
 """Seconds that a leader may take to apply a smaller ISR after the brokers' metadata shows this ISR. Within this time
 the leader may still append an acks=all request although the ISR is smaller than min.insync.replicas."""
+
+
+class LoadEnded(VerifierError, RuntimeError):
+    """The load of a subject arm has ended early, so that a trigger that counts its records cannot fire any more."""
 
 
 class Triggers:
@@ -51,7 +57,8 @@ class Triggers:
         self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:
-        """Waits until the trigger of `step` fires. Raises DeadlinePassed."""
+        """Waits until the trigger of `step` fires. Raises DeadlinePassed. Also raises LoadEnded if the trigger counts
+        reported records, and the load of a subject has ended early, e.g. after a fatal client error."""
         match step.trigger.kind:
             case "at_once":
                 pass
@@ -63,9 +70,8 @@ class Triggers:
                 if self._injections.all:  # without an injection there is no effect to wait for
                     self._await_effect(step.trigger.kind)
             case "led":
-                wait_until(
-                    self._leaders_run, "every partition of the subjects to have a leader that runs", LEADER_DEADLINE_S
-                )
+                message = "every partition of the subjects to have a leader that runs"
+                wait_until(self._leaders_run, message, LEADER_DEADLINE_S, detail=self._without_leader)
             case "bitten":
                 self._await_bite()
             case "parked" | "caught_up":
@@ -90,11 +96,20 @@ class Triggers:
         else:
             records = self._count_before + self._records(step.trigger.value)
             message = f"{records} records to be reported before {step.action}"
-            wait_until(lambda: self._count_reported() >= records, message, deadline_s)
+
+            def are_reported() -> bool:
+                if self._count_reported() >= records:
+                    return True
+                if arm := self._load.ended_early():
+                    raise LoadEnded(f"the load of {arm} ended before {message}")
+                return False
+
+            wait_until(are_reported, message, deadline_s)
 
     def _await_effect(self, proof: Proof) -> None:
         """Waits until the newest injection shows the effect `proof`. Raises DeadlinePassed."""
-        partitions = sum(len(numbers) for numbers in self._injections.all[-1].hit.values())
+        hit = self._injections.all[-1].hit
+        partitions = sum(len(numbers) for numbers in hit.values())
         messages: dict[Proof, str] = {
             "leader_moved": f"{partitions} partitions to get another leader",
             "coordinator_moved": "the transactions to get another coordinator",
@@ -105,7 +120,13 @@ class Triggers:
             self._check_load()
             return self._injections.last_shows(proof)
 
-        wait_until(is_seen, messages[proof], LEADER_DEADLINE_S)
+        def leaders() -> str:
+            view = self._cluster.partitions(list(hit))
+            touched = {key: state for key, state in view.items() if key[1] in hit[key[0]]}
+            return leaders_in_words(touched, self._cluster.states())
+
+        detail = str if proof == "coordinator_moved" else leaders
+        wait_until(is_seen, messages[proof], LEADER_DEADLINE_S, detail=detail)
 
     def _await_bite(self) -> None:
         """Waits until the action of the newest injection has a proof that is not empty (see `Action.proof`). Raises
@@ -147,6 +168,14 @@ class Triggers:
         states = self._cluster.partitions([arm.topic_name for arm in self._scenario.subjects])
         running = self._cluster.running()
         return bool(states) and all(state.leader in running for state in states.values())
+
+    def _without_leader(self) -> str:
+        """Returns which partitions of the subject arms have no leader that runs, who their replicas are, and who of
+        these is down."""
+        view = self._cluster.partitions([arm.topic_name for arm in self._scenario.subjects])
+        states = self._cluster.states()
+        lacking = {key: state for key, state in view.items() if states.get(state.leader) != "running"}
+        return leaders_in_words(lacking, states)
 
     def _isr_runs(self) -> bool:
         """Returns whether all brokers in the ISRs run. Ignores each partition whose leader does not run."""

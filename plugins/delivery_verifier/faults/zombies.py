@@ -10,8 +10,8 @@ from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.pool import group_of
 from delivery_verifier.applications.zombies import Zombie
 from delivery_verifier.cluster import groups, topics
-from delivery_verifier.faults.action import ActionContext, ActionProof
-from delivery_verifier.faults.applications import applications_in, are_caught_up, scenario_in
+from delivery_verifier.faults.action import ActionContext, ActionProof, applications_in, scenario_in
+from delivery_verifier.faults.applications import are_caught_up
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import IN_TRANSACTIONS
 from delivery_verifier.model.history import now_us

@@ -142,10 +142,11 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_COMMIT": str,
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
+    "KDV_WRITE_ARCHIVES": flag,
 }
 """Maps the name of each variable to the function that reads the variable. The function raises BadInput for a value that
 is not allowed. docker-compose.yml sets KDV_CLUSTER and the variables of the brokers' addresses and of the fault door.
-The program itself or its image sets the last three variables. Users set all others."""
+The program itself, its image or `make setup` sets the last four variables. Users set all others."""
 
 
 def check() -> list[str]:

@@ -3,7 +3,8 @@ fault hit it.
 
 All functions are pure. A record comes *in hand* when the client hands it to a member. With the discipline
 `commit_after`, or with a database, the record is in hand until its offset is committed. With any other discipline, it
-is in hand until it is applied.
+is in hand until it is applied. Of a program of the user's own, a record is in hand if it is either applied or
+committed, and not both.
 """
 
 from __future__ import annotations
@@ -48,6 +49,13 @@ def _proven(injection: Injection, key: str) -> int:
         if isinstance(count, int) and count > 0:
             return count
     return 0
+
+
+def has_never_committed(injection: Injection, arm: str) -> bool:
+    """Returns whether the proof of the injection says that the group of `arm` had never committed an offset. Then
+    nobody sees what the program had in hand."""
+    proofs = (injection.proof.get(moment) for moment in ("process", "process_before_heal"))
+    return any(isinstance(proof, dict) and f"group of {arm}" in proof for proof in proofs)
 
 
 def in_hand(run: Evidence, arm: str) -> int:
@@ -100,6 +108,17 @@ def torn_effects(run: Evidence) -> Iterator[tuple[str, str, str]]:
                 f"{arm.name}: {unparsed} of {effects} effects name no record, and {skipped} records count as SKIPPED"
             )
             yield arm.name, "effects_torn", detail
+
+
+def nothing_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
+    """Yields the name and the detail of a doubt for each injection into applications that put no record of the arm at
+    stake, or of which nobody knows whether it did."""
+    for injection in filter(is_of_applications, arm.run.injections):
+        if has_never_committed(injection, arm.name):
+            blind = f"{arm.name}: the group of this program has never committed, so nobody sees what it had in hand"
+            yield "group_never_committed", f"{blind} when injection {injection.id} hit"
+        elif not at_stake(injection, arm.name):
+            yield "too_little_exposed", f"{arm.name}: nothing was at stake when injection {injection.id} hit"
 
 
 def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:

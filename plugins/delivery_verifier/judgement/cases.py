@@ -15,7 +15,9 @@ from delivery_verifier.store.times import as_us
 _TIMES = ("sent_at", "settled_at", "appended_after", "appended_before")
 _OTHERS = ("arm", "kind", "also", "producer", "partition", "outcome", "acked_offset", "partitions", "overwritten")
 COLUMNS = (*_OTHERS, *_TIMES)
-"""The columns that the judgement reads from the files in anomalies/."""
+"""The columns of the files in anomalies/ of which a Case is made."""
+EVIDENCE = ("sequence", "offsets", "detail")
+"""Further columns of these files, which `judgement.causes` needs."""
 
 
 class Case(NamedTuple):
@@ -73,10 +75,11 @@ def case_of(row: Mapping[str, Any]) -> Case:
 
 
 def read_case_files(folder: Path) -> pa.Table | None:
-    """Reads all files in `folder` (anomalies/ of a run directory), and returns their columns COLUMNS as one table.
-    Returns None if the folder has no file.
+    """Reads all files in `folder` (anomalies/ of a run directory), and returns their columns COLUMNS and EVIDENCE as
+    one table. Returns None if the folder has no file.
 
     Raises KeyError if a column is missing that every format version has.
     """
     files = sorted(folder.glob("*.parquet"))
-    return pa.concat_tables([read_case_file(file).select(list(COLUMNS)) for file in files]) if files else None
+    columns = [*COLUMNS, *EVIDENCE]
+    return pa.concat_tables([read_case_file(file).select(columns) for file in files]) if files else None

@@ -9,14 +9,16 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.judgement.applications import application_doubts, at_stake, is_of_applications
+from delivery_verifier.judgement.applications import application_doubts, is_of_applications, nothing_in_hand
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.excuses import COPIED, excuse_doubts
+from delivery_verifier.judgement.held_back import open_transaction_doubts
 from delivery_verifier.judgement.replicas import replica_doubts
 from delivery_verifier.judgement.sentences import deed
 from delivery_verifier.judgement.stakes import stakes
+from delivery_verifier.model.client_errors import explained
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Doubt
 
@@ -27,8 +29,8 @@ NamedDetail = tuple[str, str]
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
-    The canary has no load that a fault could hurt. So the canary can have only doubts about the replicas of its topic,
-    and doubts about offsets that cannot be read.
+    The canary has no load that a fault could hurt. So the canary can have only doubts about its topic: about replicas,
+    about offsets that cannot be read, and about open transactions.
     """
     doubts = [*damage_doubts(arm), *replica_doubts(arm)]
     if not arm.is_canary:
@@ -46,6 +48,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
             *excuse_doubts(arm),
             *doubts,
         ]
+    doubts = [*open_transaction_doubts(arm), *doubts]  # first, because it may be the cause of others
     return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in doubts]
 
 
@@ -107,7 +110,7 @@ def _load(arm: ArmEvidence) -> Iterator[NamedDetail]:
         yield "load_incomplete", f"{arm.name}: {attempted} records were attempted, {planned} were planned"
     for producer, error in arm.run.ended_early.items():
         if producer.split("/")[0] == arm.name:
-            yield "load_ended_early", f"{producer}: {error}"
+            yield "load_ended_early", f"{producer}: {explained(error)}"
     last_us = _last_reported_us(arm)
     for injection in arm.run.injections:
         if last_us is None or last_us <= _end_us(injection):
@@ -148,9 +151,7 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
     counts as 1.)
     """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
-    for injection in filter(is_of_applications, arm.run.injections):
-        if not at_stake(injection, arm.name):
-            yield "too_little_exposed", f"{arm.name}: nothing was at stake when injection {injection.id} hit"
+    yield from nothing_in_hand(arm)
     others = {injection.id for injection in arm.run.injections if not is_of_applications(injection)}
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
         if row.get("injection") in others and (row.get("reported") or 0) < needed:
@@ -178,9 +179,10 @@ def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
 def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if a disturbance of the arm was not planned.
 
-    Ignores an unplanned unclean election if the topic's settings forbid such elections, nobody requested one, and
-    nobody altered the topic. The election was then really clean, and the observer saw it late. The same election is
-    also listed as a change of leader. An unplanned change of leader is not ignored.
+    Ignores an alteration of the topic, which only an injection makes: if it is not proven, `_faults` doubts it. Ignores
+    an unplanned unclean election if the topic's settings forbid it, nobody requested one, and nobody altered the topic.
+    The election was then really clean, and the observer saw it late. It is also listed as a change of leader, and an
+    unplanned change of leader is not ignored.
     """
     observed = {disturbance.kind for disturbance in arm.disturbances}
     settings = Settings.of_arm(arm.run.scenario, arm.spec)
@@ -188,7 +190,9 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     unplanned = [
         disturbance
         for disturbance in arm.disturbances
-        if not disturbance.planned and (disturbance.kind != "unclean_election" or possible)
+        if not disturbance.planned
+        and disturbance.kind != "topic_altered"
+        and (disturbance.kind != "unclean_election" or possible)
     ]
     if unplanned:
         counts = Counter(disturbance.kind for disturbance in unplanned)

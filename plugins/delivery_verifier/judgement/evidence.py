@@ -30,6 +30,7 @@ from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.model.verdict import Exposure
 from delivery_verifier.store.books import Books, count_missing, count_strangers
 from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
+from delivery_verifier.store.given_up import GivenUpCount, read_given_up
 from delivery_verifier.store.ledger import reported_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
@@ -58,6 +59,7 @@ class Evidence:
     * `missing`: by (arm, partition), the reported attempts that were not found, but may stand at unreadable offsets.
     * `witness`: what brokers wrote down of the applications' groups. `outputs`: what brokers say of their output
       topics. Both are None without applications, or in older formats.
+    * `given_up`: maps an arm to what it gave up; without the arms whose attempts were not counted.
     """
 
     scenario: Scenario
@@ -78,6 +80,7 @@ class Evidence:
     missing: Mapping[tuple[str, int], int] = field(default_factory=dict)
     witness: Witness | None = None
     outputs: list[Row] | None = None
+    given_up: Mapping[str, list[GivenUpCount]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -105,7 +108,8 @@ class Evidence:
         planted = canary.expected_counts(scenario, settled, reconciled)
         searched = searched_for(settled, bool(scenario.applied))
         known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched)
-        more = (transactions_of(scenario, load.counts), indeterminate, cases, count_missing(run), witness, outputs)
+        transactions, given_up = transactions_of(scenario, load.counts), read_given_up(run)
+        more = (transactions, indeterminate, cases, count_missing(run), witness, outputs, given_up)
         return cls(*known, count_strangers(run, scenario.arm_names), load.started_at_us, early, *more)
 
     @cached_property
@@ -146,7 +150,7 @@ class Evidence:
 
     @property
     def biting(self) -> list[Injection]:
-        """The injections that are proven to have bitten, that is, taken effect."""
+        """The injections that are proven to have taken effect."""
         return [injection for injection in self.injections if injection.bit]
 
 

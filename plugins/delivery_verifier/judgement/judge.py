@@ -16,11 +16,13 @@ from msgspec.structs import replace
 from delivery_verifier.contract.rules import LATE as LATE_PROMISE
 from delivery_verifier.contract.rules import unexplained
 from delivery_verifier.contract.rulings import Ruling
+from delivery_verifier.judgement.causes import causes
 from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.excuses import Excuses, excuses_of
+from delivery_verifier.judgement.given_up import given_up_of
 from delivery_verifier.judgement.limits import limits
 from delivery_verifier.judgement.notes import notes
 from delivery_verifier.judgement.older_runs import unproven_counts, unruled_settings
@@ -87,6 +89,8 @@ def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
     findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
     doubts = [*known, *coverage_doubts(arm)]
     verdict = verdict_of(doubts, findings)
+    is_doubted = arm.is_canary or any(doubt.kind == "checker" for doubt in doubts)  # then no count can be trusted
+    given_up = None if is_doubted else given_up_of(arm)
     expectation = spec.expectation
     as_expected = verdict in expectation.verdicts and all(_meets(arm.totals, bound) for bound in expectation.bounds)
     return ArmVerdict(
@@ -97,13 +101,15 @@ def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
         verdict=verdict,
         as_expected=as_expected,
         expected=expected_text(expectation),
-        sentence=arm_sentence(arm, verdict, doubts, findings),
+        sentence=arm_sentence(arm, verdict, doubts, findings, given_up),
         doubts=doubts,
         findings=findings,
         books=arm.totals,
         exposure=arm.exposure,
         longest_gap_s=_longest_gap_s(arm),
         bites=arm.cases_by_injection,
+        given_up=given_up,
+        causes=[] if any(doubt.kind == "checker" for doubt in doubts) else causes(arm),
     )
 
 

@@ -1,8 +1,9 @@
 """Output topics in the judgement: whether the cluster has kept all records that an application wrote to one.
 
 The effects of such an application are the records of its output topic. A record that stood below a high watermark and
-is gone was lost by the cluster. Without it, an attempt looks SKIPPED that was applied, and one that was applied twice
-looks healthy. So this forbids both verdicts. All functions are pure.
+is gone was lost by the cluster. A record behind an open transaction is there, and no reader gets it. Without such a
+record, an attempt looks SKIPPED that was applied, and one that was applied twice looks healthy. So this forbids both
+verdicts. All functions are pure.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from delivery_verifier.store.witness import Row
 
 def output_doubts(run: Evidence) -> Iterator[tuple[str, str, str]]:
     """Yields a doubt as (arm, name, detail) for each sign that an output topic has lost records, and for each partition
-    of an output topic of which nobody can show that it kept them.
+    of an output topic of which nobody can show that it kept them. Also yields one for each open transaction in it.
 
     Yields nothing for a run of a format in which nobody watched the output topics.
     """
@@ -33,6 +34,8 @@ def output_doubts(run: Evidence) -> Iterator[tuple[str, str, str]]:
             where = f"{arm.name}: partition {partition} of its output topic"
             for detail in _lost(rows.get(partition)):
                 yield arm.name, "output_cut_off", f"{where} {detail}"
+            if held := rows.get(partition, {}).get("held_back"):
+                yield arm.name, "output_held_back", f"{where}: {held}"
             for detail in _unproven(run, arm, partition, rows.get(partition)):
                 yield arm.name, "output_unproven", f"{where} {detail}"
 

@@ -15,22 +15,26 @@ from delivery_verifier.judgement.transaction_counts import clause_of
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_targets import TARGETS
-from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, exposed
+from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, GivenUp, exposed
 from delivery_verifier.store.counts import LATE, UNPROVEN
 
 
-def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
-    """Returns the sentence of an arm: the verdict, the reason with figures, and what was done to the cluster during the
-    run.
-
-    `findings` has the ruling on each anomaly, and the number of records that show the anomaly.
-    """
+def arm_sentence(
+    arm: ArmEvidence,
+    verdict: str,
+    doubts: Sequence[Doubt],
+    findings: Sequence[Finding],
+    given_up: GivenUp | None = None,
+) -> str:
+    """Returns the sentences of an arm: the verdict, the reason with figures, what was given up, and what was done to
+    the cluster. `findings` has the ruling on each anomaly, and the number of records that show the anomaly."""
     if arm.is_canary:
         return _canary(verdict, doubts, findings)
+    known = "" if given_up is None else given_up.in_a_sentence
     if verdict == "INCONCLUSIVE":
-        return f"INCONCLUSIVE: {_because(doubts)}."
+        return f"INCONCLUSIVE: {_because(doubts)}{known}."
     reason = _violated(arm, findings) if verdict == "VIOLATED" else _held(arm, findings)
-    return f"{verdict}: {reason}; {_circumstances(arm)}."
+    return f"{verdict}: {reason}{known}; {_circumstances(arm)}."
 
 
 def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: Sequence[ArmVerdict]) -> str:
@@ -118,8 +122,7 @@ def _with_cases(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _records(count: int, which: str = "") -> str:
-    """Returns a number of records in words, e.g. `1 acknowledged record`. `which` is the word before `record`; it may
-    be empty."""
+    """Returns a number of records in words, e.g. `1 acknowledged record`. `which`: the word before; may be empty."""
     return f"{count:,} {which}{' ' if which else ''}record{'' if count == 1 else 's'}"
 
 
@@ -139,10 +142,7 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
 
 
 def _beside(findings: Sequence[Finding], broken: Sequence[Finding]) -> str:
-    """Returns a clause on the permitted cases of those anomalies that also have forbidden cases.
-
-    The result is empty if no anomaly has both permitted and forbidden cases.
-    """
+    """Returns a clause on the permitted cases of those anomalies that also have forbidden cases; empty without any."""
     forbidden = {finding.anomaly for finding in broken}
     text = ""
     for finding in _with_cases(findings):
@@ -171,8 +171,7 @@ def _reported(arm: ArmEvidence) -> str:
 
 
 def _circumstances(arm: ArmEvidence) -> str:
-    """Returns in words what was done to the cluster, and how many attempts of the arm the injections could have
-    hurt."""
+    """Returns in words what was done to the cluster, and how many attempts of the arm that could have hurt."""
     if not arm.run.biting:
         if arm.run.injections:
             return "no injected fault is proven to have bitten"
@@ -187,7 +186,7 @@ def _done(evidence: Evidence) -> str:
 
 
 def deed(evidence: Evidence, action: str) -> str:
-    """Returns what an action did, as a sentence without its end, e.g. `the leader was killed`."""
+    """Returns what an action did, e.g. `the leader was killed`."""
     return f"{_subject(evidence, action)} {_predicate(action)}"
 
 

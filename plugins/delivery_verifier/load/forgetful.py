@@ -13,9 +13,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.load.live_ledger import Control, Gate, Word
-from delivery_verifier.load.pool import ProducerDied, ProducerProcess, start_process
+from delivery_verifier.load.producer_process import ProducerProcess, start_process
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.scenario import Scenario
 
@@ -60,6 +59,5 @@ def send_and_forget(scenario: Scenario, folder: Path, records: int) -> ProducerP
         producer.process.kill()
         code = producer.process.wait()
     if code != 0:
-        error = (folder / "stderr").read_text(errors="replace").strip()[-500:]
-        raise ProducerDied(f"producer {producer.name} ended with {how_it_ended(code)}; it said last: {error}")
+        raise producer.died(code)
     return producer

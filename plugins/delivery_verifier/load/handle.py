@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
+
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.live_ledger import Control, State, Word
+from delivery_verifier.load.layout import of_arm
+from delivery_verifier.load.live_ledger import SHIFT, SLOTS, Control, Gate, State, Word, read_segment
+from delivery_verifier.load.resends import still_open
+from delivery_verifier.model.positions import Positions
 from delivery_verifier.model.scenario import Arm, Scenario
 
 HANDOVER_DEADLINE_S = 30.0
@@ -47,15 +52,33 @@ class RunningLoad:
         An attempt counts from just before the producer hands it over to its Kafka client.
         """
         return sum(
-            control[Word.ANNOUNCED]
-            + control[Word.RESENT]
-            - control[Word.REPORTED]
-            - control[Word.FAILED]
-            - control[Word.INDETERMINATE]
-            - control[Word.ABANDONED]
+            still_open(control)
             for arm in (self._scenario.subjects if arms is None else arms)
             for control in self._controls(arm)
         )
+
+    def ended_early(self) -> str:
+        """Returns the name of a subject arm whose producers have all ended although the load goes on, e.g. after fatal
+        client errors. Returns an empty text if there is none. Nothing more of such an arm will be reported."""
+        for arm in self._scenario.subjects:
+            controls = [*self._controls(arm)]
+            if all(_has_ended(control) and control[Word.GATE] < Gate.RELEASE for control in controls):
+                return arm.name
+        return ""
+
+    def positions(self, arm: Arm) -> dict[int, Positions]:
+        """Maps each producer of `arm` to the positions of its records in the topic, as far as brokers have acknowledged
+        them. Leaves out resends."""
+        layout = of_arm(self._scenario.load, arm)
+        result = {}
+        for number, control in enumerate(self._controls(arm)):
+            count = control[Word.ANNOUNCED]
+            partitions, _ = layout.columns(0, count)
+            folder = self._folder / arm.name / str(number)
+            parts = [read_segment(folder, first >> SHIFT)[0, : count - first] for first in range(0, count, SLOTS)]
+            results = np.concatenate([np.zeros(0, np.int64), *parts])
+            result[number] = Positions(partitions, np.maximum(results, 0) - 1)
+        return result
 
     def send(self, blocks: int) -> None:
         """Lets every producer of a scripted load send `blocks` more blocks to each partition.
@@ -68,7 +91,7 @@ class RunningLoad:
         for control in controls:
             control[Word.DUE] += blocks * load.block * load.partitions
         wait_until(
-            lambda: all(control[Word.HANDED_OVER] >= control[Word.DUE] for control in controls),
+            lambda: all(control[Word.HANDED_OVER] >= control[Word.DUE] or _has_ended(control) for control in controls),
             "all producers to hand over what they were told to send",
             HANDOVER_DEADLINE_S,
             every_s=0.002,
@@ -109,7 +132,9 @@ class RunningLoad:
         for control in controls:
             control[Word.ROUNDS] += 1
         wait_until(
-            lambda: all(control[Word.ROUNDS_DONE] >= control[Word.ROUNDS] for control in controls),
+            lambda: all(
+                control[Word.ROUNDS_DONE] >= control[Word.ROUNDS] or _has_ended(control) for control in controls
+            ),
             "all producers to hand over what they send again",
             HANDOVER_DEADLINE_S,
             every_s=0.002,
@@ -167,3 +192,8 @@ class RunningLoad:
 
     def _controls(self, arm: Arm) -> Iterator[Control]:
         return (Control(self._folder / arm.name / str(number)) for number in range(arm.producers))
+
+
+def _has_ended(control: Control) -> bool:
+    """Returns whether the producer with this control block has ended, and counts on no restart."""
+    return control[Word.STATE] == State.DONE

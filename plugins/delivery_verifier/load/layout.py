@@ -19,10 +19,14 @@ import numpy.typing as npt
 
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Arm, Load
 
 LARGEST_BLOCK = 2000
 LARGEST_BLOCK_BYTES = 1_000_000
 BLOCKS_PER_SECOND = 150
+UNLIMITED_RATE = 1e9
+"""A rate, in records per second, that no producer reaches. A flat-out load, which is sent as fast as possible, has no
+rate of its own. The size of its blocks is computed with this rate."""
 LEAST_ROOM = 3000
 """The least number of records that the queue of a producer's client must have room for."""
 QUEUE_RECORDS = 200_000
@@ -84,6 +88,27 @@ def choose(records: int, rate: float, partitions: int, payload_bytes: int = 100,
     if room is not None:
         bounds.append(room // 3)
     return LoadLayout(max(1, min(bounds)), partitions)
+
+
+def of_arm(load: Load, arm: Arm) -> LoadLayout:
+    """Returns the layout of each producer of `arm`."""
+    records = records_of_producer(arm)
+    room = queue_room(arm.profile.producer, load.payload_bytes)
+    chosen = choose(records, rate_of_producer(load, arm) or UNLIMITED_RATE, load.partitions, load.payload_bytes, room)
+    return chosen._replace(block=load.block or chosen.block)
+
+
+def records_of_producer(arm: Arm) -> int:
+    """Returns the least number of records that each producer of `arm` sends."""
+    return -(-arm.records // arm.producers)
+
+
+def rate_of_producer(load: Load, arm: Arm) -> float | None:
+    """Returns the records per second of each producer of `arm`, or None if the load is sent as fast as possible.
+    `load.rate` is the rate of a whole arm."""
+    if load.rate is not None:
+        return load.rate / arm.producers
+    return None if load.pacing == "flat_out" else max(records_of_producer(arm) / load.duration_s, 1.0)
 
 
 def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | None:

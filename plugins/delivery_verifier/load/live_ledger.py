@@ -119,8 +119,8 @@ class Word(IntEnum):
     """Index of the word that counts how many of the requested starts (see STARTS) the supervisor has carried out.
     Written by the supervisor."""
     ABANDONED = 21
-    """Index of the word that counts the attempts that never get a report, because the producer's process was killed.
-    They are INDETERMINATE, too."""
+    """Index of the word that counts the attempts that never get a report, because the producer's process was killed or
+    has ended. They are INDETERMINATE, too."""
     MISCOUNTED = 22
     """Index of the word that counts errors in the counters of killed processes. It is the sum of two differences:
     between counted reports and slots, and between counted transactions and the file of outcomes. A difference of one

@@ -4,30 +4,21 @@ process dies."""
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from confluent_kafka import KafkaError
 
-from delivery_verifier.host.processes import dies_with_parent, how_it_ended
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import layout, transactions
+from delivery_verifier.load.client_errors import errors_told
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
+from delivery_verifier.load.producer_process import ProducerProcess, start_process
 from delivery_verifier.load.spec import ProducerSpec
-from delivery_verifier.model.data import Setting, dumps
+from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.scenario import Arm, Load, Scenario
-
-UNLIMITED_RATE = 1e9
-"""A rate, in records per second, that no producer reaches. A flat-out load, which is sent as fast as possible, has no
-rate of its own. The size of its blocks is computed with this rate."""
-
-
-class ProducerDied(VerifierError, RuntimeError):
-    """A producer process ended before it had sent its load."""
+from delivery_verifier.model.scenario import Arm, Scenario
 
 
 class AlreadySent(VerifierError, RuntimeError):
@@ -36,56 +27,6 @@ class AlreadySent(VerifierError, RuntimeError):
     The records of a second load would have the same numbers as the records of the first load. So all of them would be
     DUPLICATED.
     """
-
-
-@dataclass
-class ProducerProcess:
-    """One producer. The supervisor and the fault plan observe and steer it through its control block (shared memory).
-
-    The fault plan may have a producer killed and started again. The producer then keeps its ledger, and `process` is
-    its latest process.
-    """
-
-    arm: Arm
-    spec: ProducerSpec
-    process: subprocess.Popen[bytes]
-    control: Control
-
-    @property
-    def name(self) -> str:
-        """The producer's name in the counts of produce.json: `<arm>/<producer>/<session>`.
-
-        `produce.json` is an output of the step `produce`. `session` is a number in the headers of the producer's
-        records, and not a session of Kafka. The number stays the same when the producer is killed and started again.
-        """
-        return f"{self.arm.name}/{self.spec.producer}/{self.spec.session}"
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the producer's live ledger."""
-        return Path(self.spec.folder)
-
-    @property
-    def layout(self) -> layout.LoadLayout:
-        """The layout of the producer's load."""
-        return layout.LoadLayout(self.spec.block, self.spec.partitions)
-
-    @property
-    def killed_by_plan(self) -> bool:
-        """Whether the fault plan had the producer killed with SIGKILL, and the producer was not started again."""
-        is_down = self.control[Word.KILLS_DONE] > self.control[Word.STARTS_DONE]
-        return is_down and self.control[Word.EXIT] == -signal.SIGKILL
-
-    def may_end(self, code: int) -> bool:
-        """Returns whether the run may go on after the producer's process has ended with the exit code `code`.
-
-        * 0 is allowed once the load has ended.
-        * 3 is always allowed: the load ended early, e.g. after a fatal client error, which is a result of the run.
-        * Every code is allowed if the fault plan had the producer killed.
-        """
-        if code == 0:
-            return self.control[Word.STATE] == State.DONE
-        return code == 3 or self.killed_by_plan
 
 
 class ProducerPool:
@@ -118,7 +59,7 @@ class ProducerPool:
             lambda: self.check() and all(producer.control[Word.STATE] >= state for producer in self.producers),
             f"all producers to be {state.name}",
             deadline_s or self._deadline_s,
-            detail=lambda: str({p.name: State(p.control[Word.STATE]).name for p in self.producers}),
+            detail=lambda: "; ".join(_how_far(p) for p in self.producers if p.control[Word.STATE] < state),
         )
 
     def check(self) -> bool:
@@ -127,11 +68,16 @@ class ProducerPool:
         for producer in self.producers:
             code = producer.process.poll()
             if code is not None and not producer.may_end(code):
-                error = (producer.folder / "stderr").read_text(errors="replace").strip()[-500:]
-                raise ProducerDied(
-                    f"producer {producer.name} ended with {how_it_ended(code)}; it said last: {error or 'nothing'}"
-                )
+                raise producer.died(code)
         return True
+
+    def errors(self) -> str:
+        """Returns in words which errors the clients have reported so far, e.g. `safe/0/0: 30 x MSG_SIZE_TOO_LARGE`."""
+        texts = []
+        for producer in self.producers:
+            errors = errors_told(producer.folder, producer.control[Word.ANNOUNCED])
+            texts += [f"{producer.name}: {count} x {KafkaError(code).name()}" for code, count in errors.most_common()]
+        return "; ".join(texts)
 
     def apply_commands(self, adopt: Callable[[int], None]) -> None:
         """Carries out the latest command of the fault plan, once the control blocks of all producers hold the command.
@@ -171,6 +117,12 @@ class ProducerPool:
             producer.control[Word.EXIT] = producer.process.wait()
 
 
+def _how_far(producer: ProducerProcess) -> str:
+    """Returns in words how far a producer has come, and what it said last."""
+    said = f", and said last: {producer.said_last}" if producer.said_last else ""
+    return f"{producer.name} is {State(producer.control[Word.STATE]).name}{said}"
+
+
 def _settings(arm: Arm, number: int) -> dict[str, Setting]:
     """Returns the settings of the arm's producer with the number `number`.
 
@@ -186,11 +138,7 @@ def _settings(arm: Arm, number: int) -> dict[str, Setting]:
 def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str, str], folder: Path) -> ProducerProcess:
     """Starts producer `number` of `arm`, with its live ledger in `folder`. Returns the producer."""
     load = scenario.load
-    records = -(-arm.records // arm.producers)
-    rate = _rate(load, records, arm)
-    room = layout.queue_room(arm.profile.producer, load.payload_bytes)
-    chosen = layout.choose(records, rate or UNLIMITED_RATE, load.partitions, load.payload_bytes, room)
-    block = load.block or chosen.block
+    rate, block = layout.rate_of_producer(load, arm), layout.of_arm(load, arm).block
     transaction_records = 0
     if arm.transactional_id:
         steady = None if load.pacing == "scripted" else rate
@@ -204,7 +152,7 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
         arm=arm.ordinal,
         producer=number,
         session=0,
-        records=records,
+        records=layout.records_of_producer(arm),
         rate=rate,
         block=block,
         partitions=load.partitions,
@@ -223,28 +171,3 @@ def _start_again(producer: ProducerProcess, life: int) -> None:
     producer.spec = msgspec.structs.replace(producer.spec, life=life)
     producer.control[Word.STATE] = State.STARTING
     producer.process = start_process(producer.spec)
-
-
-def start_process(spec: ProducerSpec) -> subprocess.Popen[bytes]:
-    """Starts the producer that `spec` describes, as a child process. The child dies with this process. The folder
-    `spec.folder` must exist."""
-    folder = Path(spec.folder)
-    (folder / "spec.json").write_bytes(dumps(spec))
-    with (folder / "stderr").open("wb") as stderr:
-        return subprocess.Popen(
-            [sys.executable, "-m", "delivery_verifier.load.producer", str(folder / "spec.json")],
-            stdin=subprocess.DEVNULL,
-            stdout=stderr,
-            stderr=stderr,
-            preexec_fn=dies_with_parent(),
-        )
-
-
-def _rate(load: Load, records: int, arm: Arm) -> float | None:
-    """Returns the records per second of each producer of `arm`, or None if the load is sent as fast as possible.
-
-    `load.rate` is the rate of a whole arm. `records` is the number of records of one producer.
-    """
-    if load.rate is not None:
-        return load.rate / arm.producers
-    return None if load.pacing == "flat_out" else max(records / load.duration_s, 1.0)

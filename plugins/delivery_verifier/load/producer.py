@@ -13,24 +13,27 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load.client_errors import ending, refusal
 from delivery_verifier.load.connecting import connect
 from delivery_verifier.load.delivery_reports import DeliveryCallback, delivery_callback, record_refusals
 from delivery_verifier.load.layout import LoadLayout, queue_limit
 from delivery_verifier.load.live_ledger import Control, Gate, LiveLedger, State, Word
+from delivery_verifier.load.producer_process import BEFORE_LOAD, ENDED_EARLY, IN_LOAD
 from delivery_verifier.load.resends import (
     attempt_folder,
     next_round,
     partition_shifts,
     read_rounds,
     recount,
+    still_open,
     unanswered,
     write_round,
 )
 from delivery_verifier.load.spec import ProducerSpec
-from delivery_verifier.load.transactions import Unended, transactions_of
+from delivery_verifier.load.transactions import transactions_of
 from delivery_verifier.model import record
 
 
@@ -40,8 +43,7 @@ class SequencedProducer:
     * `sequence`: the number of the first record that was never sent.
     * `resent`: the number of resends so far. `shifts`: this number per partition (see `partition_shifts`).
     * `limit`: the greatest length of the client's queue, in records, at which a block may be handed over.
-    * `fatal`: what ended the load early: a fatal client error, or a transaction that could not be ended. Otherwise
-      None.
+    * `fatal`: what ended the load early: a fatal client error, a refused warm-up, an unended transaction. Else None.
     """
 
     def __init__(self, spec: ProducerSpec) -> None:
@@ -59,7 +61,6 @@ class SequencedProducer:
                 "queue.buffering.max.messages": self.limit + 2 * spec.block,
                 "queue.buffering.max.kbytes": 2_000_000,
                 "message.max.bytes": max(1_000_000, spec.payload_bytes + record.ENVELOPE_BYTES),
-                "error_cb": self._on_error,
                 "log_level": 3,
                 **spec.settings,
             }
@@ -73,10 +74,6 @@ class SequencedProducer:
 
     def _callback(self, ledger: LiveLedger) -> DeliveryCallback:
         return delivery_callback(ledger, self.control, str(self.spec.settings["acks"]))
-
-    def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
-            self.fatal = str(error)
 
     def send_block(self) -> None:
         """Counts the next block as sent, and hands it over to the client. Marks refused records as FAILED."""
@@ -146,11 +143,13 @@ class SequencedProducer:
             self.send_again(include_open=True)
 
     def warm_up(self) -> None:
-        """Sends one block to each partition. Raises TimeoutError if a record has no outcome in time."""
+        """Sends a block to each partition. Ends the load if a record has no outcome in time, or if all are refused."""
         for _ in range(self.spec.partitions):
             self.send_block()
         if unsettled := self.client.flush(self.spec.deadline_s):
-            raise TimeoutError(f"{unsettled} warm-up records were not settled within {self.spec.deadline_s:g} s")
+            self.fatal = f"{unsettled} warm-up records were not settled within {self.spec.deadline_s:g} s"
+        else:
+            self.fatal = refusal(Path(self.spec.folder), self.sequence) or None
 
     def load(self) -> None:
         """Sends at the planned rate. Ends when `spec.records` are sent and the supervisor has opened Gate.RELEASE."""
@@ -183,41 +182,42 @@ class SequencedProducer:
         for _ in range(self.spec.partitions if self.fatal is None else 0):
             self.send_block()
 
-    def run(self) -> None:
+    def run(self) -> bool:
         """Sends the warm-up and then the load. Waits for Gate.WARM_UP and for Gate.GO before. A producer that was
-        killed and started again sends no warm-up, and resumes its load at once."""
+        killed and started again sends no warm-up, and resumes its load at once. Returns whether the load has begun."""
+        goes_on = self._unless_fatal(self._begin)
+        if goes_on:
+            self.control[Word.STATE] = State.LOADING
+            self._unless_fatal(self.play if self.spec.scripted else self.load)
+            if self.transactions and self.fatal is None:
+                self._unless_fatal(self.transactions.end)
+        # A fatal error ends a flush, and the next one serves what is left. What has no report then is INDETERMINATE.
+        while error := ending(lambda: self.client.flush(self.spec.deadline_s)):
+            self.fatal = self.fatal or error
+        self.control[Word.ABANDONED] += still_open(self.control)
+        self.control[Word.ATTEMPTED] = self.sequence + self.resent
+        if has_begun := goes_on or self.spec.life > 0:
+            self.control[Word.STATE] = State.DONE
+        return has_begun
+
+    def _begin(self) -> None:
+        """Does all that comes before the load."""
         if self.transactions:
             self.transactions.init()
         if self.spec.life:
-            self._unless_fatal(self.take_over)
-        else:
-            connect(self.client, self.spec.deadline_s)
-            self._wait_for(Gate.WARM_UP)
-            self.warm_up()
+            return self.take_over()
+        connect(self.client, self.spec.deadline_s)
+        self._wait_for(Gate.WARM_UP)
+        self.warm_up()
+        if self.fatal is None:
             self.control[Word.STATE] = State.WARM
             self._wait_for(Gate.GO)
-        self.control[Word.STATE] = State.LOADING
-        self._unless_fatal(self.play if self.spec.scripted else self.load)
-        if self.transactions and self.fatal is None:
-            self._unless_fatal(self.transactions.end)
-        # An attempt that has no delivery report after the flush is INDETERMINATE.
-        self._unless_fatal(lambda: self.client.flush(self.spec.deadline_s))
-        self.control[Word.ATTEMPTED] = self.sequence + self.resent
-        self.control[Word.STATE] = State.DONE
 
-    def _unless_fatal(self, work: Callable[[], object]) -> None:
+    def _unless_fatal(self, work: Callable[[], object]) -> bool:
         """Calls `work`. If a fatal client error or Unended stops `work`, notes the error in `fatal`. Raises any other
-        error. The client's `poll` raises KafkaException. The client's `flush` raises KafkaError, which is not a
-        subclass of Exception."""
-        try:
-            work()
-        except (KafkaException, KafkaError) as raised:  # type: ignore[misc]  # KafkaError is no Exception
-            error = raised.args[0] if isinstance(raised, KafkaException) else raised
-            if not error.fatal():
-                raise
-            self.fatal = str(error)
-        except Unended as error:
-            self.fatal = str(error)
+        error. Returns whether the load may go on."""
+        self.fatal = ending(work) or self.fatal
+        return self.fatal is None
 
     def _wait_for(self, gate: Gate) -> None:
         def is_open() -> bool:
@@ -228,8 +228,8 @@ class SequencedProducer:
 
 
 def main() -> int:
-    """Runs one producer. Returns the exit code: 0 if the load was sent, 3 if an error ended it early, 1 if the client
-    refused its settings."""
+    """Runs one producer. Returns the exit code: 0 if the load was sent, 1 if the client refused its settings. After
+    IN_LOAD or BEFORE_LOAD, the file ENDED_EARLY says which error ended the producer."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)
@@ -239,11 +239,11 @@ def main() -> int:
     producer.control[Word.ATTEMPTED] = -1
     producer.control[Word.STATE] = State.READY
     gc.disable()  # the load makes millions of objects, but no reference cycles: the search for cycles would find none
-    producer.run()
-    if producer.fatal:
-        print(f"fatal client error: {producer.fatal}", file=sys.stderr)
-        return 3
-    return 0
+    has_begun = producer.run()
+    if producer.fatal is None:
+        return 0
+    (Path(spec.folder) / ENDED_EARLY).write_text(producer.fatal)
+    return IN_LOAD if has_begun else BEFORE_LOAD
 
 
 if __name__ == "__main__":

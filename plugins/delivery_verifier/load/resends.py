@@ -176,6 +176,12 @@ def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
     return counts
 
 
+def still_open(control: Control) -> int:
+    """Returns the number of attempts that have no report yet. `control`: the control block of their producer."""
+    begun = control[Word.ANNOUNCED] + control[Word.RESENT]
+    return begun - sum(control[word] for word in (*COUNTERS, Word.ABANDONED))
+
+
 def read_slots(folder: Path, first: int, count: int) -> Numbers:
     """Returns the columns result, sent and settled of the attempts to send `count` records whose numbers begin with
     `first`.

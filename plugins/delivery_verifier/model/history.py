@@ -204,7 +204,8 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An event in the cluster that may excuse an anomaly.
 
-    * `planned`: whether the event comes from an injected fault that provably took effect.
+    * `planned`: whether an injection explains the event, proven or not. For the kind `topic_altered`, whether the
+      alteration is proven.
     * `at_us`: µs since the epoch.
     * `topic`: the touched topic; empty if any topic may be touched.
     * `partitions`: the touched partitions of `topic`. For the kinds in `coordinators.OF_COORDINATORS`, they are

@@ -27,6 +27,10 @@ class Mark(Struct, frozen=True):
     text: str
 
 
+RECOVERED = "recovered"
+"""The text of the mark at the end of each cycle of the fault plan: all replicas are in sync again."""
+
+
 class LiveLoad(Struct, frozen=True):
     """A load that is still flowing, or has just ended.
 

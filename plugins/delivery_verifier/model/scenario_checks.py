@@ -83,6 +83,11 @@ def _check_plan(scenario: Scenario) -> None:
             raise BadInput(f"{where}.action is {step.action!r}; allowed: {', '.join(ACTS)}")
         if step.target not in ("same", *TARGETS):
             raise BadInput(f"{where}.target is {step.target!r}; allowed: same, {', '.join(TARGETS)}")
+        if step.action == "elect_preferred" and scenario.load.replication_factor == 1:
+            raise BadInput(
+                f"{where} elects another replica, and with replication factor 1 there is none: raise "
+                "--replication-factor, or choose another fault"
+            )
         for error in step_options.errors_in_options(step.action, step.act.options, step.options):
             raise BadInput(f"{where}.options.{error}")
     if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.unreadable import Unreadable
 
 
@@ -23,6 +24,8 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
       them. The headers of Kafka's record batches give `control_records` and `aborted_records`.
     * `log_append_time`: always False and never read. Stored offsets.json files have this field.
     * `unreadable`: the ranges of offsets in [start, live_end) that nobody can read, in ascending order.
+    * `held_back`: the open transactions that hold back the last stable offset; None if it is behind the last marker. If
+      it is given, `aborted_records` counts only records before the last stable offset.
     """
 
     arm: str
@@ -37,6 +40,17 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     control_records: int = 0
     aborted_records: int = 0
     unreadable: tuple[Unreadable, ...] = ()
+    held_back: HeldBack | None = None
+
+    @property
+    def visible_end(self) -> int:
+        """The end of the offsets that a read_committed consumer can get: `end`, or an earlier last stable offset."""
+        return self.end if self.held_back is None else min(self.end, self.held_back.last_stable_offset)
+
+    @property
+    def visible_controls(self) -> int:
+        """The number of control records in [start, visible_end)."""
+        return self.control_records - (0 if self.held_back is None else self.held_back.control_records)
 
 
 class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -53,6 +53,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """One step of a run, as data."""
 
     name: StepName | Literal["read_topic"]
+    doing: str
+    """What the step does, in words for people who watch the run. The load has words of its own (`run.phases`)."""
     timeout: timedelta | None
     """The execution timeout of the step's Airflow task. The value is None if the step has no task of its own."""
     needs_cluster: bool = False
@@ -83,15 +85,26 @@ _LOAD = ("plan", "produce", "inject_fault")
 DECLARED: tuple[Step, ...] = (
     Step(
         name="plan",
+        doing="planning the run",
         timeout=timedelta(minutes=5),
         writes=(Output("scenario.json", "all that is needed to repeat the run"),),
     ),
     Step(
-        name="start_cluster", timeout=timedelta(minutes=20), rests_on=("plan",)
-    ),  # the first run on a host downloads the Kafka jars
-    Step(name="create_topics", timeout=timedelta(minutes=5), needs_cluster=True, rests_on=("plan",)),
+        name="start_cluster",
+        doing="starting the cluster",
+        timeout=timedelta(minutes=20),  # the first run on a host downloads the Kafka jars
+        rests_on=("plan",),
+    ),
+    Step(
+        name="create_topics",
+        doing="creating the topics",
+        timeout=timedelta(minutes=5),
+        needs_cluster=True,
+        rests_on=("plan",),
+    ),
     Step(
         name="produce",
+        doing="sending the load",
         timeout=_LONGEST_LOAD,
         needs_cluster=True,
         rests_on=("plan",),
@@ -99,6 +112,7 @@ DECLARED: tuple[Step, ...] = (
     ),
     Step(
         name="inject_fault",
+        doing="preparing the fault",
         timeout=_LONGEST_LOAD,
         needs_cluster=True,
         rests_on=("plan",),
@@ -106,6 +120,7 @@ DECLARED: tuple[Step, ...] = (
     ),
     Step(
         name="settle",
+        doing="proving where the logs end",
         timeout=timedelta(minutes=30),
         needs_cluster=True,
         rests_on=_LOAD,
@@ -122,6 +137,7 @@ DECLARED: tuple[Step, ...] = (
     # The first half of the task reconcile. A manifest of its own lets the second half be repeated alone.
     Step(
         name="read_topic",
+        doing="Spark reads the topics",
         timeout=None,
         needs_cluster=True,
         repeatable=True,
@@ -131,6 +147,7 @@ DECLARED: tuple[Step, ...] = (
     ),
     Step(
         name="reconcile",
+        doing="Spark compares ledger and log",
         timeout=timedelta(hours=12),
         repeatable=True,
         voids=("conclude", "validate"),
@@ -143,6 +160,7 @@ DECLARED: tuple[Step, ...] = (
     ),
     Step(
         name="validate",
+        doing="Great Expectations evaluates the counts",
         timeout=timedelta(minutes=30),
         repeatable=True,
         voids=("conclude",),
@@ -151,14 +169,18 @@ DECLARED: tuple[Step, ...] = (
     ),
     Step(
         name="conclude",
+        doing="giving the verdict",
         timeout=timedelta(minutes=15),
         repeatable=True,
         before_gate=False,
         rests_on=(*_LOAD, "settle", "read_topic", "reconcile", "validate"),
         writes=(Output("verdict.json", "the verdict, for machines"), Output("report.html", "this page")),
     ),
-    Step(name="stop_cluster", timeout=timedelta(minutes=5), before_gate=False),
+    Step(name="stop_cluster", doing="stopping the cluster", timeout=timedelta(minutes=5), before_gate=False),
 )
+
+DOING: dict[str, str] = {step.name: step.doing for step in DECLARED}
+"""Maps each step to what it does, in words (`Step.doing`)."""
 
 TIMEOUTS: dict[str, timedelta] = {step.name: step.timeout for step in DECLARED if step.timeout is not None}
 """The execution timeout of each Airflow task, by name. Airflow ends a task that takes longer."""

@@ -104,6 +104,31 @@ class Exposure(_Part, frozen=True):
     cycle: int = 0
 
 
+class GivenUp(_Part, frozen=True):
+    """The attempts of one arm that were given up: neither reported (ACKED or SENT) nor in the log. They convict
+    nobody, because nothing was promised about them, but whoever sent them must know.
+
+    * `attempts`: their number. `attempted`: the number of all attempts of the arm.
+    * `errors`: maps the client's name of an error to the number of attempts with it; an empty name: without an error.
+    * `away_s`: the longest time (s) for which one of their partitions had no running leader; 0 if that was not seen.
+    * `sentence`: their number, their share, and the settings that gave them up. It ends with a full stop.
+    * `changes`: sentences on what to change, and on what that costs.
+    """
+
+    attempts: int
+    attempted: int
+    errors: dict[str, int]
+    away_s: float
+    sentence: str
+    changes: list[str]
+
+    @property
+    def in_a_sentence(self) -> str:
+        """The text of `sentence` behind another sentence: it begins with a full stop, and ends without one. A sentence
+        of a verdict has this text between its reason and the circumstances."""
+        return f". {self.sentence.removesuffix('.')}"
+
+
 Counted = Literal["reported", "outstanding"]
 COUNTED: tuple[Counted, ...] = get_args(Counted)
 
@@ -120,6 +145,24 @@ def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
     return sum(most.values())
 
 
+class Cause(_Part, frozen=True):
+    """What a program of the user's own did, so that records show an anomaly of effects. The commits of its group and
+    the kills of the plan show it.
+
+    * `anomaly`: the anomaly. `count`: the number of cases that the cause explains, among those that were written down.
+    * `what`: what the program did, in one sentence.
+    * `evidence`: sentences about one of the records: where it stands, when its offset was committed, and by which
+      member.
+    * `look_for`: what to look for in the program. The most likely comes first.
+    """
+
+    anomaly: str
+    count: int
+    what: str
+    evidence: list[str]
+    look_for: list[str]
+
+
 class ArmVerdict(_Part, frozen=True):
     """The verdict of one arm.
 
@@ -133,6 +176,8 @@ class ArmVerdict(_Part, frozen=True):
     * `bites`: maps each anomaly to the ids of the injections to which the cases of the anomaly belong. A case belongs
       to an injection if its record was under way during the injection. -1: the case belongs to no injection. `bites` is
       None for the canary, and for a run whose cases are not listed one by one.
+    * `given_up`: the attempts that were given up. None if there are none, or if their number is in doubt or not known.
+    * `causes`: what a program of the user's own did, where the evidence shows it. Empty for every other arm.
     """
 
     arm: str
@@ -149,6 +194,8 @@ class ArmVerdict(_Part, frozen=True):
     exposure: list[Exposure]
     longest_gap_s: float | None
     bites: dict[str, list[int]] | None = None
+    given_up: GivenUp | None = None
+    causes: list[Cause] = []
 
 
 class RunVerdict(_Part, frozen=True):
@@ -173,10 +220,12 @@ class RunVerdict(_Part, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `kdv run`: 0 if the run is green, 2 if any arm is INCONCLUSIVE, else 1."""
+        """The exit code of `kdv run`: 0 if the run is green. Else 1 if the run is VIOLATED, whatever doubts other arms
+        have. Else 2 if any arm is INCONCLUSIVE, and 1 if none is."""
         if self.green:
             return 0
-        return 2 if any(arm.verdict == "INCONCLUSIVE" for arm in self.arms) else 1
+        in_doubt = any(arm.verdict == "INCONCLUSIVE" for arm in self.arms)
+        return 2 if in_doubt and self.verdict != "VIOLATED" else 1
 
 
 def expected_text(expectation: Expectation) -> str:

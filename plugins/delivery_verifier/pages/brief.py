@@ -12,11 +12,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.pages.causes import of_subjects
+from delivery_verifier.pages.given_up import HEADING, by_subject, count_of
 from delivery_verifier.pages.material import Material, read_outline
 from delivery_verifier.pages.report.arm_rows import ArmRow, arm_rows
 from delivery_verifier.pages.report.changes import Advice, Option, advices
 from delivery_verifier.pages.report.commands import again
-from delivery_verifier.pages.words import without_verdict
+from delivery_verifier.pages.words import number, without_verdict
 
 ARMS, CHANGE = "What became of the records", "What to change"
 LIMITS, REPEAT = "What this run does not show", "Repeat it"
@@ -28,8 +30,7 @@ verdict, which say what one run cannot prove."""
 NOTE_LENGTH = 1000
 """The greatest length of a note, in characters. Airflow keeps no more."""
 _LEFT_OUT = (LIMITS, ARMS, REPEAT)
-"""The sections that a note leaves out until it is short enough, in this order. The report and the sentence of the
-verdict also have their content."""
+"""The sections that a note leaves out until it is short enough, in this order. The report has them."""
 
 
 class Line(Struct, frozen=True):
@@ -72,8 +73,8 @@ def note_text(verdict: RunVerdict, run_dir: Path) -> str:
     """Returns the note of a run in Airflow, as Markdown: the verdict in bold, its sentence, and the sections about the
     run. `run_dir` is the run directory.
 
-    If the note would be longer than NOTE_LENGTH, sections are left out in the order of _LEFT_OUT. The note then says
-    where a reader finds these sections.
+    If the note would be longer than NOTE_LENGTH, sections are left out in the order of _LEFT_OUT, and then the last
+    lines of what remains. The note then says where a reader finds them.
     """
     shown = sections(run_dir, verdict)
     for heading in ("", *_LEFT_OUT):
@@ -81,6 +82,10 @@ def note_text(verdict: RunVerdict, run_dir: Path) -> str:
         text = "\n\n".join(_markdown(verdict, shown, whole=not heading))
         if len(text) <= NOTE_LENGTH:
             return text
+    while shown and len(text) > NOTE_LENGTH:
+        *shown, last = shown
+        shown += [Section(last.heading, last.lines[:-1])] if len(last.lines) > 1 else []
+        text = "\n\n".join(_markdown(verdict, shown, whole=False))
     return text
 
 
@@ -109,16 +114,20 @@ def _arm_line(row: ArmRow) -> Line:
     cases = [
         f"{cell.text} {cell.heading}{f' ({cell.note})' if cell.note else ''}"
         for cell in counts
-        if cell.mark not in ("plain", "none")
+        if cell.mark not in ("plain", "none", "given-up")
     ]
     role = "under test" if row.under_test else row.arm.role
+    given_up = f", {number(count)} {HEADING}" if (count := count_of(row.arm)) else ""
     anomalies = ", ".join(cases) or "no anomaly"
-    return Line(f"{row.arm.arm} ({role}): {row.arm.verdict}, {reported.text} reported, {anomalies}")
+    return Line(f"{row.arm.arm} ({role}): {row.arm.verdict}, {reported.text} reported{given_up}, {anomalies}")
 
 
 def _change(material: Material) -> Section:
     every = advices(material)
     lines = [line for advice in every for line in _advised(advice, f"{advice.arm}: " if len(every) > 1 else "")]
+    for arm, _, changes in by_subject(material.verdict):
+        lines.append(Line(" ".join([f"{arm}:", *changes] if arm else changes)))
+    lines += [Line(line) for cause in of_subjects(material.verdict) for line in cause.lines]
     return Section(CHANGE, lines)
 
 

@@ -62,13 +62,19 @@ ADVICE = {
     "bug of Kafka), and run again.",
     "replica_not_read": "What this replica holds is unknown. Find out why its broker did not answer or lagged behind "
     "(its log, a busy host), and run again.",
-    "load_ended_early": "A fatal client error ended a producer before its time. Its message says why.",
+    "open_transaction": "Consumers with read_committed stand still there: treat it as a finding about the cluster. The "
+    "brokers' data and logs are kept in the run's workspace. An ongoing transaction ends by its producer, or at its "
+    "timeout. Kafka's `kafka-transactions.sh abort` ends a hanging one: name its topic, partition and start offset.",
+    "load_ended_early": "A fatal client error ended a producer before its time: the doubt says what it means. Correct "
+    "the permissions or settings that it names, or find out what happened to the leader's log, and run again.",
     "load_incomplete": "Fewer records were sent than planned. Raise the deadline or lower the number of records, and "
     "run again.",
     "load_over_too_early": "Raise the number of records (or the planned duration), so that the load outlasts the "
     "fault, and run again.",
     "too_little_exposed": "Too few records were under way around the fault. Raise the rate, or let the fault fire "
     "later, and run again.",
+    "group_never_committed": "The program keeps its offsets elsewhere. A run can show that it breaks its promise, and "
+    "cannot show that it holds. Let it also commit to the group what it has stored, e.g. as Flink does at checkpoints.",
     "nothing_at_stake": "The fault met no record under way, and hurt no arm. Raise the rate, repeat the fault in more "
     "cycles, or add a weak control, and run again.",
     "too_few_answered": "The client got no answer where nothing disturbed the cluster. Look at the errors in the "
@@ -93,6 +99,8 @@ ADVICE = {
     "application applied. Find out who deleted records or elected a leader, and run again.",
     "output_unproven": "The leader of the output topic changed in a way that may have cost it records. Look for its "
     "cause in the logs of the brokers (a busy host, an operator), and run again.",
+    "output_held_back": "A transaction in the output topic did not end, so nobody knows what the application applied "
+    "behind it. Find its producer, or end the transaction with `kafka-transactions.sh abort`, and run again.",
     "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
     "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "

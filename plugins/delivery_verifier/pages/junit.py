@@ -16,6 +16,7 @@ from delivery_verifier.catalogue.applications import application_lines
 from delivery_verifier.judgement.evaluation import LAWS, Evaluated, Validation, read_validation
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.pages.causes import causes_of
 from delivery_verifier.pages.words import clean as printable
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
@@ -67,13 +68,16 @@ def validation_of(run_dir: Path) -> Validation:
 def _arm(verdict: RunVerdict, arm: ArmVerdict, application: list[str]) -> TestCase:
     case = TestCase(clean(f"claim {arm.claim}"), clean(f"{verdict.scenario}.{arm.arm}"))
     settings = f"role: {arm.role}, profile: {arm.profile}"
-    case.system_out = clean("\n".join([arm.sentence, f"expected: {arm.expected}", settings, *application]))
+    causes = [line for cause in causes_of(arm) for line in cause.lines]
+    changes = arm.given_up.changes if arm.given_up else []
+    said = [arm.sentence, *causes, *changes, f"expected: {arm.expected}", settings, *application]
+    case.system_out = clean("\n".join(said))
     if arm.verdict == "INCONCLUSIVE":
         doubts = "\n".join(f"{doubt.kind} doubt {doubt.name}: {doubt.detail}" for doubt in arm.doubts)
         case.result = [_error(arm.sentence, "INCONCLUSIVE", doubts)]
     elif not arm.as_expected:
         failure = Failure(clean(arm.sentence), arm.verdict)
-        failure.text = clean(f"{arm.sentence}\nexpected: {arm.expected}")
+        failure.text = clean("\n".join([arm.sentence, *causes, f"expected: {arm.expected}"]))
         case.result = [failure]
     return case
 

@@ -23,6 +23,7 @@ from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.brief import LIMITS, LIMITS_SHOWN, Line, Section, change
 from delivery_verifier.pages.doubts import DoubtGroup, advice, doubt_groups
 from delivery_verifier.pages.excuses import excuse_lines
+from delivery_verifier.pages.given_up import HEADING, by_subject, count_of, is_given_up, without_given_up
 from delivery_verifier.pages.words import clean, number, without_verdict
 
 STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold yellow"}
@@ -62,7 +63,9 @@ def write(
     console = Console(file=stream, highlight=False, emoji=False, width=None if tty else PLAIN_WIDTH)
     as_expected = "as expected" if verdict.green else "NOT as expected"
     console.print(_text(verdict.verdict, STYLES[verdict.verdict]) + _text(f" ({as_expected})"))
-    _print(console, without_verdict(verdict.sentence, verdict.verdict), "bold")
+    _print(console, without_verdict(without_given_up(verdict), verdict.verdict), "bold")
+    for arm_name, fact, _ in by_subject(verdict):
+        _print(console, f"{arm_name}: {fact}" if arm_name else fact, "bold yellow")
     for table in _tables(sorted(verdict.arms, key=lambda arm: _ORDER.index(arm.role)), console):
         console.print(table)
     for arm in scenario.loaded if scenario else ():
@@ -134,36 +137,41 @@ def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
     """
     box = SIMPLE_HEAD if console.is_terminal else ASCII
     anomalies = columns(arm.books for arm in arms if arm.role != "canary")
-    figures = [*_FIRST_COUNTS, *map(heading, anomalies), "in flight", "exposed", "longest silence"]
+    given_up = is_given_up(arms)
+    figures = [*_FIRST_COUNTS, *([HEADING] if given_up else []), *map(heading, anomalies)]
+    figures += ["in flight", "exposed", "longest silence"]
     headings = ["arm", "role", *figures, "verdict", "expected"]
     if console.width >= WIDE:
         table = Table(*headings, box=box)
         for column in range(2, 2 + len(figures)):
             table.columns[column].justify = "right"
         for arm in arms:
-            table.add_row(*_cells(arm, anomalies))
+            table.add_row(*_cells(arm, anomalies, given_up))
         yield table
         return
     side_by_side = max(1, (console.width - ARM_WIDTH) // ARM_WIDTH + 1)
     for first in range(0, len(arms), side_by_side):
-        yield _columns(arms[first : first + side_by_side], anomalies, headings, box)
+        some = arms[first : first + side_by_side]
+        yield _columns(some, [_cells(arm, anomalies, given_up)[1:] for arm in some], headings, box)
 
 
-def _columns(arms: list[ArmVerdict], anomalies: list[Anomaly], headings: list[str], box: Box) -> Table:
+def _columns(arms: list[ArmVerdict], cells: list[list[Text]], headings: list[str], box: Box) -> Table:
+    """Returns a table with a column per arm. `cells`: the cells of each arm, without its name."""
     table = Table(headings[0], box=box)
     for arm in arms:
         table.add_column(_text(arm.arm), overflow="fold", justify="right")
-    for name, *cells in zip(headings[1:], *(_cells(arm, anomalies)[1:] for arm in arms), strict=True):
-        table.add_row(name, *cells)
+    for name, *row in zip(headings[1:], *cells, strict=True):
+        table.add_row(name, *row)
     return table
 
 
-def _cells(arm: ArmVerdict, anomalies: list[Anomaly]) -> list[Text]:
-    """Returns the cells of one arm, in the order of the headings. A figure that is not known is a dash, never a
-    zero."""
+def _cells(arm: ArmVerdict, anomalies: list[Anomaly], given_up: bool) -> list[Text]:
+    """Returns the cells of one arm, in the order of the headings. A figure that is not known is a dash, never a zero.
+    `given_up`: whether the table has a column for what was given up."""
     gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     exposure = [number(exposed(arm.exposure, name)) if arm.exposure else "-" for name in reversed(COUNTED)]
-    known = [*(arm.books.get(name) for name in _FIRST_COUNTS), *(cases(arm.books, anomaly) for anomaly in anomalies)]
+    known = [*(arm.books.get(name) for name in _FIRST_COUNTS), *([count_of(arm)] if given_up else [])]
+    known += [cases(arm.books, anomaly) for anomaly in anomalies]
     counts = ["-" if count is None else number(count) for count in known]
     expected = arm.expected if arm.as_expected else f"{arm.expected} (not met)"
     return [

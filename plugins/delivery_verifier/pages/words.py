@@ -94,25 +94,6 @@ def latency(ms: float) -> str:
     return f"{seconds:.3g} s" if seconds < 99.95 else f"{seconds:,.0f} s"
 
 
-def share(count: int, whole: int) -> str:
-    """Returns `count` as a percentage of `whole`, with three significant digits. Between 99.9 % and 99.99 %, there are
-    four significant digits.
-
-    Returns an empty text if `whole` is not positive. A percentage between 0 and 0.01 becomes `< 0.01 %`, so that it is
-    not rounded to 0. A percentage between 99.99 and 100 becomes `> 99.99 %`, so that it is not rounded to 100.
-    """
-    if whole <= 0:
-        return ""
-    percent = 100 * count / whole
-    if 0 < percent < 0.01:
-        return "< 0.01 %"
-    if 99.99 < percent < 100:
-        return "> 99.99 %"
-    if 99.9 < percent < 100:
-        return f"{percent:.2f} %"
-    return f"{percent:.3g} %" if percent < 100 else f"{percent:.0f} %"
-
-
 def without_verdict(sentence: str, verdict: str) -> str:
     """Returns `sentence` without `<verdict>:` at its start, e.g. without `HELD:`.
 

@@ -67,10 +67,12 @@ def _ad_hoc_scenario(params: Mapping[str, Any], name: str) -> Scenario:
     fault = _with_cycles(_pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS), params)
     records = int(params["records"]) if params.get("records") is not None else 20_000
     load = _load(params, fault, records)
+    if load.replication_factor == 1:
+        fault = catalogue.for_one_replica(fault)
     version = str(params.get("kafka_version") or ClusterSpec().kafka_version)
     scenario = catalogue.scenario(
         name,
-        profile=subject.with_min_isr(chosen, params),
+        profile=subject.with_remarks(subject.with_min_isr(chosen, params), params),
         fault=fault,
         claim=_claim(params),
         load=load,

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from delivery_verifier import catalogue
 from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Client, Profile
@@ -72,6 +73,18 @@ def with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
     if min_isr is None:
         return profile
     return msgspec.structs.replace(profile, topic={**profile.topic, "min.insync.replicas": int(min_isr)})
+
+
+def with_remarks(profile: Profile, params: Mapping[str, Any]) -> Profile:
+    """Returns `profile` with a note on a setting that has no effect beside the others. The profiles of the catalogue
+    get none: nobody chose their settings one by one."""
+    if params.get("min_insync_replicas") is None and catalogue.PROFILES.get(profile.name) == profile:
+        return profile
+    try:
+        sentence = Settings.of_profile(profile).without_effect
+    except ContradictorySettings:  # the check of the whole scenario names all that is wrong
+        return profile
+    return msgspec.structs.replace(profile, notes=(*profile.notes, sentence)) if sentence else profile
 
 
 def _require_one_source(values: Mapping[str, Any]) -> None:

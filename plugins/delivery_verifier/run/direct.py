@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host import folders
+from delivery_verifier.host.java.class_archive import patience_s
+from delivery_verifier.host.optional import optional
 from delivery_verifier.model.progress import ProgressListener, StepProgress
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run.local_spark import SparkProvider, own_session
@@ -35,13 +37,19 @@ from delivery_verifier.store.run_directory import RunDirectory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LATE_MODULES = ("expectations.vocabulary", "delivery_verifier.run.steps.conclude")
+LATE_MODULES = (
+    "expectations.vocabulary",
+    "delivery_verifier.run.steps.conclude",
+    "delivery_verifier.pages.report.page",
+)
 """Modules that only the last steps need. Their import takes seconds: Great Expectations, and the libraries of the
 report."""
 SWITCH_S = 50e-6
 """Python's switch interval during these imports, in seconds. With Python's default, 5 ms, another thread that calls
 Spark's JVM thousands of times would wait 5 ms for each answer."""
 _USUAL_SWITCH_S = sys.getswitchinterval()
+STOP_S = 120.0
+"""How long the end of the cluster may take, in seconds. The run then goes on without it."""
 T = TypeVar("T")
 
 
@@ -80,12 +88,12 @@ def observe(
     `planned` can start slow work, which then runs while the cluster starts.
 
     The cluster is stopped at the end, even if a step fails. If all steps succeed, the brokers' data stay until `judge`
-    decides whether to keep them.
+    decides whether to keep them. If the cluster cannot be stopped, this is a warning: the evidence is complete, or
+    another step has failed before. The keeper then ends the cluster once its lease is over.
     """
     steps = _Steps(name, listener)
     run_dir = steps.work("plan", lambda: plan_from_params(params, name))
     planned()
-    complete = False
     try:
         steps.work("start_cluster", lambda: start_cluster(run_dir))
         steps.work("create_topics", lambda: create_topics(run_dir))
@@ -95,9 +103,10 @@ def observe(
         _load_under_fault(run_dir, steps)
         steps.work("settle", lambda: settle(run_dir))
         steps.work("read_topic", lambda: read_topic(run_dir, spark))
-        complete = True
-    finally:
-        steps.work("stop_cluster", lambda: stop_cluster(run_dir, keep=complete))
+    except BaseException:
+        steps.try_to_work("stop_cluster", lambda: stop_cluster(run_dir, keep=False), patience_s(STOP_S))
+        raise
+    steps.try_to_work("stop_cluster", lambda: stop_cluster(run_dir, keep=True), patience_s(STOP_S))
     return run_dir
 
 
@@ -107,8 +116,7 @@ def judge(
     """Performs the second half of a run: the steps reconcile, validate and conclude. Returns the verdict.
 
     This half needs no cluster, because its result depends only on the run directory. `spark` returns the session that
-    reconciles. `end_spark` is called as soon as Spark is no longer needed. If `end_spark` fails, the run gets no
-    verdict.
+    reconciles. `end_spark` is called as soon as Spark is no longer needed.
     """
     steps = _Steps(run_dir.name, listener)
     import_ahead()
@@ -158,9 +166,12 @@ def _removing_unjudged_workspace(run_dir: Path) -> Iterator[None]:
     except BaseException:
         # If the run was judged, conclude has decided what becomes of the workspace.
         if not (run_dir / "conclude.json").is_file():
-            run_token = RunDirectory(run_dir).read_scenario().run_token
-            workspaces.remove(workspaces.folder() / run_token)
+            optional("the removal of the workspace", lambda: _remove_workspace(run_dir), STOP_S)
         raise
+
+
+def _remove_workspace(run_dir: Path) -> None:
+    workspaces.remove(workspaces.folder() / RunDirectory(run_dir).read_scenario().run_token)
 
 
 def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
@@ -212,6 +223,13 @@ class _Steps:
             raise
         self._listener(StepProgress(self._run, step, "success"))
         return result
+
+    def try_to_work(self, step: str, work: Callable[[], object], within_s: float) -> None:
+        """Runs the step called `step`, on which no verdict rests. If it fails, or does not end within `within_s`
+        seconds, logs a warning."""
+        self._listener(StepProgress(self._run, step, "running"))
+        failed = optional(step, work, within_s)
+        self._listener(StepProgress(self._run, step, "failed" if failed else "success"))
 
 
 @contextmanager

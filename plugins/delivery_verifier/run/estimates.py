@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -10,10 +10,16 @@ from statistics import median
 import msgspec
 from msgspec import Struct
 
+from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.steps import DECLARED
+from delivery_verifier.run.phases import Steps
+from delivery_verifier.store.run_directory import RunDirectory
 
 RUNS_READ = 10
 """How many earlier runs an estimate reads at most: the newest."""
+RUNS_NEEDED = 3
+"""How many earlier runs an estimate of the time left needs. The median of three is no outlier."""
 AFTER_LOAD = tuple(step.name for step in DECLARED if "produce" in step.rests_on)
 """The steps between the end of the load and the verdict, in their order."""
 DEFAULTS_S: dict[str, float] = dict(zip(AFTER_LOAD, (6.0, 14.0, 26.0, 6.0, 8.0), strict=True))
@@ -51,22 +57,56 @@ def seconds_of(run_dirs: Iterable[Path], defaults_s: Mapping[str, float] = DEFAU
     return usual
 
 
-def remaining_s(usual_s: Mapping[str, float], done: Iterable[str], since_s: Mapping[str, float]) -> float:
-    """Returns the seconds from now until the end of the last step in `usual_s`.
+def usual_s(run_dirs: Iterable[Path], load: Load) -> dict[str, float] | None:
+    """Maps each step of a run with the load `load` to its usual seconds. Returns None if fewer than RUNS_NEEDED runs
+    have finished: one slow run would make a wrong estimate.
 
-    `usual_s`: the usual seconds of each step. `done`: the steps that have ended. `since_s`: for each step under way,
-    how many seconds ago the step began. A step that takes longer than usual counts as nearly over.
-
-    In a run through Airflow, read_topic is the first part of the task reconcile, so `done` and `since_s` have no entry
-    for read_topic. In a direct run, they have one.
+    `run_dirs` are run directories, newest first. The load takes as long as it was planned, and as much longer as the
+    loads of these runs took (the median).
     """
-    ended, since = {*done}, {**since_s}
+    runs = finished(run_dirs)
+    if len(runs) < RUNS_NEEDED:
+        return None
+    beyond_s = [taken_s - planned_s for run in runs for taken_s, planned_s in _loads_s(run)]
+    load_s = load.duration_s + load.recovery_s + max(0.0, median(beyond_s) if beyond_s else 0.0)
+    return seconds_of(runs, BEFORE_LOAD_S | DEFAULTS_S) | {"produce": load_s}
+
+
+def remaining_s(usual_s: Mapping[str, float], steps: Steps) -> float | None:
+    """Returns the seconds from now until the end of the last step in `usual_s`. Returns None if nobody can know: a step
+    takes longer than usual, a step failed, or no step has begun.
+
+    In a run through Airflow, read_topic is the first part of the task reconcile. In a direct run, it is a step.
+    """
+    ended = {*steps.ended}
+    since_s = {step: steps.since_s.get(step, 0.0) for step in steps.running if step in usual_s}
+    if not since_s and ended and steps.next:
+        since_s[steps.next] = steps.idle_s
+    if not since_s:
+        return None
     if "reconcile" in ended:
         ended.add("read_topic")
-    if "reconcile" in since and "read_topic" in usual_s and "read_topic" not in ended:
-        since["read_topic"] = min(since["reconcile"], usual_s["read_topic"])
-        since["reconcile"] -= since["read_topic"]
-    return sum(max(0.0, seconds - since.get(step, 0.0)) for step, seconds in usual_s.items() if step not in ended)
+    if "reconcile" in since_s and "read_topic" in usual_s and "read_topic" not in ended:
+        since_s["read_topic"] = min(since_s["reconcile"], usual_s["read_topic"])
+        since_s["reconcile"] -= since_s["read_topic"]
+    rest_s = {step: taken_s - since_s.get(step, 0.0) for step, taken_s in usual_s.items() if step not in ended}
+    return None if any(seconds < 0 for seconds in rest_s.values()) else sum(rest_s.values())
+
+
+def in_words(left_s: float | None) -> str:
+    """Returns the time that is left, e.g. `about 40 s left`. Empty if it is not known."""
+    return "" if left_s is None else f"about {left_s:.0f} s left"
+
+
+def _loads_s(run: Path) -> Iterator[tuple[float, float]]:
+    """Yields how long the load of a finished run took, and how long it was planned to take, in seconds. Yields nothing
+    if that is not known."""
+    try:
+        load = RunDirectory(run).read_scenario().load
+    except (VerifierError, OSError, ValueError):
+        return
+    if (taken_s := _seconds(run / "produce.json")) is not None:
+        yield taken_s, load.duration_s + load.recovery_s
 
 
 def _seconds(manifest: Path) -> float | None:

@@ -1,7 +1,6 @@
 """Looks from outside at a run that goes on: finds out the reports, rates and faults so far, and what Spark does.
 
-The module reads everything from files in the workspace of the run's cluster. In this module, only `Marks` writes to the
-workspace: with this class, the step inject_fault notes what it does.
+The module reads everything from files in the workspace of the run's cluster.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from delivery_verifier.load.live_ledger import SENT, WORDS, Word, read_segment
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.live import SPARK_FILE, LiveArm, LiveLoad, LiveSpark, Mark
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run.marks import Marks
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 SEGMENTS_READ = 32
@@ -30,25 +30,6 @@ RATE_OVER_S = 3.0
 """The rate is the mean over this many seconds."""
 SPARK_SILENT_S = 10.0
 """If Spark's progress is older than this many seconds, whoever wrote it has ended or hangs."""
-_MARKS = "marks.jsonl"
-
-
-class Marks:
-    """The notes of the step inject_fault about what it has done: a file in the folder `workspace`."""
-
-    def __init__(self, workspace: Path) -> None:
-        self._file = workspace / _MARKS
-
-    def add(self, text: str, at_us: int) -> None:
-        """Adds a mark. `at_us` is in µs since the epoch."""
-        with self._file.open("ab") as stream:
-            stream.write(msgspec.json.encode(Mark(at_us, text)) + b"\n")
-
-    def read(self) -> list[Mark]:
-        """Returns the marks, oldest first. Ignores a line that is only half written."""
-        if not self._file.exists():
-            return []
-        return [msgspec.json.decode(line, type=Mark) for line in self._file.read_bytes().split(b"\n")[:-1]]
 
 
 def look(run_dir: Path) -> LiveLoad | None:

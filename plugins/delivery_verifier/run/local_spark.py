@@ -10,13 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from delivery_verifier.host.java.class_archive import patience_s
 from delivery_verifier.host.java.jars import spark_jars
 from delivery_verifier.host.java.runtime import java_home
+from delivery_verifier.host.optional import optional
 from delivery_verifier.store.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+END_S = 120.0
+"""How long the end of Spark may take in all, in seconds. No verdict rests on it."""
 SparkProvider = Callable[[], "SparkSession"]
 """A function that returns the Spark session. The first call starts the session."""
 
@@ -73,8 +77,11 @@ class OwnSession:
     def end(self) -> None:
         """Ends the session if it was started and has not been ended. Waits for a start that is under way.
 
-        Raises subprocess.TimeoutExpired if the JVM does not end in time.
+        If the end fails or takes longer than END_S seconds, this is a warning.
         """
+        optional("the end of Spark", self._end, patience_s(END_S))
+
+    def _end(self) -> None:
         starting, self._starting = self._starting, None
         if starting is not None and starting.exception() is None:
             from spark_jobs.session import end

@@ -1,5 +1,5 @@
-"""The output topics of applications: how many of their records a read_committed consumer must be handed, and whether
-the cluster has lost some of them.
+"""The output topics of applications: how many of their records a read_committed consumer must be handed, whether the
+cluster has lost some of them, and whether an open transaction holds some back.
 
 A record below a high watermark may not vanish. If it does, an effect is missing through no fault of the application.
 """
@@ -7,6 +7,7 @@ A record below a high watermark may not vanish. If it does, an effect is missing
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 
@@ -14,9 +15,10 @@ from delivery_verifier.applications.lives import application_folder
 from delivery_verifier.applications.watermarks import Watermark, highest_watermarks
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.held_back import held_back
 from delivery_verifier.cluster.protocol import batches, epochs
 from delivery_verifier.cluster.protocol.requests import PartitionState
-from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.store.run_directory import StepOutput
@@ -24,8 +26,7 @@ from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.witness_tables import OUTPUTS
 
 STABLE_S = 120.0
-"""Every transaction in an output topic must have ended within this number of seconds. The wait begins when no member
-runs any more."""
+"""How many seconds the transactions in an output topic have to end. The wait begins when no member runs any more."""
 
 
 class VisibleRecords:
@@ -36,21 +37,20 @@ class VisibleRecords:
         self._cluster = cluster
 
     def __call__(self, topic: str) -> int:
-        """Returns how many records of `topic` a read_committed consumer must get.
-
-        Raises DeadlinePassed if a transaction stays open, and ConnectionError if a leader gives no answer.
-        """
+        """Returns how many records of `topic` a read_committed consumer must get. It gets none behind a transaction
+        that stays open. Raises ConnectionError if a leader gives no answer."""
         client = topics.admin(self._cluster.connection)
         leaders = self._cluster.partitions([topic])
         if not leaders:
             raise ConnectionError(f"no broker knows the partitions of {topic}")
         partitions = list(leaders)
-        wait_until(
-            lambda: topics.last_stable_offsets(client, partitions) == topics.high_watermarks(client, partitions),
-            f"the transactions in {topic} to end",
-            STABLE_S,
-        )
-        starts, ends = topics.start_offsets(client, partitions), topics.high_watermarks(client, partitions)
+        with suppress(DeadlinePassed):  # `write_outputs` names the transaction that is still open
+            wait_until(
+                lambda: topics.last_stable_offsets(client, partitions) == topics.high_watermarks(client, partitions),
+                f"the transactions in {topic} to end",
+                STABLE_S,
+            )
+        starts, ends = topics.start_offsets(client, partitions), topics.last_stable_offsets(client, partitions)
         visible = 0
         for key, state in leaders.items():
             unseen = batches.unseen(self._cluster.address(state.leader), *key, starts[key], ends[key])
@@ -75,10 +75,13 @@ def _rows(arm: Arm, cluster: Cluster) -> Iterator[dict[str, object]]:
     leaders = cluster.partitions([topic])
     partitions = list(leaders)
     starts, ends = topics.start_offsets(client, partitions), topics.high_watermarks(client, partitions)
+    stable = topics.last_stable_offsets(client, partitions)
     marks = highest_watermarks(application_folder(cluster.workspace, arm.name))
     for key, state in leaders.items():
         row: dict[str, object] = {"arm": arm.name, "partition": key[1], "start": starts[key], "end": ends[key]}
         row |= {"leader": state.leader, "leader_epoch": state.leader_epoch}
+        if stable[key] < ends[key]:
+            row["held_back"] = held_back(cluster, *key, state.leader, stable[key]).in_words
         for mark in marks:
             kept_until = (
                 _end_of_epoch(cluster, key, state, mark, ends[key]) if mark.partition == key[1] else mark.offset

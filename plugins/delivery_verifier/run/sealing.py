@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from delivery_verifier.judgement.evidence import EARLY
 from delivery_verifier.load.live_ledger import Word
-from delivery_verifier.load.pool import ProducerProcess
+from delivery_verifier.load.producer_process import IN_LOAD, ProducerProcess
 from delivery_verifier.load.publish_ledger import counted_outcomes, publish_ledger
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import StepOutput
@@ -35,6 +36,5 @@ def seal_ledgers(producers: Iterable[ProducerProcess], output: StepOutput) -> No
             for word in (Word.BEGUN, Word.COMMITTED, Word.ABORTED):
                 output.counts[f"transactions_{word.name.lower()}/{producer.name}"] = producer.control[word]
         output.counts[f"restarts/{producer.name}"] = producer.spec.life
-        stderr = (producer.folder / "stderr").read_text(errors="replace").strip()
-        if producer.process.returncode == 3:
-            output.notes[f"ended_early/{producer.name}"] = stderr[-500:]
+        if producer.process.returncode == IN_LOAD:
+            output.notes[f"{EARLY}{producer.name}"] = producer.ended_early

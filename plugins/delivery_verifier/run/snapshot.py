@@ -21,6 +21,7 @@ import msgspec
 
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.held_back import held_back
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.model import record
@@ -34,6 +35,8 @@ MARKERS_APART_S = 1.0
 DEADLINE_S = 60.0
 """The longest time in seconds that the step settle waits for each of three conditions: all replicas are in sync, the
 ends of all partitions are proven, a transaction of the canary has ended."""
+ANSWER_S = 60.0
+"""The longest time in seconds that brokers may take to answer where the last stable offsets are."""
 
 
 @dataclass
@@ -65,8 +68,7 @@ def take_snapshot(
     call. This function returns what the snapshot will contain, unless further records arrive or a partition gets
     another leader. The result has no counts of unseen records.
 
-    Raises TimeoutError if records still arrive after DEADLINE_S, or if a transaction stays open for too long. Raises
-    StepFailed if a marker is not acknowledged.
+    Raises TimeoutError if records still arrive after DEADLINE_S. Raises StepFailed if a marker is not acknowledged.
     """
     partitions = [(arm, partition) for arm in scenario.arms for partition in range(scenario.load.partitions)]
     markers = {(arm.name, partition): _Markers() for arm, partition in partitions}
@@ -140,25 +142,41 @@ def _offsets(
 ) -> Offsets:
     """Waits until read_committed consumers can see the last marker of every partition. Returns the snapshot.
 
-    `rounds` is how many markers each partition has.
+    `rounds` is how many markers each partition has. If a transaction stays open, the wait ends after a deadline. The
+    snapshot then says which transaction it is, and where the committed view of its partition ends.
     """
-    client = topics.admin(cluster.connection)
-    topic_partitions = [(arm.topic_name, partition) for arm, partition in partitions]
-
-    def stable() -> bool:
-        last_stable = topics.last_stable_offsets(client, topic_partitions)
-        return all(
-            last_stable[arm.topic_name, partition] > markers[arm.name, partition].offset
-            for arm, partition in partitions
-        )
-
-    wait_until(stable, "the last stable offset to pass the markers", DEADLINE_S + _longest_transaction_s(scenario))
+    last_stable = _await_stable(scenario, cluster, partitions, markers)
     snapshots = []
     for (arm, partition), part in zip(partitions, _bounds(cluster, partitions, markers), strict=True):
-        unseen = _unseen(scenario, cluster, arm, partition, part.leader, part.end)
-        snapshots.append(msgspec.structs.replace(part, control_records=unseen.control, aborted_records=unseen.aborted))
+        if (offset := last_stable.get((arm.topic_name, partition))) is not None:
+            held = held_back(cluster, arm.topic_name, partition, part.leader, offset)
+            part = msgspec.structs.replace(part, held_back=held)  # noqa: PLW2901
+        snapshots.append(_with_unseen(scenario, cluster, part))
     servers = cluster.connection.bootstrap_servers
     return Offsets(bootstrap_servers=servers, taken_at_us=now_us(), partitions=snapshots, rounds=rounds)
+
+
+def _await_stable(
+    scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition
+) -> dict[tuple[str, int], int]:
+    """Waits until the last stable offset of every partition is behind its last marker.
+
+    If this does not happen in time, returns the last stable offset of each partition (topic, number) in which it is
+    not. The deadline is so long that brokers have aborted every transaction of a producer of this run before.
+    """
+    client, held = topics.admin(cluster.connection), dict[tuple[str, int], int]()
+    last_markers = {(arm.topic_name, number): markers[arm.name, number].offset for arm, number in partitions}
+    within_s = DEADLINE_S + _longest_transaction_s(scenario)
+    end_s = time.monotonic() + within_s
+
+    def is_over() -> bool:
+        offsets = topics.last_stable_offsets(client, [*last_markers])
+        held.clear()
+        held.update({key: offset for key, offset in offsets.items() if offset <= last_markers[key]})
+        return not held or time.monotonic() >= end_s
+
+    wait_until(is_over, "the last stable offset to pass the markers", within_s + ANSWER_S)
+    return held
 
 
 def _bounds(cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> list[PartitionSnapshot]:
@@ -190,13 +208,23 @@ def _longest_transaction_s(scenario: Scenario) -> float:
     return max(timeouts, default=0) / 1000
 
 
-def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> batches.Unseen:
-    """Returns two numbers for the part of a partition below `end`: control records, and records of aborted
-    transactions.
+def _with_unseen(scenario: Scenario, cluster: Cluster, part: PartitionSnapshot) -> PartitionSnapshot:
+    """Returns `part` with the numbers of control records, and of records of aborted transactions.
 
-    `leader` is the id of the partition's leader, which the function asks for the batches. If the arm writes no
-    transactions, returns 0 for both numbers without a request. The law `offsets_accounted` later checks these zeros.
+    Asks the partition's leader for the batches. If the arm writes no transactions, both numbers stay 0, without a
+    request. The law `offsets_accounted` later checks these zeros. If an open transaction holds back the last stable
+    offset, the fate of the records behind this offset is not known, and only their control records are counted.
     """
-    if arm.name not in scenario.transactional:
-        return batches.Unseen(0, 0)
-    return batches.unseen(cluster.address(leader), arm.topic_name, partition, 0, end)
+    if part.arm not in scenario.transactional:
+        return part
+    address = cluster.address(part.leader)
+    unseen = batches.unseen(address, part.topic, part.partition, 0, part.visible_end)
+    if part.held_back is None:
+        return msgspec.structs.replace(part, control_records=unseen.control, aborted_records=unseen.aborted)
+    behind = batches.controls(address, part.topic, part.partition, part.visible_end, part.end)
+    return msgspec.structs.replace(
+        part,
+        control_records=unseen.control + behind,
+        aborted_records=unseen.aborted,
+        held_back=msgspec.structs.replace(part.held_back, control_records=behind),
+    )

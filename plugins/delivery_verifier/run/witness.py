@@ -11,8 +11,8 @@ from delivery_verifier.applications.pool import applications_of, group_of
 from delivery_verifier.cluster import groups, topics
 from delivery_verifier.cluster.group_log import GroupLog, LogEntry, read_groups
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.group_records import GroupCommit
-from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.cluster.protocol.group_records import GroupCommit, GroupMember
+from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.run.outputs import write_outputs
 from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.table import Table, arrow_schema
@@ -41,25 +41,30 @@ def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, bega
             for group, arm in arms.items()
             for partition, position in groups.committed_offsets(client, group, arm.topic_name, partitions).items()
         ]
-        names = {group: arm.name for group, arm in arms.items()}
-        rows = [row for log in logs for entry in log.entries for row in _rows(names, log, entry)]
+        rows = [row for log in logs for entry in log.entries for row in _rows(arms, log, entry)]
         for table in (COMMITS, GENERATIONS):
             _write(output, table, [row for of_table, row in rows if of_table is table])
         _write(output, POSITIONS, positions)
         write_outputs(scenario, cluster, output)
 
 
-def _rows(names: dict[str, str], log: GroupLog, entry: LogEntry) -> Iterator[tuple[Table, Row]]:
-    """Yields each row that `entry` of the log gives, together with the table to which the row belongs. `names` maps a
-    consumer group to the name of its arm."""
-    arm = names[entry.record.group]
-    location: Row = {"arm": arm, "log_partition": log.partition, "log_offset": entry.offset}
+def _rows(arms: dict[str, Arm], log: GroupLog, entry: LogEntry) -> Iterator[tuple[Table, Row]]:
+    """Yields each row that `entry` of the log gives, together with the table to which the row belongs. `arms` maps a
+    consumer group to its arm."""
+    arm = arms[entry.record.group]
+    location: Row = {"arm": arm.name, "log_partition": log.partition, "log_offset": entry.offset}
     if isinstance(entry.record, GroupCommit):
         yield COMMITS, location | _commit(entry, entry.record)
         return
     for member in entry.record.members or (None,):
         known = {"generation": entry.record.number, "at": entry.written_ms * 1000}
-        yield GENERATIONS, location | known | (member._asdict() if member else {})
+        yield GENERATIONS, location | known | (_member(arm, member) if member else {})
+
+
+def _member(arm: Arm, member: GroupMember) -> Row:
+    assigned = member.assigned
+    partitions = None if assigned is None else [number for topic, number in assigned if topic == arm.topic_name]
+    return {"member_id": member.member_id, "client_id": member.client_id, "assigned": partitions}
 
 
 def _commit(entry: LogEntry, commit: GroupCommit) -> Row:

@@ -10,7 +10,7 @@ from delivery_verifier.store.table import ARM, Column, Table, arrow_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PLACES_SINCE = 8
+PLACES_SINCE = 9
 """The first format version with the columns PLACES, and with what new leaders said of their logs in
 observations.json."""
 

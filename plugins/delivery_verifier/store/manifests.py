@@ -19,6 +19,9 @@ from delivery_verifier.store.tables import FORMAT_VERSION
 
 LINKED_SINCE = 2
 """The first version of the format whose manifests have the fields `run_id`, `required` and `seal`."""
+NOT_WRITTEN = "not_written/"
+"""The prefix of a note about a file or folder that the step was to write, and on which no verdict rests. The note says
+why the file or folder is missing."""
 
 
 class IncompleteRun(VerifierError, RuntimeError):

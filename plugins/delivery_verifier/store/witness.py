@@ -3,6 +3,8 @@ recorded about the consumer groups."""
 
 from __future__ import annotations
 
+from collections.abc import Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +14,10 @@ from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
 from delivery_verifier.store.witness_tables import (
+    ASSIGNED_SINCE,
     COMMITS,
     GENERATIONS,
+    HELD_BACK_SINCE,
     OUTPUTS,
     OUTPUTS_SINCE,
     POSITIONS,
@@ -21,6 +25,8 @@ from delivery_verifier.store.witness_tables import (
 )
 
 Row = dict[str, Any]
+_UNASSIGNED = replace(GENERATIONS, columns=tuple(column for column in GENERATIONS.columns if column.name != "assigned"))
+"""The table of the generations in runs before ASSIGNED_SINCE."""
 
 
 class Witness(NamedTuple):
@@ -36,12 +42,15 @@ class Witness(NamedTuple):
 def read_witness(run: RunDirectory) -> Witness | None:
     """Returns the witness of a run in which an arm has an application. Call `run.require("settle")` before.
 
-    Returns None if the run is of an older format, which has no witness. Raises IncompleteRun if a table is missing, and
-    pyarrow.ArrowException if a table lacks a column.
+    Returns None if the run is of an older format, which has no witness. In runs before ASSIGNED_SINCE, nobody knows
+    which member had which partitions. Raises IncompleteRun if a table is missing, and pyarrow.ArrowException if a table
+    lacks a column.
     """
-    if run.manifest("settle").format_version < WITNESS_SINCE:
+    version = run.manifest("settle").format_version
+    if version < WITNESS_SINCE:
         return None
-    commits, generations, positions = (_rows(run.path, table) for table in (COMMITS, GENERATIONS, POSITIONS))
+    commits, positions = (_rows(run.path, table) for table in (COMMITS, POSITIONS))
+    generations = _rows(run.path, GENERATIONS if version >= ASSIGNED_SINCE else _UNASSIGNED)
     journal = [row for file in sorted(run.path.glob(JOURNAL.file)) for row in _of_file(file, JOURNAL)]
     return Witness(commits, generations, positions, journal)
 
@@ -50,9 +59,14 @@ def read_outputs(run: RunDirectory) -> list[Row] | None:
     """Returns the rows of the table witness/outputs of a run in which an arm has an application. Call
     `run.require("settle")` before.
 
-    Returns None if the run is of an older format, which has no such table. Raises as `read_witness` does.
+    Returns None if the run is of an older format, which has no such table. Rows of format 6 and 7 have no field
+    `held_back`. Raises as `read_witness` does.
     """
-    return _rows(run.path, OUTPUTS) if run.manifest("settle").format_version >= OUTPUTS_SINCE else None
+    version = run.manifest("settle").format_version
+    if version < OUTPUTS_SINCE:
+        return None
+    without = set() if version >= HELD_BACK_SINCE else {"held_back"}
+    return _rows(run.path, OUTPUTS, without)
 
 
 def last_positions(run: RunDirectory) -> dict[tuple[str, int], int] | None:
@@ -77,13 +91,15 @@ def last_commits(commits: list[Row]) -> dict[tuple[str, int], int]:
     return {key: offset for key, offset in last.items() if offset is not None}
 
 
-def _rows(folder: Path, table: Table) -> list[Row]:
+def _rows(folder: Path, table: Table, without: Set[str] = frozenset()) -> list[Row]:
     file = folder / table.file
     if not file.is_file():
         raise IncompleteRun(f"{table.file} is missing: nobody knows what the groups of the applications committed")
-    return _of_file(file, table)
+    return _of_file(file, table, without)
 
 
-def _of_file(file: Path, table: Table) -> list[Row]:
-    rows: list[Row] = pq.read_table(file, columns=list(table.column_names)).to_pylist()
+def _of_file(file: Path, table: Table, without: Set[str] = frozenset()) -> list[Row]:
+    """Returns the rows of `file`, but for the columns `without`."""
+    names = [name for name in table.column_names if name not in without]
+    rows: list[Row] = pq.read_table(file, columns=names).to_pylist()
     return rows

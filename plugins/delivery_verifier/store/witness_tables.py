@@ -12,6 +12,10 @@ from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 WITNESS_SINCE = 5
 """The first version of the run directory's format that has the tables of the witness."""
 
+ASSIGNED_SINCE = 8
+"""The first version of the run directory's format in which witness/generations says which member had which
+partitions."""
+
 _LOG_PARTITION = Column("log_partition", "int32", "partition of `__consumer_offsets` that keeps the group")
 _LOG_OFFSET = Column("log_offset", "int64", "offset of the record in this partition")
 
@@ -45,6 +49,12 @@ GENERATIONS = Table(
         Column("generation", "int32", "number of the generation, or epoch (KIP-848); -1: the record is of a member"),
         Column("member_id", "string", "id that the coordinator gave the member", nullable=True),
         Column("client_id", "string", "client.id of the member", nullable=True),
+        Column(
+            "assigned",
+            "list<int64>",
+            "partitions of the arm's topic that the generation gave to the member; null: not said",
+            nullable=True,
+        ),
         Column("at", "timestamp", "when the coordinator wrote the record", unit="UTC, µs"),
         _LOG_PARTITION,
         _LOG_OFFSET,
@@ -69,6 +79,8 @@ POSITIONS = Table(
 OUTPUTS_SINCE = 6
 """The first version of the run directory's format that has the table of the output topics, and in which the observer
 watches these topics."""
+HELD_BACK_SINCE = 8
+"""The first version of the run directory's format that names open transactions, also of the output topics."""
 
 OUTPUTS = Table(
     "witness/outputs",
@@ -89,6 +101,7 @@ OUTPUTS = Table(
         ),
         Column("epoch", "int32", "leader epoch in which it was seen; -1: unknown; null as above", nullable=True),
         Column("kept_until", "int64", "offset at which this epoch ends in the leader's log; null as above", True),
+        Column("held_back", "string", "which open transaction holds back the last stable offset; null: none", True),
     ),
     may_be_empty=True,
     since=OUTPUTS_SINCE,

@@ -2,7 +2,8 @@
 run for a while answer sooner.
 
 A module may kill and freeze brokers. After each module, all brokers run, all replicas are in sync, and the module's
-topics are deleted. A module that needs a cluster on which nothing has happened belongs in the folder above.
+topics are deleted. A module that needs a cluster on which nothing has happened belongs in the folder above. A module
+that kills no broker belongs in `calm_cluster`, where no stall of the host moves a leader.
 """
 
 from __future__ import annotations
@@ -11,13 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.kept_clusters import three_brokers
-from support.patience import PATIENCE_S
+from support.kept_clusters import make_whole, three_brokers
 
-from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.actions import heal
-from delivery_verifier.host.waiting import wait_until
 
 
 @pytest.fixture(scope="package")
@@ -30,17 +27,4 @@ def cluster(_own_host: Path) -> Iterator[Cluster]:
 @pytest.fixture(scope="module", autouse=True)
 def _whole_for_the_next_module(cluster: Cluster) -> Iterator[None]:
     yield
-    heal(cluster)
-    cluster.wait_up()
-    admin = topics.admin(cluster.connection)
-    names = [*admin.list_topics(timeout=PATIENCE_S).topics]
-    wait_until(
-        lambda: cluster.isr_full(names),
-        "the cluster to be whole",
-        PATIENCE_S,
-        detail=lambda: cluster.out_of_sync(names),
-    )
-    cluster.watch([])
-    if own := [name for name in names if not name.startswith("__")]:  # a starting broker reads every log
-        for deleted in admin.delete_topics(own).values():
-            deleted.result(PATIENCE_S)
+    make_whole(cluster)

@@ -29,7 +29,7 @@ AT_ONCE = Trigger(kind="at_once")
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Scenario:
-    load = Load(partitions=1, deadline_s=60)
+    load = Load(partitions=1)
     made = scenario("commanded", profile=PROFILES["safe"], fault=FAULTS["none"], load=load, records=0)
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]

@@ -37,7 +37,7 @@ def evidence(cluster: Cluster) -> Evidence:
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 20}
     plain, atomic = Producer(settings), Producer(settings | {"transactional.id": "replicas"})
-    atomic.init_transactions(60)
+    atomic.init_transactions(PATIENCE_S)
     for at in range(0, RECORDS, BATCH):
         client = atomic if at in (0, ALTERED - BATCH) else plain
         if client is atomic:
@@ -46,13 +46,13 @@ def evidence(cluster: Cluster) -> Evidence:
             for partition in range(RUN.load.partitions):
                 for number in range(BATCH - (client is atomic)):  # the marker of the transaction has an offset, too
                     client.produce(name, f"value {at + number}", partition=partition)
-        assert client.flush(60) == 0
+        assert client.flush(PATIENCE_S) == 0
         if client is atomic:
-            (atomic.commit_transaction if at else atomic.abort_transaction)(60)
+            (atomic.commit_transaction if at else atomic.abort_transaction)(PATIENCE_S)
     for name in names:
         for partition in range(RUN.load.partitions):
             plain.produce(name, b"marker", partition=partition)
-    assert plain.flush(60) == 0
+    assert plain.flush(PATIENCE_S) == 0
     states, made = cluster.partitions(names), evidence_of(RUN)
     parts = [
         msgspec.structs.replace(part, leader=states[part.topic, part.partition].leader, leader_epoch=-1)
@@ -61,7 +61,7 @@ def evidence(cluster: Cluster) -> Evidence:
     return evidence_of(RUN, offsets=msgspec.structs.replace(made.offsets, partitions=parts))
 
 
-def read(cluster: Cluster, evidence: Evidence, deadline_s: float = 60) -> Evidence:
+def read(cluster: Cluster, evidence: Evidence, deadline_s: float = PATIENCE_S) -> Evidence:
     """Returns the evidence with the replicas that `read_replicas` read on the brokers."""
     table = read_replicas(cluster, evidence.offsets.partitions, deadline_s)
     return evidence_of(RUN, offsets=evidence.offsets, replicas=table)
@@ -124,7 +124,7 @@ def consumed(cluster: Cluster, part: PartitionSnapshot, offset: int) -> str:
     client = Consumer(settings | {"enable.auto.commit": False})
     try:
         client.assign([TopicPartition(part.topic, part.partition, offset)])
-        message = client.poll(60)
+        message = client.poll(PATIENCE_S)
         assert message is not None
         error = message.error()
         return error.name() if error else ""

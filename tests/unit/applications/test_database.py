@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 from support.consumers import ARM, RUN, Client, message, spec_of
 from support.evidence import RUN as SCENARIO
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications import database, process
 from delivery_verifier.applications.control import Word
@@ -98,14 +99,14 @@ def test_a_crash_leaves_of_rows_and_offset_what_the_discipline_promises(
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        wait_until(lambda: control[Word.PARKED] == 1, "the member to park", 60)
+        wait_until(lambda: control[Word.PARKED] == 1, "the member to park", PATIENCE_S)
         crash.mkdir()
         for file in (tmp_path / "app").glob(f"{FILE}*"):
             shutil.copy(file, crash / file.name)
         in_hand = control[Word.HANDED_OVER] - control[Word.COMMITTED]
     finally:
         member.stop()
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert state_of(crash) == STATES[point].get(discipline, NEITHER)
     assert in_hand == (0 if point == "committed" else 2)
     assert state_of(tmp_path / "app") == BOTH

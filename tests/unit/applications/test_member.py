@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from support.consumers import ARM, RUN, Client, message, spec_of
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications import commits
 from delivery_verifier.applications import process as member_process
@@ -237,13 +238,13 @@ def test_a_member_parks_where_it_is_told_and_goes_on_when_it_is_to_end(
     thread = threading.Thread(target=member.run)
     thread.start()
     try:
-        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", 60)
+        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", PATIENCE_S)
         before = [("subscribe", "the-topic"), *WORK[discipline][: len(WORK[discipline]) * 2 // 3]]
         assert before == client.did[: len(before)], "the batch before is done as ever"
         assert client.did[len(before) :] == STANDS[point][discipline]
     finally:
         member.stop()
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert not thread.is_alive() and member.control[Word.PARKED] == 0
     assert member.control[Word.APPLIED] == 4 and client.did[-1] == ("close",)
     assert [event.batch for event in read_journal(life_folder(spec)) if event.what == "parked"] == [1]
@@ -263,11 +264,11 @@ def test_an_order_waits_for_a_batch_that_is_long_enough_and_another_order_ends_i
     thread = threading.Thread(target=member.run)
     thread.start()
     try:
-        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", 60)
+        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", PATIENCE_S)
         assert client.did[1:] == [("apply", 0), ("commit", 1), ("apply", 1), ("apply", 2)]
         order(member.control, "polled")
-        wait_until(lambda: not thread.is_alive(), "the member to go on and end", 60)
+        wait_until(lambda: not thread.is_alive(), "the member to go on and end", PATIENCE_S)
     finally:
         member.stop()
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert client.did[-2:] == [("commit", 3), ("close",)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from support import own_applications
@@ -13,9 +14,11 @@ from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.lives import folder_of
 from delivery_verifier.applications.own import handle as own_handle
 from delivery_verifier.applications.own.handle import OwnHandle
+from delivery_verifier.applications.own.in_hand import InHand
 from delivery_verifier.applications.own.scan import RecordPattern, Scan
-from delivery_verifier.catalogue import APPLICATIONS
+from delivery_verifier.catalogue import APPLICATIONS, PROFILES
 from delivery_verifier.model import record
+from delivery_verifier.model.positions import Positions
 from delivery_verifier.model.scenario import Claim
 
 SCENARIO = own_applications.scenario()
@@ -38,27 +41,54 @@ def values(count: int, token: str = SCENARIO.run_token) -> list[bytes]:
     return [record.encode(token, ARM.ordinal, 0, 0, number, 0, 0, size) for number in range(count)]
 
 
+def look(own: OwnHandle, committed: int, count: int = 10) -> InHand:
+    """Returns what is in hand if the group has committed the offset `committed`. The records 0 to `count` - 1 stand at
+    the offsets of the same numbers."""
+    positions = Positions(np.zeros(count, np.int32), np.arange(count, dtype=np.int64))
+    return own.in_hand(own.arms[0], {0: committed}, {0: positions})
+
+
 def test_a_greeting_and_records_of_other_runs_are_not_in_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [b"sink 1.0 is ready", *values(3), *values(1, "f" * len(SCENARIO.run_token))]
     own = handle(tmp_path, monkeypatch, lines)
     assert own.records() == {ARM.name: 3}
-    assert own.in_hand({ARM.name: 3}) == {ARM.name: 0}
-    assert own.in_hand({ARM.name: 1}) == {ARM.name: 2}
+    assert look(own, 3) == InHand()
+    assert look(own, 1) == InHand(uncommitted=2)
 
 
 def test_what_a_group_without_any_commit_has_in_hand_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = handle(tmp_path, monkeypatch, values(3))
-    assert (own.in_hand({ARM.name: 0}), own.apart({ARM.name: 0})) == ({ARM.name: 0}, {ARM.name: 3})
+    assert look(handle(tmp_path, monkeypatch, values(3)), 0) == InHand(has_committed=False)
 
 
-@pytest.mark.parametrize(("claim", "in_hand"), [("at_least_once", 0), ("exactly_once", 0), ("at_most_once", 2)])
-def test_records_that_are_committed_and_not_applied_are_in_hand_only_if_the_claim_permits_their_loss(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: Claim, in_hand: int
+@pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once", "at_most_once"])
+def test_records_that_are_committed_and_not_applied_are_in_hand_whatever_the_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: Claim
 ) -> None:
-    own = handle(tmp_path, monkeypatch, values(3), claim)
-    assert (own.in_hand({ARM.name: 5}), own.apart({ARM.name: 5})) == ({ARM.name: in_hand}, {ARM.name: -2})
+    assert look(handle(tmp_path, monkeypatch, values(3), claim), 5) == InHand(unapplied=2)
+
+
+def test_in_a_topic_with_transactions_what_is_committed_and_not_applied_may_have_been_aborted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = handle(tmp_path, monkeypatch, values(3))
+    own.arms = [replace(ARM, profile=PROFILES["transactional"])]
+    assert (look(own, 5), look(own, 2)) == (InHand(), InHand(uncommitted=1))
+
+
+def test_what_an_earlier_life_had_in_hand_is_not_in_hand_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, life = handle(tmp_path, monkeypatch, values(5)), folder_of(tmp_path, ARM.name, 0) / "1"
+    for committed in (3, 8):
+        assert look(own, committed).total
+        own.begin_life({ARM.name: {0: committed}})
+        assert look(own, committed) == InHand()
+    life.mkdir()
+    (life / "stdout").write_bytes(b"".join(value + b"\n" for value in values(10)[8:]))
+    assert look(own, 8) == InHand(uncommitted=2)
+    assert look(own, 9) == InHand(uncommitted=1), "5, 6 and 7 were lost in an earlier kill"
 
 
 def test_only_the_control_is_ordered_to_park(tmp_path: Path) -> None:
@@ -83,11 +113,14 @@ class Transactions:
     def undecided(self) -> int:
         return 3
 
+    def sizes(self) -> dict[str, int]:
+        return {}
+
 
 def test_what_stands_in_a_transaction_that_has_not_ended_is_in_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = handle(tmp_path, monkeypatch, [])
     monkeypatch.setattr(own_handle, "reader_of", lambda *_: Transactions())
-    own.begin_life({ARM.name: 5})
-    assert (own.in_hand({ARM.name: 5}), own.apart({ARM.name: 5})) == ({ARM.name: 3}, {ARM.name: 0})
+    own.begin_life({ARM.name: {0: 5}})
+    assert look(own, 5, count=0) == InHand(undecided=3)

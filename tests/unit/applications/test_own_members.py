@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pyarrow.parquet as pq
 import pytest
 from support import own_applications
 from support.mock_broker import MockBroker
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications import pool as pool_module
 from delivery_verifier.applications.control import State, Word
@@ -34,6 +36,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.own_application import OwnApplication
+from delivery_verifier.model.positions import Positions
 
 SCENARIO = own_applications.scenario()
 ARM = SCENARIO.subjects[0]
@@ -61,7 +64,7 @@ class Stage:
         return file.read_bytes().splitlines() if file.exists() else []
 
     def wait_lines(self, count: int) -> None:
-        wait_until(lambda: self.pool.check() and len(self.lines()) >= count, f"{count} lines", 60)
+        wait_until(lambda: self.pool.check() and len(self.lines()) >= count, f"{count} lines", PATIENCE_S)
 
 
 @pytest.fixture
@@ -93,10 +96,10 @@ def test_a_member_is_killed_started_again_and_stopped(stage: Stage) -> None:
     handle = OwnHandle(SCENARIO, stage.folder / "workspace", {})
     stage.pool.kill()
     assert group(stage.adopted[0]) == [] and control[Word.EXIT] == -signal.SIGKILL and control[Word.APPLIED] == 5
-    assert handle.in_hand({ARM.name: 5}) == {ARM.name: 0}
-    assert handle.in_hand({ARM.name: 3}) == {ARM.name: 2}
-    handle.begin_life({ARM.name: 3})
-    assert handle.in_hand({ARM.name: 3}) == {ARM.name: 0}
+    positions = {0: Positions(np.zeros(5, np.int32), np.arange(5))}
+    assert [handle.in_hand(ARM, {0: committed}, positions).total for committed in (5, 3)] == [0, 2]
+    handle.begin_life({ARM.name: {0: 3}})
+    assert handle.in_hand(ARM, {0: 3}, positions).total == 0
     stage.pool.start()
     stage.write(5, 6)
     stage.write(4, producer=record.MARKER_PRODUCER, attempt=0)
@@ -137,14 +140,14 @@ def test_a_member_that_dies_by_itself_is_an_error_with_its_last_words_and_no_sec
     own_applications.toml(stage.folder / "own", "sh -c 'echo cannot reach $SINK_DSN >&2; exit 3'")
     stage.pool.start()
     with pytest.raises(MemberDied, match=r"exit code 3; it said last: cannot reach \*\*\*$"):
-        wait_until(stage.pool.check, "never", 10) and wait_until(lambda: not stage.pool.check(), "its end", 60)
+        wait_until(stage.pool.check, "never", 10) and wait_until(lambda: not stage.pool.check(), "its end", PATIENCE_S)
 
 
 def test_a_program_that_does_not_exist_is_named(stage: Stage) -> None:
     own_applications.toml(stage.folder / "own", "/does/not/exist --x")
     stage.pool.start()
     with pytest.raises(MemberDied, match=r"exit code 127; it said last: /does/not/exist cannot be started: No such"):
-        wait_until(lambda: not stage.pool.check(), "its end", 60)
+        wait_until(lambda: not stage.pool.check(), "its end", PATIENCE_S)
 
 
 def test_a_member_that_does_not_end_is_killed_which_nobody_ordered(
@@ -153,7 +156,9 @@ def test_a_member_that_does_not_end_is_killed_which_nobody_ordered(
     monkeypatch.setattr(pool_module, "STOP_DEADLINE_S", 0.5)
     own_applications.toml(stage.folder / "own", "sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.1; done'")
     stage.pool.start()
-    wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 60)
+    wait_until(
+        lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", PATIENCE_S
+    )
     stage.pool.stop()
     (life,) = lives_of(stage.pool.members[0].folder).values()
     assert read_end(life).killed and stage.pool.members[0].control[Word.KILLS] == 0 and group(stage.adopted[0]) == []
@@ -162,7 +167,9 @@ def test_a_member_that_does_not_end_is_killed_which_nobody_ordered(
 def test_the_children_of_a_command_that_ends_are_killed(stage: Stage) -> None:
     own_applications.toml(stage.folder / "own", "sh -c 'sleep 600 & echo ready; wait'")
     stage.pool.start()
-    wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 60)
+    wait_until(
+        lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", PATIENCE_S
+    )
     assert len(group(stage.adopted[0])) == 3
     stage.pool.stop()
     assert group(stage.adopted[0]) == []
@@ -176,10 +183,10 @@ def test_what_has_left_the_group_of_a_member_is_frozen_and_killed_with_it(stage:
         every = psutil.Process(stage.adopted[0]).children(recursive=True)
         return [each for each in every if os.getpgid(each.pid) != stage.adopted[0]]
 
-    wait_until(lambda: stage.pool.check() and outside(), "a process outside the group", 60, every_s=0.01)
+    wait_until(lambda: stage.pool.check() and outside(), "a process outside the group", PATIENCE_S, every_s=0.01)
     (process,) = outside()
-    OwnHandle(SCENARIO, stage.folder / "workspace", {}).send(signal.SIGSTOP)
-    wait_until(lambda: is_frozen(process.pid), "the process to freeze", 60, every_s=0.01)
+    OwnHandle(SCENARIO, stage.folder / "workspace", {}).send(signal.SIGSTOP, [ARM])
+    wait_until(lambda: is_frozen(process.pid), "the process to freeze", PATIENCE_S, every_s=0.01)
     stage.pool.kill()
     assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
@@ -189,7 +196,9 @@ def test_a_process_that_outlives_the_command_gets_the_time_to_end(stage: Stage) 
     (stage.folder / "own" / "slow.sh").write_text(script)
     own_applications.toml(stage.folder / "own", "sh -c 'sh {home}/slow.sh & wait'")
     stage.pool.start()
-    wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 60)
+    wait_until(
+        lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", PATIENCE_S
+    )
     stage.pool.stop()
     assert (stage.pool.members[0].folder / "work" / "ended").exists()
 
@@ -201,7 +210,9 @@ def test_a_member_that_ends_with_an_error_when_it_is_stopped_is_an_error(
     (stage.folder / "own" / "run.sh").write_text(f"trap 'exit {code}' TERM; echo ready; while :; do sleep 0.02; done")
     own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
     stage.pool.start()
-    wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 60)
+    wait_until(
+        lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", PATIENCE_S
+    )
     with nullcontext() if is_orderly else pytest.raises(MemberDied, match=f"exit code {code}"):
         stage.pool.stop()
 
@@ -212,7 +223,7 @@ def test_an_output_is_kept_without_secrets_after_an_error_and_when_its_effects_a
     own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
     stage.pool.start()
     life = stage.pool.members[0].folder / "0"
-    wait_until(lambda: (life / "stderr").stat().st_size, "its words", 60)
+    wait_until(lambda: (life / "stderr").stat().st_size, "its words", PATIENCE_S)
     stage.pool.close()
     assert (life / "stderr").read_text() == "***\n"
     assert own_applications.SECRET in (life / "stdout").read_text()
@@ -227,7 +238,7 @@ def test_a_secret_that_was_changed_while_its_life_ran_is_recognised_at_the_end(s
     own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
     stage.pool.start()
     life = stage.pool.members[0].folder / "0"
-    wait_until(lambda: (life / "stderr").stat().st_size, "its words", 60)
+    wait_until(lambda: (life / "stderr").stat().st_size, "its words", PATIENCE_S)
     (file,) = (stage.folder / "own").glob("*.toml")
     file.write_text(file.read_text().replace(own_applications.SECRET, "another-secret"))
     assert own_applications.SECRET not in repr(stage.pool.members[0].progress), "a log may show it"
@@ -268,7 +279,9 @@ def test_several_members_write_to_one_table_and_each_effect_counts_once(
     try:
         for end, count in ((pool.kill, 5), (pool.stop, 8)):
             pool.start()
-            wait_until(lambda count=count: pool.check() and handle.records() == {arm.name: count}, "the rows", 60)
+            wait_until(
+                lambda count=count: pool.check() and handle.records() == {arm.name: count}, "the rows", PATIENCE_S
+            )
             pool.wait_applying()
             end()
     finally:
@@ -308,11 +321,11 @@ def test_nothing_outlives_a_supervisor_that_is_killed(stage: Stage) -> None:
     supervisor = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
     assert supervisor.stdout is not None
     pid = int(supervisor.stdout.readline())
-    wait_until(lambda: len(group(pid)) == 4, "the command and its children", 60)
+    wait_until(lambda: len(group(pid)) == 4, "the command and its children", PATIENCE_S)
     supervisor.kill()
     supervisor.wait()
     supervisor.stdout.close()
-    wait_until(lambda: not group(pid), "the whole group to end", 60)
+    wait_until(lambda: not group(pid), "the whole group to end", PATIENCE_S)
 
 
 def test_a_long_output_is_cut_and_effects_are_not(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +334,7 @@ def test_a_long_output_is_cut_and_effects_are_not(stage: Stage, monkeypatch: pyt
     own_applications.toml(stage.folder / "own", command)
     stage.pool.start()
     life = stage.pool.members[0].folder / "0"
-    wait_until(lambda: stage.pool.check() and (life / "stdout").stat().st_size > 1000, "many lines", 60)
+    wait_until(lambda: stage.pool.check() and (life / "stdout").stat().st_size > 1000, "many lines", PATIENCE_S)
     stage.pool.kill()
     assert (life / "stderr").stat().st_size < 6000 < 45 * (life / "stdout").stat().st_size / 7
 

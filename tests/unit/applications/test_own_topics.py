@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 from support import own_applications
 from support.mock_broker import MockBroker
 from support.own_members import ARM, OTHER_RUN, Member, value
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.control import Control
 from delivery_verifier.applications.own.described import landing_of, pattern_of
@@ -58,7 +59,7 @@ def test_a_key_may_name_the_record(broker: MockBroker, member: Member, tmp_path:
     client = Producer(broker.connection)
     for number in range(2):
         client.produce(TOPIC, b"forwarded", value(number)[:HEADER_BYTES], partition=0)
-    client.flush(10)
+    client.flush(PATIENCE_S)
     member.end_life()
     assert member.sequences() == [0, 1]
 
@@ -88,7 +89,7 @@ def test_a_topic_that_the_cluster_cut_off_is_read_to_its_end_and_what_it_had_is_
     assert list(member.reader.markers(pattern, searched)) == []
     client = Producer(cut_off.connection)
     client.produce(TOPIC, value(1, attempt=2, producer=MARKER_PRODUCER), partition=1)
-    client.flush(10)
+    client.flush(PATIENCE_S)
     found = list(member.reader.markers(pattern, searched))
     assert found == [(2, 1)], "a partition is read from its end if it was searched beyond it"
     progress = Progress.begin(member.inputs, 0, Control(member.folder))

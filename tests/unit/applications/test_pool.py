@@ -18,6 +18,7 @@ import pytest
 from msgspec.structs import replace
 from support.evidence import RUN
 from support.mock_broker import MockBroker
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.handle import RunningApplications
@@ -72,7 +73,7 @@ class Stage:
 
     def wait_for(self, word: Word, count: int) -> None:
         control = self.pool.members[0].control
-        wait_until(lambda: self.pool.check() and control[word] >= count, f"{count} {word.name}", 60)
+        wait_until(lambda: self.pool.check() and control[word] >= count, f"{count} {word.name}", PATIENCE_S)
 
     @contextmanager
     def supervised(self) -> Iterator[None]:
@@ -114,13 +115,14 @@ def stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
         made.pool.close()
 
 
+@pytest.mark.slow
 def test_what_was_killed_in_hand_is_applied_again_by_who_commits_after(stage: Callable[..., Stage]) -> None:
     made = stage(scenario_of())
     made.wait_for(Word.COMMITTED, 10)
     assert made.adopted == [made.pool.members[0].process.pid]  # type: ignore[union-attr]
     made.handle.park("applied", 1, 4)
     made.write(10)
-    wait_until(made.handle.are_parked, "the member to park", 60)
+    wait_until(made.handle.are_parked, "the member to park", PATIENCE_S)
     assert made.handle.in_hand() == {made.arm.name: 10} and made.handle.exits() == {}
     with made.supervised():
         made.handle.kill()
@@ -137,12 +139,13 @@ def test_what_was_killed_in_hand_is_applied_again_by_who_commits_after(stage: Ca
     assert made.broker.committed(made.arm.topic_name, group_of(made.scenario, made.arm)) == 20
 
 
+@pytest.mark.slow
 def test_who_commits_first_skips_what_was_killed_in_hand(stage: Callable[..., Stage]) -> None:
     made = stage(scenario_of("commit_first"))
     made.wait_for(Word.APPLIED, 10)
     made.handle.park("applied", 1, 4)
     made.write(10)
-    wait_until(made.handle.are_parked, "the member to park", 60)
+    wait_until(made.handle.are_parked, "the member to park", PATIENCE_S)
     assert made.handle.in_hand() == {made.arm.name: 6}
     with made.supervised():
         made.handle.kill()
@@ -153,6 +156,7 @@ def test_who_commits_first_skips_what_was_killed_in_hand(stage: Callable[..., St
     assert made.effects() == [list(range(14)), list(range(20, 30))]
 
 
+@pytest.mark.slow
 def test_another_pool_goes_on_with_the_lives_of_the_one_before(stage: Callable[..., Stage], tmp_path: Path) -> None:
     made = stage(scenario_of())
     made.wait_for(Word.COMMITTED, 10)
@@ -161,7 +165,7 @@ def test_another_pool_goes_on_with_the_lives_of_the_one_before(stage: Callable[.
     later = MemberPool(made.scenario, made.broker.connection, tmp_path, lambda pid: None)
     try:
         later.start()
-        wait_until(lambda: later.members[0].control[Word.COMMITTED] == 5, "the rest to be applied", 60)
+        wait_until(lambda: later.members[0].control[Word.COMMITTED] == 5, "the rest to be applied", PATIENCE_S)
         later.stop()
     finally:
         later.close()
@@ -174,7 +178,7 @@ def test_a_member_that_ends_by_no_order_ends_the_run(stage: Callable[..., Stage]
     process = made.pool.members[0].process
     assert process is not None
     process.send_signal(number)
-    process.wait(60)
+    process.wait(PATIENCE_S)
     with pytest.raises(MemberDied, match=f"member {made.arm.name}/0 ended with exit code"):
         made.pool.check()
     with pytest.raises(MemberDied):
@@ -205,6 +209,7 @@ def test_only_a_fenced_zombie_may_end_by_itself(
     assert (end.exit_code, end.killed) == (code, False) and member.control[Word.EXIT] == code
 
 
+@pytest.mark.slow
 def test_a_substitute_runs_only_when_it_is_asked_for_and_takes_the_place_of_the_frozen(
     stage: Callable[..., Stage],
 ) -> None:
@@ -214,17 +219,17 @@ def test_a_substitute_runs_only_when_it_is_asked_for_and_takes_the_place_of_the_
     (zombie,) = made.handle.zombies.all
     made.handle.park("polled", 1, 1)
     made.write(10)
-    wait_until(made.handle.are_parked, "the member to park", 60)
+    wait_until(made.handle.are_parked, "the member to park", PATIENCE_S)
     made.handle.zombies.freeze()
     assert zombie.is_frozen and not made.handle.exits()
     with made.supervised():
         zombie_command(made.handle)
         assert substitute.process is not None and substitute.control[Word.LIFE] == 0
         made.handle.zombies.thaw()
-        wait_until(lambda: not zombie.is_frozen and not zombie.control[Word.PARKED], "the member to go on", 60)
+        wait_until(lambda: not zombie.is_frozen and not zombie.control[Word.PARKED], "the member to go on", PATIENCE_S)
         made.handle.zombies.stop()
         assert member.process is None and substitute.process is not None and zombie.ended == ""
-        wait_until(lambda: substitute.control[Word.STATE], "the substitute to have its partitions", 60)
+        wait_until(lambda: substitute.control[Word.STATE], "the substitute to have its partitions", PATIENCE_S)
         made.pool.stop()
     assert [
         read_end(folder).exit_code for each in (member, substitute) for folder in lives_of(each.folder).values()
@@ -244,7 +249,9 @@ def zombie_command(handle: RunningApplications) -> None:
     """Has the substitutes started, without waiting for partitions: the session of the frozen member lasts 6 s."""
     for control in handle.zombies.substitutes:
         control[Word.STARTS] += 1
-    wait_until(lambda: all(each[Word.STARTS_DONE] for each in handle.zombies.substitutes), "the substitutes", 60)
+    wait_until(
+        lambda: all(each[Word.STARTS_DONE] for each in handle.zombies.substitutes), "the substitutes", PATIENCE_S
+    )
 
 
 def test_a_successor_has_the_same_transactional_id_only_if_it_is_to_fence(tmp_path: Path) -> None:
@@ -296,4 +303,4 @@ def test_members_die_with_their_supervisor(tmp_path: Path) -> None:
     finally:
         supervisor.kill()
         supervisor.wait()
-    wait_until(lambda: not any(map(psutil.pid_exists, pids)), "the members to be gone", 60)
+    wait_until(lambda: not any(map(psutil.pid_exists, pids)), "the members to be gone", PATIENCE_S)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.lives import FENCED
 from delivery_verifier.applications.spec import MemberSpec
@@ -57,4 +58,4 @@ def test_a_sigterm_while_the_process_ends_does_not_hide_its_exit_code(tmp_path: 
     )
     (tmp_path / "spec.json").write_bytes(dumps(spec))
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "spec.json"), str(outcome)]
-    assert subprocess.run(command, check=False, timeout=120).returncode == code != -signal.SIGTERM
+    assert subprocess.run(command, check=False, timeout=PATIENCE_S).returncode == code != -signal.SIGTERM

@@ -15,6 +15,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from msgspec.structs import replace
 from support.evidence import RUN
 from support.mock_broker import MockBroker
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications import process
 from delivery_verifier.applications.control import Control, State, Word
@@ -257,11 +258,11 @@ def test_a_transform_parks_where_it_is_told(point: CrashPoint, discipline: Disci
     thread = threading.Thread(target=member.run)
     thread.start()
     try:
-        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", 60)
+        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", PATIENCE_S)
         assert client.did == WORK[discipline][: STANDS[point][discipline]]
     finally:
         member.stop()
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert member.control[Word.PARKED] == 0 and client.did == [*WORK[discipline], ("close",)]
 
 

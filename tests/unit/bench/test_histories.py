@@ -43,7 +43,7 @@ def test_each_round_has_other_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_its_files_draw_their_seeds_by_round(campaign: ModuleType) -> None:
     for file in campaign.FILES:
-        assert "SEED = 1000, " in (text := (BENCH.parent / file).read_text()) and "in_this_round(" in text
+        assert "number_of_histories()" in (text := (BENCH.parent / file).read_text()) and "in_this_round(" in text
 
 
 @pytest.mark.parametrize(("counts", "failed"), [((0, 0, 0), 0), ((1, 0, 0), 1), ((0, 2, 0), 2), ((0, 0, 3), 3)])

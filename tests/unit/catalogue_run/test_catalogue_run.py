@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from support import runs_for_prices
 from support.catalogue_runs import Scripted, catalogue, item
+from support.runs_for_overview import planned, with_evidence
 from support.sealed_runs import relink
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
@@ -16,6 +17,7 @@ from delivery_verifier.catalogue_run import begin, results, selection
 from delivery_verifier.catalogue_run.loop import Loop, attempt_or_failure
 from delivery_verifier.cluster.embedded import equipment
 from delivery_verifier.command_line import main as cli
+from delivery_verifier.command_line.catalogue import _listener_that_writes
 from delivery_verifier.host import folders, machine
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item, State
 from delivery_verifier.model.inputs import BadInput
@@ -251,3 +253,23 @@ def test_settings_beside_a_scenario_of_the_catalogue_are_refused_and_not_passed_
     assert cli.main(["plan", "--scenario", NAME, "--claim", "exactly_once", "--cycles", "20"]) == 64
     assert "which settles claim, cycles itself" in capsys.readouterr().err
     assert cli.main(["plan", "--scenario", NAME, "--seed", "1"]) == 0
+
+
+def test_a_page_that_cannot_be_written_stops_no_catalogue_run(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Item] = []
+
+    def fail(_: CatalogueRun) -> Path:
+        raise OSError("no space left")
+
+    listener = _listener_that_writes(fail, lambda catalogue, item: heard.append(item))
+    ended = Loop(
+        catalogue(item("a"), item("b"), ended=False), Scripted({"a": ["as expected"], "b": ["as expected"]}), listener
+    ).run()
+    assert len(heard) == 2 and ended.ended_at
+    assert "warning: matrix.html failed: OSError: no space left" in caplog.text
+
+
+def test_an_entry_without_a_verdict_whose_evidence_is_complete_says_how_to_judge_it(runs: Path) -> None:
+    with_evidence(planned(runs, "of-entry"))
+    failed = attempt_or_failure(lambda: {}["missing"], "of-entry")
+    assert failed.error.endswith("| The evidence of this run is complete. To judge it: kdv reconcile of-entry")

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from support.evidence import a_scenario
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
@@ -84,5 +85,5 @@ def test_what_fails_once_the_keeper_is_gone_failed_because_of_that(monkeypatch: 
         pytest.raises(lease.ClusterGone, match="is gone, and its brokers with it"),
         lease.renewed(Path("s"), told.set) as gone,
     ):
-        assert told.wait(60) and gone.is_set()
+        assert told.wait(PATIENCE_S) and gone.is_set()
         raise TimeoutError("Spark asked in vain")

@@ -63,6 +63,7 @@ def generation_value(version: int, number: int, members: list[tuple[str, str]]) 
     return value + (b"\0" if version >= 4 else b"")
 
 
+@pytest.mark.slow
 @given(st.sampled_from([0, 1]), st.integers(0, 4), NAMES, NAMES, INT, LONG, INT, NAMES, LONG)
 def test_a_commit_is_read_in_every_version(
     key: int, version: int, group: str, topic: str, partition: int, offset: int, epoch: int, metadata: str, at_ms: int

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.embedded.keeper import Keeper
@@ -39,7 +40,7 @@ def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     keeper: Any = Keeper.__new__(Keeper)
     keeper.observer = SimpleNamespace(start=lambda: None)
     keeper.owner, keeper.lease_s, keeper.end_reason = SignalledOwner(), 60.0, ""
-    keeper.ends_at_s = keeper.lease_ends_at_s = time.monotonic() + 60
+    keeper.ends_at_s = keeper.lease_ends_at_s = time.monotonic() + PATIENCE_S
     monkeypatch.setattr(Keeper, "observe", lambda self: None)
     monkeypatch.setattr(Keeper, "proxy_ended", lambda self: "")
     monkeypatch.setattr(Keeper, "clean_up", lambda self: None)
@@ -48,7 +49,7 @@ def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(PATIENCE_S)
 def test_a_signal_that_comes_while_the_keeper_looks_for_a_reason_to_end_ends_it(keeper: Any, tmp_path: Path) -> None:
     with lease.listening(tmp_path / "keeper.sock") as listener:
         keeper.run(listener)

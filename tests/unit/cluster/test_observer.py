@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import observer as observer_module
 from delivery_verifier.cluster.heartbeat import Heartbeat
@@ -46,7 +47,7 @@ class Brokers:
         self.under_way[broker] += 1
         self.most_under_way = max(self.most_under_way, *self.under_way.values())
         if broker in self.stuck:
-            self.over.wait(60)
+            self.over.wait(PATIENCE_S)
         self.under_way[broker] -= 1
         view = self.views[broker]
         if isinstance(view, OSError):
@@ -100,7 +101,7 @@ def seen(tmp_path: Path) -> Callable[[str], list[Observation]]:
 
 
 def until(predicate: Callable[[], Any], what: str) -> None:
-    wait_until(lambda: bool(predicate()), what, 60)
+    wait_until(lambda: bool(predicate()), what, PATIENCE_S)
 
 
 def test_a_broker_that_does_not_answer_delays_no_other_and_gets_no_second_question(
@@ -179,7 +180,7 @@ def looks(brokers: Brokers, observing: Observer) -> list[int]:
         before = dict(brokers.asked)
         until(lambda: all(brokers.asked[at] >= before[at] + more for at in answering), "answers")
 
-    wait_until(lambda: set(observing._believed) == {1, 2, 3} - brokers.stuck, "the last answers to lapse", 60)
+    wait_until(lambda: set(observing._believed) == {1, 2, 3} - brokers.stuck, "the last answers to lapse", PATIENCE_S)
     asked(3)
     seen: list[int] = []
     observing._heartbeat.beat = lambda at_us: seen.append(at_us)  # type: ignore[method-assign, assignment, func-returns-value]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster.proxy.rules import ProxyRule
 from delivery_verifier.cluster.proxy.server import Proxy
@@ -69,10 +70,10 @@ class Stage:
 
     def order(self, rule: ProxyRule | None) -> None:
         self.orders.append(rule)
-        wait_until(lambda: not self.orders, "the proxy to take the order", 60, every_s=0.01)
+        wait_until(lambda: not self.orders, "the proxy to take the order", PATIENCE_S, every_s=0.01)
 
     def client(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def stage() -> Iterator[Stage]:
     made = Stage()
     yield made
     made.done.set()
-    made.thread.join(60)
+    made.thread.join(PATIENCE_S)
     made.broker.listener.close()
 
 
@@ -107,10 +108,10 @@ def test_megabytes_pass_unchanged_also_when_nobody_reads_for_a_while(stage: Stag
         sent = b"".join(request(number, size) for number, size in enumerate(sizes))
         writer = threading.Thread(target=client.sendall, args=(sent,))
         writer.start()
-        wait_until(lambda: len(stage.broker.heard) > 10 or not writer.is_alive(), "answers to pile up", 60)
+        wait_until(lambda: len(stage.broker.heard) > 10 or not writer.is_alive(), "answers to pile up", PATIENCE_S)
         wanted = b"".join(response(number, size) for number, size in enumerate(sizes))
         assert received(client, len(wanted)) == wanted
-        writer.join(60)
+        writer.join(PATIENCE_S)
     assert len(wanted) > 50_000_000 and stage.broker.heard == list(range(150))
 
 
@@ -118,12 +119,12 @@ def test_what_was_held_is_delivered_in_order_though_its_client_is_gone(stage: St
     stage.order(HELD)
     with stage.client() as client:
         client.sendall(request(1) + request(2) + request(3))
-        wait_until(lambda: stage.proxy.book.hits(HELD), "the requests to be held", 60)
-    wait_until(lambda: any(link.flows[0].ended for link in stage.proxy.links), "the hang-up to be noticed", 60)
+        wait_until(lambda: stage.proxy.book.hits(HELD), "the requests to be held", PATIENCE_S)
+    wait_until(lambda: any(link.flows[0].ended for link in stage.proxy.links), "the hang-up to be noticed", PATIENCE_S)
     assert stage.broker.heard == []
     stage.order(None)
-    wait_until(lambda: stage.broker.heard == [1, 2, 3], "all requests to arrive", 60)
-    wait_until(lambda: not stage.proxy.links, "the link to end", 60)
+    wait_until(lambda: stage.broker.heard == [1, 2, 3], "all requests to arrive", PATIENCE_S)
+    wait_until(lambda: not stage.proxy.links, "the link to end", PATIENCE_S)
 
 
 def test_delayed_answers_come_when_they_are_due_without_anything_else_happening(stage: Stage) -> None:
@@ -139,7 +140,7 @@ def test_a_closed_connection_has_delivered_what_came_before(stage: Stage) -> Non
     with stage.client() as client:
         client.sendall(request(1) + request(2))
         assert received(client, 1000) == response(1)
-    wait_until(lambda: not stage.proxy.links, "the link to end", 60)
+    wait_until(lambda: not stage.proxy.links, "the link to end", PATIENCE_S)
 
 
 def test_where_no_broker_listens_the_client_is_hung_up_on(stage: Stage) -> None:

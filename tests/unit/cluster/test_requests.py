@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol import requests as wire
@@ -144,8 +145,8 @@ def test_an_answer_is_received_in_pieces_or_is_an_oserror(
         broker.start()
         address = Address("127.0.0.1", server.getsockname()[1])
         if isinstance(outcome, bytes):
-            assert call(address, b"request", 60) == outcome
+            assert call(address, b"request", PATIENCE_S) == outcome
         else:
             with pytest.raises(ConnectionError, match=outcome):
-                call(address, b"request", 60)
+                call(address, b"request", PATIENCE_S)
         broker.join()

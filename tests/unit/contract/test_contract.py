@@ -305,6 +305,7 @@ def test_settings_that_are_at_least_as_strong_never_permit_what_the_weaker_forbi
     assert compared > 900
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", strength.STRENGTH_ORDERS, ids=lambda order: f"{order.anomalies[0]}-{order.shown}")
 def test_each_order_is_needed_or_says_that_it_makes_no_difference(order: strength.Order) -> None:
     """For each order there must be a case in which only the weaker value of its setting permits an anomaly. Otherwise
@@ -348,6 +349,7 @@ def test_acks_0_is_the_stronger_against_copies_and_promises_no_order() -> None:
     assert permits(forgetful, REORDERED, []) and not permits(plain, REORDERED, [])
 
 
+@pytest.mark.slow
 def test_the_client_decides_on_copies_and_their_order_alone_and_java_never_writes_twice_where_librdkafka_does_not() -> (
     None
 ):
@@ -396,6 +398,7 @@ def test_fields_without_effect_have_none() -> None:
         assert contract(one, seen) == contract(same, seen)
 
 
+@pytest.mark.slow
 def test_more_disturbances_never_permit_less() -> None:
     dice = random.Random(7)
     for _ in range(1000):

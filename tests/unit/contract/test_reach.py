@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,6 +105,7 @@ def plain_reaches(seen: list[Observation]) -> dict[tuple[int, int], int | None]:
     return ends
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(st.lists(st.one_of(PARTITION, PARTITION, PROCESS, DEPOSED), max_size=25).map(in_order))
 def test_the_reach_ends_where_a_plain_scan_says(seen: list[Observation]) -> None:

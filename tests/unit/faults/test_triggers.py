@@ -12,10 +12,13 @@ from msgspec.structs import replace
 from support.evidence import RUN
 from support.quiet_load import QuietLoad
 
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults import triggers as module
 from delivery_verifier.faults.injections import Injections
-from delivery_verifier.faults.triggers import Triggers
+from delivery_verifier.faults.runner import FaultRunner
+from delivery_verifier.faults.triggers import LoadEnded, Triggers
 from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.model.fault_plan import FaultStep, Trigger
 
@@ -39,8 +42,8 @@ class CountedLoad(QuietLoad):
 
 
 class Partitions:
-    """A stand-in for a cluster of three brokers, of which brokers 1 and 2 run. All partitions have the given leader and
-    ISR."""
+    """A stand-in for a cluster of three brokers, of which brokers 1 and 2 run, and broker 3 is frozen. All partitions
+    have the given leader and ISR."""
 
     def __init__(self, leader: int, isr: tuple[int, ...]) -> None:
         self.leader, self.isr = leader, isr
@@ -48,6 +51,10 @@ class Partitions:
     def running(self) -> list[int]:
         """Returns the brokers that run. Broker 3 does not run."""
         return [1, 2]
+
+    def states(self) -> dict[int, str]:
+        """Returns the state of each broker's process."""
+        return {1: "running", 2: "running", 3: "frozen"}
 
     def partitions(self, topics: Iterable[str]) -> dict[tuple[str, int], PartitionState]:
         """Returns the state of partition 0 of each topic."""
@@ -112,6 +119,15 @@ def test_led_waits_for_leaders_that_run() -> None:
             wait("led", cluster=Partitions(leader, (1, 2, 3)))
 
 
+def test_who_waits_for_a_leader_in_vain_says_which_partition_who_its_replicas_are_and_who_is_down() -> None:
+    topic = RUN.subjects[0].topic_name
+    replicas = "replicas: broker 1 (running), broker 2 (running, not in sync), broker 3 (frozen)"
+    for leader, words in ((-1, "no leader"), (3, "broker 3 leads")):
+        with pytest.raises(DeadlinePassed) as raised:
+            wait("led", cluster=Partitions(leader, (1, 3)))
+        assert f"({topic}/0: {words}, {replicas})" in str(raised.value)
+
+
 def test_isr_shrunk_waits_until_no_partition_that_is_led_counts_on_a_broker_that_does_not_run() -> None:
     wait("isr_shrunk", cluster=Partitions(1, (1, 2)))
     wait("isr_shrunk", cluster=Partitions(-1, (3,)))
@@ -130,3 +146,37 @@ def test_a_load_that_has_failed_ends_the_waiting(kind: str) -> None:
 
     with pytest.raises(RuntimeError, match="the load has failed"):
         wait(kind, 5, cluster=Partitions(-1, ()), check_load=failed)
+
+
+class EndedLoad(CountedLoad):
+    """A load whose subject ends after two reported records."""
+
+    def reported(self) -> int:
+        """Returns at most two."""
+        self.count = min(self.count + 1, 2)
+        return self.count
+
+    def ended_early(self) -> str:
+        """Returns the subject once it has ended."""
+        return "one" if self.count == 2 else ""
+
+
+def test_a_load_that_has_ended_early_ends_only_the_wait_for_its_records() -> None:
+    wait("reported", 1, load=EndedLoad())  # it was there before the load ended
+    with pytest.raises(LoadEnded, match="the load of one ended before 6 records to be reported before wait"):
+        wait("reported", 5, load=EndedLoad())
+    wait("elapsed", 0.01, load=EndedLoad())
+    wait("settled", load=EndedLoad())
+
+
+def test_a_fault_plan_whose_load_has_ended_early_ends_with_the_injections_that_it_has_made(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    after = [FaultStep(trigger=Trigger(kind="reported", value=value), action="wait") for value in (1, 5, 1)]
+    plan = replace(RUN.fault, steps=tuple(after), cycles=3)
+    cluster: Any = FakeCluster()
+    runner = FaultRunner(Cluster(cluster), replace(RUN, fault=plan), EndedLoad())
+    done: list[int] = []
+    monkeypatch.setattr(runner, "_perform", lambda step, brokers, cycle: done.append(cycle))
+    assert runner.run() == [] and done == [0]
+    assert "the fault plan ends here: the load of one ended before" in caplog.text

@@ -7,6 +7,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.patience import PATIENCE_S
 
 from delivery_verifier.host import processes
 from delivery_verifier.host.processes import identify
@@ -23,7 +24,7 @@ def test_a_killed_leader_of_a_process_group_takes_its_group_with_it() -> None:
     identity.kill()
     leader.wait()
     leader.stdout.close()
-    wait_until(lambda: not child.alive, "the child to end", 60)
+    wait_until(lambda: not child.alive, "the child to end", PATIENCE_S)
     identity.kill()  # nothing is left to kill
 
 

@@ -367,6 +367,17 @@ def test_a_crash_with_nothing_in_hand_puts_nothing_to_the_test() -> None:
     assert ("coverage", "fault_did_not_bite") in doubts(verdict)
 
 
+@pytest.mark.parametrize("moment", ["process", "process_before_heal"])
+def test_a_program_whose_group_has_never_committed_has_a_doubt_that_says_so(moment: str) -> None:
+    """Nobody sees what such a program has in hand: it may have had nothing."""
+    blind = msgspec.structs.replace(killed(), proof={moment: {f"group of {SUBJECT}": "has never committed"}})
+    verdict = judged(replace(crashed("own"), injections=[blind]))
+    assert arm(verdict).verdict == "INCONCLUSIVE"
+    assert {name for _, name in doubts(verdict)} == {"group_never_committed", "nothing_at_stake"}
+    (detail,) = [doubt.detail for doubt in arm(verdict).doubts if doubt.name == "group_never_committed"]
+    assert "the group of this program has never committed" in detail
+
+
 def test_the_arm_without_an_application_is_not_put_to_the_test_by_a_crash_of_applications() -> None:
     verdict = judged(crashed("commit_after"))
     assert ("coverage", "too_little_exposed") in doubts(verdict, "control-acks_0")

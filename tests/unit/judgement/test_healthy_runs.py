@@ -86,9 +86,12 @@ def test_every_sin_is_committed() -> None:
 
 def test_there_is_a_sin_for_every_doubt_that_a_run_of_this_format_can_have() -> None:
     follows = {sin.follows.split(":")[0] for sin in SINS} | {doubt for doubt, _ in applications.SINS.values()}
-    of_older_runs, of_own_applications = {"anomaly_unproven", "setting_without_rule"}, {"effects_torn"}
+    of_older_runs, of_own_applications = (
+        {"anomaly_unproven", "setting_without_rule"},
+        {"effects_torn", "group_never_committed"},
+    )
     in_test_witness = {"witness_disagrees", "witness_lacks_commit", "witness_stranger"}
-    in_test_outputs = {"output_cut_off", "output_unproven"}
+    in_test_outputs = {"output_cut_off", "output_held_back", "output_unproven"}
     assert set(ADVICE) - follows == of_older_runs | of_own_applications | in_test_witness | in_test_outputs
 
 

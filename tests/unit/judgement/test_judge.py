@@ -180,6 +180,20 @@ def test_a_bound_on_a_count_that_nobody_keeps_is_an_error_and_no_verdict() -> No
         judged(evidence_of(expecting("HELD", bounds=(Bound(count="angels", op="=", value=0),))))
 
 
+def test_a_violated_run_exits_with_1_whatever_doubts_its_other_arms_have() -> None:
+    unproven = [msgspec.structs.replace(the_injections(RUN)[0], bit=False)]
+    verdict = judged(evidence_of(RUN, lost(3), injections=unproven))
+    assert [each.verdict for each in verdict.arms if each.role == "control"] == ["INCONCLUSIVE"]
+    assert (verdict.verdict, verdict.exit_code) == ("VIOLATED", 1)
+    verdict = judged(evidence_of(RUN, injections=unproven))
+    assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
+
+
+def test_a_planned_fault_without_proof_is_no_unplanned_disturbance() -> None:
+    verdict = judged(evidence_of(RUN, injections=[msgspec.structs.replace(the_injections(RUN)[0], bit=False)]))
+    assert {doubt.name for doubt in arm(verdict).doubts} == {"fault_did_not_bite"}
+
+
 def test_a_strong_control_that_breaks_is_not_green_though_the_subject_is_as_expected() -> None:
     verdict = judged(evidence_of(a_scenario("acks_1"), lost(1, "control-safe")))
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("HELD", False, 1)

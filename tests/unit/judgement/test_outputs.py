@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 from support.applications import application, applied
@@ -17,8 +18,9 @@ from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.witness import read_outputs
-from delivery_verifier.store.witness_tables import OUTPUTS_SINCE
+from delivery_verifier.store.witness_tables import HELD_BACK_SINCE, OUTPUTS, OUTPUTS_SINCE
 
 OF_TOPIC = replace(application("own"), effects="topic")
 SCENARIO = with_arm(a_scenario(fault="none"), SUBJECT, application=OF_TOPIC)
@@ -29,7 +31,7 @@ Row = dict[str, Any]
 
 def row(partition: int, **more: Any) -> Row:
     known = {"arm": SUBJECT, "partition": partition, "leader": 1, "leader_epoch": 0, "start": 0, "end": 402}
-    return known | {"watermark": None, "epoch": None, "kept_until": None} | more
+    return known | {"watermark": None, "epoch": None, "kept_until": None, "held_back": None} | more
 
 
 def led(leader: int, epoch: int, isr: list[int], partition: int = 0) -> Observation:
@@ -76,6 +78,16 @@ UNPROVEN: dict[str, tuple[list[Row], list[Observation]]] = {
 @pytest.mark.parametrize("sign", CUT_OFF)
 def test_what_the_cluster_has_lost_convicts_and_acquits_nobody(sign: str, change: Callable[..., None]) -> None:
     assert judged_with([CUT_OFF[sign], row(1), row(2)], WHOLE, change=change) == ("INCONCLUSIVE", {"output_cut_off"})
+
+
+@pytest.mark.parametrize("change", [SKIPPED, lambda _: None])
+def test_what_stands_behind_an_open_transaction_convicts_and_acquits_nobody(change: Callable[..., None]) -> None:
+    rows = [row(0), row(1, held_back="a transaction stays open: producer id 7"), row(2)]
+    assert judged_with(rows, WHOLE, change=change) == ("INCONCLUSIVE", {"output_held_back"})
+    evidence = evidence_of(SCENARIO, outputs=rows)
+    evidence.observations[:0] = WHOLE
+    ((_, _, detail),) = output_doubts(evidence)
+    assert detail == f"{SUBJECT}: partition 1 of its output topic: a transaction stays open: producer id 7"
 
 
 @pytest.mark.parametrize("sign", UNPROVEN)
@@ -134,3 +146,18 @@ def test_an_older_run_has_no_doubt_about_its_output_topics(tmp_path: Path, monke
     with older.writing("settle"):
         pass
     assert read_outputs(older) is None
+
+
+@pytest.mark.parametrize("version", [OUTPUTS_SINCE, HELD_BACK_SINCE - 1, HELD_BACK_SINCE])
+def test_a_run_from_before_open_transactions_were_named_has_no_such_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    run, known = RunDirectory(tmp_path), row(0)
+    columns = [name for name in OUTPUTS.column_names if name in known and (name != "held_back" or version > 7)]
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", SCENARIO)
+    monkeypatch.setattr("delivery_verifier.store.run_directory.FORMAT_VERSION", version)
+    with run.writing("settle") as output:
+        rows = pa.Table.from_pylist([known], arrow_schema(OUTPUTS)).select(columns)
+        output.write_table(OUTPUTS.name, rows)
+    assert read_outputs(run) == [{name: known[name] for name in columns}]

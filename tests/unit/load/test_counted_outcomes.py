@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 from support.evidence import a_scenario
 from support.oracle import judge
+from support.patience import PATIENCE_S
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.host.waiting import wait_until
@@ -34,8 +35,8 @@ from delivery_verifier.load.live_ledger import (
     Word,
     encode_error,
 )
-from delivery_verifier.load.pool import ProducerDied, ProducerProcess
 from delivery_verifier.load.producer import SequencedProducer
+from delivery_verifier.load.producer_process import ProducerDied, ProducerProcess
 from delivery_verifier.load.resends import COUNTERS, recount
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record
@@ -244,7 +245,7 @@ def test_the_counters_of_a_process_that_sigkill_ended_differ_by_no_more(tmp_path
     command = [sys.executable, "-m", "delivery_verifier.load.producer", str(tmp_path / "spec.json")]
     process = subprocess.Popen(command)
     try:
-        wait_until(lambda: control[Word.REPORTED] >= reported, "reports", 60, every_s=0.0001)
+        wait_until(lambda: control[Word.REPORTED] >= reported, "reports", PATIENCE_S, every_s=0.0001)
     finally:
         process.kill()
         process.wait()

@@ -300,3 +300,16 @@ def test_a_control_record_that_ends_no_transaction_is_not_guessed_at(monkeypatch
     served(monkeypatch, batch(0, 1, ends=2))
     with pytest.raises(ConnectionError, match="control record at offset 0 ends no transaction: type 2"):
         batches.unseen(BROKER, "t", 0, 0, 1)
+
+
+def test_control_records_behind_an_open_transaction_are_counted_although_it_has_no_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = batch(0, 5, of=7) + batch(5, 2, of=8) + batch(7, 1, ends=COMMIT, of=8) + batch(8, 1, ends=ABORT, of=9)
+    for start, end, count in ((0, 9, 2), (0, 8, 1), (0, 7, 0), (5, 9, 2)):
+        served(monkeypatch, log if start == 0 else log[len(batch(0, 5)) :])
+        assert batches.controls(BROKER, "t", 0, start, end) == count
+    served(monkeypatch, log, b"")
+    with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 9"):
+        batches.unseen(BROKER, "t", 0, 0, 9)
+    assert batches.controls(BROKER, "t", 0, 9, 9) == 0, "an empty range, of which nothing is fetched"

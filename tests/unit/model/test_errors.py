@@ -18,7 +18,7 @@ from delivery_verifier.command_line.main import _exit_code
 from delivery_verifier.model import errors
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.local.run import RunFailed, TaskNeverStarted
+from delivery_verifier.orchestration.local.queue_watch import RunFailed, TaskNeverStarted
 from delivery_verifier.planning.preflight import Unavailable, Unfit
 from delivery_verifier.store.run_directory import IncompleteRun
 
@@ -41,6 +41,7 @@ def _exception_classes() -> Iterator[tuple[str, list[str]]]:
         yield from ((name, defined[name]) for name in sorted(more))
 
 
+@pytest.mark.slow
 def test_every_exception_class_of_the_project_is_a_verifier_error_and_drawn_in_the_tree() -> None:
     drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or ""))
     ours = {name: bases for name, bases in _exception_classes() if name != "VerifierError"}

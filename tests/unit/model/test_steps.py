@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.patience import PATIENCE_S
+
 from delivery_verifier.model import steps
 from delivery_verifier.model.steps import DECLARED
 
@@ -73,5 +75,7 @@ def test_the_declaration_imports_nothing_heavy() -> None:
         "import sys, delivery_verifier.model.steps, delivery_verifier.model.progress; "
         "print([name for name in ('airflow', 'pandas', 'pyarrow', 'pyspark') if name in sys.modules])"
     )
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     assert answer.stdout.strip() == "[]"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import processes
@@ -64,10 +65,10 @@ def _supervise(
     process = subprocess.Popen([sys.executable, "-m", supervisor.__name__, "--port", "1", *more])
     patch.delenv(settings.MARK)
     try:
-        wait_until(supervisor.read_state, "supervisor.json is written", 60)
+        wait_until(supervisor.read_state, "supervisor.json is written", PATIENCE_S)
         yield process
     finally:
-        tree.end_all(_all_of_it, grace_s=0, deadline_s=60)
+        tree.end_all(_all_of_it, grace_s=0, deadline_s=PATIENCE_S)
 
 
 def _all_of_it() -> list[psutil.Process]:
@@ -82,37 +83,39 @@ def _state() -> supervisor.State:
 
 def test_all_run_with_their_orphans(started: subprocess.Popen[bytes]) -> None:
     assert set(_state().children) == {"api-server", "scheduler", "dag-processor", "triggerer"}
-    wait_until(lambda: len(_all_of_it()) == 1 + 4 + 4, "the supervisor, four processes and four orphans run", 60)
+    wait_until(
+        lambda: len(_all_of_it()) == 1 + 4 + 4, "the supervisor, four processes and four orphans run", PATIENCE_S
+    )
 
 
 def test_asked_to_stop_it_ends_everything_and_says_so_with_0(started: subprocess.Popen[bytes]) -> None:
-    wait_until(lambda: len(_all_of_it()) == 9, "all run", 60)
+    wait_until(lambda: len(_all_of_it()) == 9, "all run", PATIENCE_S)
     started.terminate()
-    assert started.wait(60) == 0
+    assert started.wait(PATIENCE_S) == 0
     assert _all_of_it() == []
     assert not supervisor.state_file().exists()
 
 
 @pytest.mark.parametrize("name", list(supervisor.COMMANDS))
 def test_if_one_dies_all_end(started: subprocess.Popen[bytes], name: str) -> None:
-    wait_until(lambda: len(_all_of_it()) == 9, "all run", 60)
+    wait_until(lambda: len(_all_of_it()) == 9, "all run", PATIENCE_S)
     (workspaces.folder() / "killed00").mkdir(parents=True)
     _state().children[name].send(signal.SIGKILL)
-    assert started.wait(60) == 1
+    assert started.wait(PATIENCE_S) == 1
     assert _all_of_it() == [] and workspaces.all_workspaces() == []
     assert f"its {name} died (killed by signal 9)" in (supervisor.why_it_ended() or "")
 
 
 def test_who_ignores_sigterm_is_killed_after_the_grace(stubborn: subprocess.Popen[bytes]) -> None:
     stubborn.terminate()
-    assert stubborn.wait(60) == 0
+    assert stubborn.wait(PATIENCE_S) == 0
     assert _all_of_it() == []
 
 
 def test_if_the_supervisor_is_killed_its_processes_end_by_themselves(started: subprocess.Popen[bytes]) -> None:
     children = _state().children
     started.kill()
-    wait_until(lambda: not any(child.alive for child in children.values()), "the four end", 60)
+    wait_until(lambda: not any(child.alive for child in children.values()), "the four end", PATIENCE_S)
     assert "supervisor is gone" in (supervisor.why_it_ended() or "")
 
 
@@ -121,7 +124,7 @@ def test_while_the_others_are_being_ended_the_dead_one_is_named_and_the_next_sta
 ) -> None:
     assert supervisor.why_it_ended() is None
     _state().children["scheduler"].send(signal.SIGKILL)
-    wait_until(supervisor.why_it_ended, "the death to be seen", 60)
+    wait_until(supervisor.why_it_ended, "the death to be seen", PATIENCE_S)
     assert "its scheduler died" in (supervisor.why_it_ended() or "")
     assert lifecycle.living() is None
     assert not _all_of_it() and "its scheduler died" in (supervisor.why_it_ended() or "")
@@ -132,14 +135,14 @@ def test_a_spark_server_that_dies_is_started_anew_and_ends_with_the_others(
 ) -> None:
     """Its command has no token: every user of the host can read it."""
     for supervising in _supervise(FAKE_AIRFLOW, tmp_path, monkeypatch, ["--spark-port", "1"]):
-        first = wait_until(_spark_server, "Spark runs", 60)
+        first = wait_until(_spark_server, "Spark runs", PATIENCE_S)
         assert settings.spark_token() not in " ".join(first.cmdline())
         assert first.environ()["SPARK_CONNECT_AUTHENTICATE_TOKEN"] == settings.spark_token()
         first.kill()
-        wait_until(lambda: (later := _spark_server()) is not None and later != first, "Spark runs again", 60)
+        wait_until(lambda: (later := _spark_server()) is not None and later != first, "Spark runs again", PATIENCE_S)
         assert supervising.poll() is None and supervisor.why_it_ended() is None
         supervising.terminate()
-        assert supervising.wait(60) == 0
+        assert supervising.wait(PATIENCE_S) == 0
         assert _all_of_it() == []
 
 
@@ -164,5 +167,5 @@ def test_it_ends_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             assert supervising.poll() is None
             owner.kill()
             owner.wait()
-            assert supervising.wait(60) == 0
+            assert supervising.wait(PATIENCE_S) == 0
             assert _all_of_it() == []

@@ -124,7 +124,6 @@ def tried_by_make_test() -> list[Trial]:
     return [trial for scenario in (broken, *scenarios) for trial in trials(scenario)]
 
 
-@pytest.mark.slow
 def test_an_alternative_of_every_family_is_tried_on_real_brokers() -> None:
     """A change that is new in ALTERNATIVES needs an arm with its settings, beside an arm that breaks without it."""
     families = {family(change) for change in suggested()}
@@ -146,7 +145,6 @@ def test_what_only_the_campaign_tries_has_held_in_its_newest_results() -> None:
                 assert re.fullmatch(r"HELD( \d+×)?", verdicts[trial.arm]), (page.name, trial)
 
 
-@pytest.mark.slow
 def test_what_is_never_suggested_is_what_makes_settings_weaker() -> None:
     assert {*ALTERNATIVES} - suggested() == {
         *("enable.idempotence=false", "min.insync.replicas=1", "unclean.leader.election.enable=true"),

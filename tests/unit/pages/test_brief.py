@@ -38,6 +38,7 @@ def in_a_terminal(path: Path, verdict: RunVerdict) -> str:
     return stream.getvalue()
 
 
+@pytest.mark.slow
 def test_terminal_note_and_mail_have_the_order_of_the_report(stored: tuple[Path, RunVerdict]) -> None:
     path, verdict = stored
     whole = page.render(path, verdict)

@@ -150,6 +150,7 @@ RUNS = st.builds(
 )
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(RUNS)
 def test_no_text_says_what_did_not_happen(run: Run) -> None:

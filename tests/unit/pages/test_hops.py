@@ -157,7 +157,10 @@ def test_the_hops_of_a_record_stand_in_a_row_and_each_says_whether_it_was_passed
 def test_a_member_that_nobody_saw_has_no_number(tmp_path: Path) -> None:
     effects = [effect(20, 0) | {"member": -1}, effect(40, 1) | {"member": -1}]
     told = [sentence for _, sentence, _ in events(material(tmp_path, effects, [], "own"), CASE | {"kind": "REAPPLIED"})]
-    assert told == ["A member applies it.", "A member (started again once) applies it again."]
+    assert told == [
+        "A member ends. It has applied this record.",
+        "A member (started again once) ends. It has applied this record again.",
+    ]
 
 
 def test_the_page_shows_the_hops_of_a_record_above_its_story() -> None:

@@ -26,8 +26,6 @@ from delivery_verifier.pages.report.inventory import DATA_DOCS
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import arrow_schema
 
-pytestmark = pytest.mark.slow
-
 LIMIT_BYTES = 1_600_000
 POISON = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}'\x1b[31m\u202e$$x$$"
 
@@ -51,6 +49,7 @@ def badge(text: str) -> str:
     return found.group(2).strip()
 
 
+@pytest.mark.slow
 def test_a_held_run_says_so_with_its_limits_and_every_arm(tmp_path: Path) -> None:
     text = page.render(*report_material.held(tmp_path))
     assert badge(text) == "✔ HELD"
@@ -76,6 +75,7 @@ def test_a_command_in_a_limit_is_shown_as_code_and_everything_in_it_is_escaped(t
     assert "<p>Repeat it: <code>kdv run --profile &#39;&lt;b&gt;&#39;</code> &lt;i&gt;29&lt;/i&gt; times.</p>" in text
 
 
+@pytest.mark.slow
 def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Path) -> None:
     told = visible(page.render(*report_material.violated(tmp_path)))
     assert "Not as expected: acks_all" in told
@@ -176,6 +176,7 @@ def test_the_page_says_what_would_have_been_violated_and_what_was_asked(tmp_path
     assert "the claim “every reported record exactly once” ( exactly_once )" in violated
 
 
+@pytest.mark.slow
 def test_headings_are_in_order_and_every_table_names_its_columns(tmp_path: Path) -> None:
     text = re.sub(r"<(script|style)\b.*?</\1>", "", page.render(*report_material.violated(tmp_path)), flags=re.S)
     levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", text)]
@@ -239,6 +240,7 @@ def test_an_empty_folder_and_no_folder_get_a_page_too(tmp_path: Path) -> None:
         assert badge(page.render(path, None)) == "– NO VERDICT"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["anomalies", "books", "timeline", "log", "scenario.json", "observations.json"])
 def test_a_part_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
     path, verdict = report_material.violated(tmp_path)
@@ -250,6 +252,7 @@ def test_a_part_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
     assert "There is no case of any anomaly" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["anomalies/part-0.parquet", "books/laws.parquet", "injections.json"])
 def test_a_part_that_is_damaged_is_named(tmp_path: Path, name: str) -> None:
     path, verdict = report_material.held(tmp_path)
@@ -259,6 +262,7 @@ def test_a_part_that_is_damaged_is_named(tmp_path: Path, name: str) -> None:
     assert "All 4 laws balance" not in told or name != "books/laws.parquet"
 
 
+@pytest.mark.slow
 def test_lanes_of_a_topic_that_was_never_observed_are_said_to_be_missing(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
     seen = (path / "observations.json").read_text()
@@ -267,6 +271,7 @@ def test_lanes_of_a_topic_that_was_never_observed_are_said_to_be_missing(tmp_pat
     assert "No leadership was observed: the lanes are missing" in visible(page.render(path, verdict))
 
 
+@pytest.mark.slow
 def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
     pq.write_table(pa.table({"arm": ["safe"]}), path / "books" / "laws.parquet")
@@ -286,6 +291,7 @@ def test_no_case_is_said_only_when_the_books_counted_none(tmp_path: Path) -> Non
     assert "There is no case of any anomaly" not in visible(page.render(path, verdict))
 
 
+@pytest.mark.slow
 def test_ten_thousand_cases_are_bounded_and_the_cut_is_said(tmp_path: Path) -> None:
     text = page.render(*report_material.large(tmp_path))
     told = visible(text)
@@ -295,6 +301,7 @@ def test_ten_thousand_cases_are_bounded_and_the_cut_is_said(tmp_path: Path) -> N
     assert len(text.encode()) < LIMIT_BYTES
 
 
+@pytest.mark.slow
 def test_hours_of_load_on_a_thousand_partitions_stay_small_and_say_what_is_not_drawn(tmp_path: Path) -> None:
     text = page.render(*report_material_large.huge(tmp_path))
     told = visible(text)
@@ -317,6 +324,7 @@ def test_a_run_without_a_single_record_gets_a_page_without_plots(tmp_path: Path)
     assert "No record was reported, so there are no latencies." in told
 
 
+@pytest.mark.slow
 def test_latencies_are_told_apart_and_a_missing_table_is_no_empty_one(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
     told = visible(page.render(path, verdict))
@@ -328,6 +336,7 @@ def test_latencies_are_told_apart_and_a_missing_table_is_no_empty_one(tmp_path: 
     assert "timeline/latency" in told
 
 
+@pytest.mark.slow
 def test_hostile_text_stays_text_wherever_it_stands(tmp_path: Path) -> None:
     text = page.render(*report_material.hostile(tmp_path, POISON))
     assert "<img" not in text
@@ -339,6 +348,7 @@ def test_hostile_text_stays_text_wherever_it_stands(tmp_path: Path) -> None:
     assert "the verdict is of" in visible(text)  # not this directory's run
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_anywhere_and_nothing_else_may_run(tmp_path: Path) -> None:
     text = page.render(*report_material.violated(tmp_path))
     shell = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
@@ -355,6 +365,7 @@ def test_nothing_is_loaded_from_anywhere_and_nothing_else_may_run(tmp_path: Path
     assert f"script-src 'sha256-{allowed[0]}' 'sha256-{allowed[1]}';" in policy.group(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [report_material.held, report_material.violated, report_material.inconclusive])
 def test_the_page_is_one_file_of_bounded_size(tmp_path: Path, make: object) -> None:
     path, verdict = make(tmp_path)  # type: ignore[operator]

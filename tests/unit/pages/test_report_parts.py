@@ -18,6 +18,7 @@ from delivery_verifier.judgement import (
     checker_doubts,
     coverage_doubts,
     damage,
+    held_back,
     observer_doubts,
     older_runs,
     outputs,
@@ -25,6 +26,7 @@ from delivery_verifier.judgement import (
     stakes,
     witness,
 )
+from delivery_verifier.model.figures import share
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import material, terminal
@@ -34,7 +36,7 @@ from delivery_verifier.pages.doubts import ADVICE, BY_KIND, advice
 from delivery_verifier.pages.leadership import Clock, Leadership, injection_during
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import events
-from delivery_verifier.pages.words import clean, headline, share
+from delivery_verifier.pages.words import clean, headline
 from delivery_verifier.store import tables
 
 S = 1_000_000
@@ -127,6 +129,7 @@ DOUBTERS = (
     checker_doubts,
     coverage_doubts,
     damage,
+    held_back,
     observer_doubts,
     older_runs,
     outputs,

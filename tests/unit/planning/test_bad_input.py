@@ -4,6 +4,7 @@ and a remedy, and never a traceback."""
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from support import report_material
 from support.refusals import bare_host, refused
 
 from delivery_verifier.command_line import main as cli
+from delivery_verifier.host import variables
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario_checks import loads
@@ -223,10 +225,15 @@ def test_a_variable_that_nobody_reads_is_warned_about_with_the_nearest_one(
     assert "kdv: warning: KDV_RUN is set, and nobody reads it; did you mean KDV_RUNS?" in capsys.readouterr().err
 
 
-def test_every_variable_that_is_read_is_known() -> None:
-    import re
+def test_what_runs_tests_sets_no_variable_that_the_program_would_warn_about() -> None:
+    root = Path(cli.__file__).resolve().parents[3]
+    files = [root / ".ci/run", *root.glob("tests/*.py"), *root.glob("tests/support/seeds.py")]
+    found = {name for file in files for name in re.findall(r"\bKDV_[A-Z_]*[A-Z]\b", file.read_text())}
+    assert {"KDV_TEST_UNTIL", "KDV_TEST_HISTORIES"} <= found
+    assert not {name for name in found - {*variables.KNOWN} if not name.startswith("KDV_TEST_")}
 
-    from delivery_verifier.host import variables
+
+def test_every_variable_that_is_read_is_known() -> None:
     from delivery_verifier.model.own_application import VARIABLES
 
     root = Path(cli.__file__).resolve().parents[3]

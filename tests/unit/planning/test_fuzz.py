@@ -66,6 +66,7 @@ def damaged(draw: Any) -> bytes:
     return value
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(st.one_of(damaged(), st.lists(PIECES).map(b"".join), st.binary(max_size=200)))
 def test_bytes_are_a_record_exactly_if_they_have_its_form(value: bytes) -> None:
@@ -120,6 +121,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(FIELDS)
 def test_a_scenario_is_read_back_as_it_was_written(fields: dict[str, Any]) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
+from support.patience import PATIENCE_S
+
 from delivery_verifier.planning import subject
 from delivery_verifier.planning.params import FIELDS
 
@@ -36,7 +38,11 @@ except ValueError as error:
 def refused(params: dict[str, Any]) -> tuple[list[str], set[str], float]:
     """Returns the errors, the imported modules and the CPU time in seconds of a new process that refuses `params`."""
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(params)], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", PROGRAM, json.dumps(params)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
     )
     messages, modules, seconds = json.loads(ended.stdout)
     return messages, set(modules), seconds

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 from support.evidence import RUN
 from support.mock_broker import MockBroker
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import application_folder, folder_of, lives_of
@@ -85,12 +86,13 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
+@pytest.mark.slow
 def test_what_was_applied_up_to_the_marker_is_sealed(run: Run) -> None:
     pool = MemberPool(SCENARIO, run.broker.connection, run.folder, lambda pid: None)
     try:
         pool.start()
         control = pool.members[0].control
-        wait_until(lambda: control[Word.COMMITTED] == 5, "all to be committed", 60)
+        wait_until(lambda: control[Word.COMMITTED] == 5, "all to be committed", PATIENCE_S)
         control[Word.KILLS] += 1
         pool.apply_commands()
     finally:

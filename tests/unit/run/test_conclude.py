@@ -11,6 +11,7 @@ from support.older_runs import NAMES, older_run
 
 from delivery_verifier.model.verdict import Doubt, RunVerdict
 from delivery_verifier.pages.doubts import ADVICE
+from delivery_verifier.pages.report import page
 from delivery_verifier.run.steps import conclude
 
 
@@ -38,7 +39,7 @@ def test_the_brokers_data_are_kept_where_they_may_explain_what_was_found(
     verdict, is_kept = VERDICTS[name]
     kept: list[bool] = []
     monkeypatch.setattr(conclude, "load_and_judge", lambda run_dir: verdict)
-    monkeypatch.setattr(conclude.page, "write", lambda run_dir, verdict, path: path.write_text(""))
+    monkeypatch.setattr(page, "write", lambda run_dir, verdict, path: path.write_text(""))
     monkeypatch.setattr(conclude, "_clear_workspace", lambda run, token, keep: kept.append(keep))
     conclude.judge_and_report(older_run(NAMES[0], tmp_path).path)
     assert kept == [is_kept] and arm(verdict)
@@ -46,3 +47,27 @@ def test_the_brokers_data_are_kept_where_they_may_explain_what_was_found(
 
 def test_advice_that_speaks_of_kept_data_is_given_only_where_they_are_kept() -> None:
     assert {name for name, advice in ADVICE.items() if "are kept" in advice} == conclude.ON_DISK
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_report_that_cannot_be_written_leaves_the_verdict_and_none_of_an_earlier_judgement(
+    is_written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, verdict = older_run(NAMES[0], tmp_path), judged(evidence_of(RUN))
+
+    def write(run_dir: Path, verdict: RunVerdict, file: Path) -> None:
+        if not is_written:
+            file.write_text("half of")
+            raise OSError("no space left")
+        file.write_text("the report")
+
+    (run.path / "report.html").write_text("an earlier report")
+    monkeypatch.setattr(conclude, "load_and_judge", lambda run_dir: verdict)
+    monkeypatch.setattr(page, "write", write)
+    conclude.judge_and_report(run.path)
+    assert run.verdict().verdict == verdict.verdict
+    manifest = run.manifest("conclude")
+    assert {*manifest.files} == {"verdict.json", *(["report.html"] if is_written else [])}
+    assert (run.path / "report.html").is_file() == is_written
+    why = manifest.notes.get("not_written/report.html")
+    assert why == (None if is_written else "OSError: no space left")

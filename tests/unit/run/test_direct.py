@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
+from support.patience import PATIENCE_S
 
 from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.progress import StepProgress
@@ -107,7 +108,7 @@ def test_a_start_of_spark_that_has_failed_is_an_error_before_the_load_begins(
 
 def test_a_start_of_spark_that_is_under_way_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     going_on = threading.Event()
-    monkeypatch.setattr(OwnSession, "_session", lambda self: going_on.wait(60) and {}["failed"])
+    monkeypatch.setattr(OwnSession, "_session", lambda self: going_on.wait(PATIENCE_S) and {}["failed"])
     own = OwnSession(tmp_path)
     own.check()
     own.start()

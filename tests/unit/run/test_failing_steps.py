@@ -4,19 +4,22 @@ Expectations are tested so in tests/spark/test_laws.py and tests/quality/test_va
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 from support.evidence import RUN
 
+from delivery_verifier.load.live_ledger import Gate
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.run.signals import ParallelStepFailed, Signals
-from delivery_verifier.run.steps import plan, reconcile
+from delivery_verifier.run.steps import plan, produce, reconcile
 from delivery_verifier.store.run_directory import RunDirectory
 
 PARALLEL = {"produce": "inject_fault", "inject_fault": "produce"}
@@ -62,3 +65,39 @@ def test_the_plan_fails_before_it_makes_a_run_directory(tmp_path: Path, monkeypa
     with pytest.raises(StepFailed, match="fail_step is plan"):
         plan.plan_from_params({"profile": "safe", "fault": "none", "records": 1000, "fail_step": "plan"}, "r")
     assert list(tmp_path.glob("runs/*")) == []
+
+
+def fail(signals: Signals) -> None:
+    """Lets inject_fault fail, as its task does."""
+    with pytest.raises(ZeroDivisionError), signals.ending("inject_fault"):
+        signals.begin("inject_fault")
+        1 / 0
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["before_the_load", "while_the_load_flows"])
+def test_the_load_ends_as_soon_as_the_injection_beside_it_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: bool
+) -> None:
+    """The pool of producers is a stand-in, which notes the gates that are opened."""
+    monkeypatch.setattr(produce, "_wait_until_replicated", lambda *_: None)
+    signals, opened = Signals(tmp_path), list[Gate]()
+    if begins:
+        signals.begin("inject_fault")
+    else:
+        fail(signals)
+
+    def open_gate(gate: Gate) -> None:
+        opened.append(gate)
+        if gate is Gate.GO:
+            fail(signals)
+
+    pool: Any = SimpleNamespace(
+        wait_for=lambda state: None, open=open_gate, apply_commands=lambda adopt: None, check=lambda: True
+    )
+    members: Any = SimpleNamespace(
+        start=lambda: None, wait_applying=lambda: None, apply_commands=lambda: None, check=lambda: True
+    )
+    cluster: Any = SimpleNamespace(adopt=lambda pid: None, socket=tmp_path)
+    with pytest.raises(ParallelStepFailed, match=r"inject_fault failed: .*ZeroDivisionError"):
+        produce._send_load(RUN, cluster, pool, members, signals, threading.Event())
+    assert opened == [Gate.WARM_UP, Gate.GO][: 1 + begins]

@@ -14,6 +14,7 @@ from support.runs_for_overview import planned
 from delivery_verifier.model.live import LiveSpark
 from delivery_verifier.pages.overview import live as page
 from delivery_verifier.run import live
+from delivery_verifier.run.marks import Marks
 
 
 def test_the_reports_of_each_arm_are_counted_over_time_and_failed_attempts_are_not(tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_a_run_without_a_workspace_has_no_load_and_gets_no_file(tmp_path: Path, 
 
 
 def test_a_mark_that_is_half_written_is_left_out(tmp_path: Path) -> None:
-    marks = live.Marks(tmp_path)
+    marks = Marks(tmp_path)
     marks.add("kill (broker 1)", 5)
     (tmp_path / "marks.jsonl").open("a").write('{"at_us": 9, "te')
     assert [mark.at_us for mark in marks.read()] == [5]

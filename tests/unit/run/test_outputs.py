@@ -16,8 +16,10 @@ from delivery_verifier.applications.lives import application_folder
 from delivery_verifier.applications.watermarks import Watermark, Watermarks
 from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.protocol.batches import Unseen
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.application import output_topic
+from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run import outputs
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
@@ -42,7 +44,9 @@ class Stage:
         monkeypatch.setattr(Cluster, "address", lambda _, broker: broker)
         monkeypatch.setattr(outputs.topics, "admin", lambda _: None)
         monkeypatch.setattr(outputs.topics, "start_offsets", lambda *_: {key: self.starts[key[1]] for key in states})
+        self.stable = {(TOPIC, 0): 120, (TOPIC, 1): 60}
         monkeypatch.setattr(outputs.topics, "high_watermarks", lambda *_: {(TOPIC, 0): 120, (TOPIC, 1): 60})
+        monkeypatch.setattr(outputs.topics, "last_stable_offsets", lambda *_: dict(self.stable))
         monkeypatch.setattr(outputs.epochs, "epoch_end", self._epoch_end)
 
     def _epoch_end(self, address: int, topic: str, partition: int, epoch: int) -> int:
@@ -75,6 +79,7 @@ def test_a_log_that_has_kept_every_epoch_lacks_nothing(stage: Stage) -> None:
         "watermark": None,
         "epoch": None,
         "kept_until": None,
+        "held_back": None,
     }
     assert rows[1]["watermark"] is None and len(rows) == 2
 
@@ -92,6 +97,39 @@ def test_a_watermark_of_an_unknown_epoch_is_compared_with_the_present_one(stage:
     rows = stage.rows()
     assert (rows[1]["watermark"], rows[1]["epoch"], rows[1]["kept_until"]) == (61, -1, 60)
     assert rows[0]["watermark"] is None
+
+
+def test_a_row_says_which_transaction_holds_back_a_partition(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_one = OpenTransaction(producer_id=7, producer_epoch=0, first_offset=50, last_at_ms=0)
+    asked = []
+
+    def held_back(_: Cluster, *of: object) -> HeldBack:
+        asked.append(of)
+        return HeldBack(last_stable_offset=50, transactions=(open_one,))
+
+    monkeypatch.setattr(outputs, "held_back", held_back)
+    stage.stable[TOPIC, 1] = 50
+    rows = stage.rows()
+    assert asked == [(TOPIC, 1, 2, 50)] and rows[0]["held_back"] is None and rows[1]["end"] == 60
+    assert "producer id 7, epoch 0, open from offset 50 on" in rows[1]["held_back"]
+
+
+@pytest.mark.parametrize(("stable", "visible"), [(120, 172), (100, 152), (0, 52)])
+def test_a_reader_gets_no_record_behind_a_transaction_that_stays_open(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, stable: int, visible: int
+) -> None:
+    """Eight offsets of partition 1 hold nothing that a reader gets."""
+    monkeypatch.setattr(outputs, "STABLE_S", 0.1)
+    counted = []
+
+    def unseen(address: int, topic: str, partition: int, start: int, end: int) -> Unseen:
+        counted.append((address, topic, partition, start, end))
+        return Unseen(control=3 * partition, aborted=5 * partition)
+
+    monkeypatch.setattr(outputs.batches, "unseen", unseen)
+    stage.stable[TOPIC, 0] = stable
+    assert outputs.VisibleRecords(stage.cluster)(TOPIC) == visible
+    assert counted == [(2, TOPIC, 0, 0, stable), (2, TOPIC, 1, 0, 60)]
 
 
 def test_applications_with_other_sinks_have_no_output_topic(stage: Stage) -> None:

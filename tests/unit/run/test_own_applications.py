@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from support import own_applications
 from support.mock_broker import MockBroker
+from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.pool import MemberPool
@@ -57,7 +58,9 @@ class Run:
         lines = pool.members[0].folder / "work" / "out.jsonl"
         try:
             pool.start()
-            wait_until(lambda: pool.check() and lines.exists() and lines.read_bytes().count(b"\n") == 5, "5 lines", 60)
+            wait_until(
+                lambda: pool.check() and lines.exists() and lines.read_bytes().count(b"\n") == 5, "5 lines", PATIENCE_S
+            )
             pool.members[0].control[Word.KILLS] += 1
             pool.apply_commands()
         finally:

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 from support.live_runs import reconciling
+from support.patience import PATIENCE_S
 from support.refusals import bare_host
 from support.runs_for_overview import planned
 
@@ -17,7 +18,8 @@ from delivery_verifier.model.live import LiveSpark
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.run import estimates
 from delivery_verifier.run import progress as follow
-from delivery_verifier.run.progress import Follower, _Load
+from delivery_verifier.run.phases import Steps
+from delivery_verifier.run.progress import Follower
 
 
 def finished(folder: Path, reconcile_s: float) -> Path:
@@ -44,17 +46,23 @@ def test_a_step_takes_as_long_as_the_median_of_the_newest_finished_runs(tmp_path
 
 def test_what_is_left_is_the_rest_of_the_step_under_way_and_all_later_steps() -> None:
     usual_s = {"settle": 5.0, "reconcile": 10.0, "validate": 3.0}
-    assert estimates.remaining_s(usual_s, (), {}) == 18.0
-    assert estimates.remaining_s(usual_s, ("settle",), {"reconcile": 4.0}) == 9.0
-    assert estimates.remaining_s(usual_s, ("settle",), {"reconcile": 99.0}) == 3.0
+    assert estimates.remaining_s(usual_s, Steps({"settle": "running"}, {"settle": 0.0})) == 18.0
+    states = {"settle": "success", "reconcile": "running"}
+    assert estimates.remaining_s(usual_s, Steps(states, {"reconcile": 4.0})) == 9.0
+    assert estimates.remaining_s(usual_s, Steps(states, {"reconcile": 99.0})) is None
 
 
 def test_the_reading_is_a_part_of_reconcile_only_where_it_is_no_step_of_its_own() -> None:
     usual_s = {"read_topic": 14.0, "reconcile": 26.0, "validate": 6.0}
-    in_airflow = [estimates.remaining_s(usual_s, (), {"reconcile": since_s}) for since_s in (0.0, 10.0, 20.0)]
+    states = {"settle": "success", "reconcile": "running"}
+    in_airflow = [
+        estimates.remaining_s(usual_s, Steps(states, {"reconcile": since_s})) for since_s in (0.0, 10.0, 20.0)
+    ]
     assert in_airflow == [46.0, 36.0, 26.0]
-    assert estimates.remaining_s(usual_s, (), {"read_topic": 10.0}) == 36.0
-    directly = [estimates.remaining_s(usual_s, ("read_topic",), {"reconcile": since_s}) for since_s in (0.0, 10.0)]
+    reading = Steps({"settle": "success", "read_topic": "running"}, {"read_topic": 10.0})
+    assert estimates.remaining_s(usual_s, reading) == 36.0
+    states["read_topic"] = "success"
+    directly = [estimates.remaining_s(usual_s, Steps(states, {"reconcile": since_s})) for since_s in (0.0, 10.0)]
     assert directly == [32.0, 22.0]
 
 
@@ -66,25 +74,26 @@ def test_steps_are_told_line_by_line(
     monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda self: is_terminal))
     with Follower(tmp_path / "run", quiet=quiet) as follower:
         follower.step_changed(StepProgress("run", "plan", "running"))
-        assert " plan 0 s" in follower._line()
+        assert follower.line().endswith("  planning the run")
         follower.step_changed(StepProgress("run", "plan", "success"))
-        assert "about 60 s left" in follower._line()
+        assert follower.line().endswith("  next: starting the cluster"), "no run has finished here: no estimate"
     told = capsys.readouterr().err
     assert ("plan           running" in told) is ("plan           success" in told) is (not quiet)
 
 
-def test_a_narrow_terminal_shows_the_step_and_the_time_left_before_the_figures(
+def test_a_narrow_terminal_shows_the_phase_and_the_time_left_before_the_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare_host(tmp_path, monkeypatch)
     follower = Follower(tmp_path / "run", quiet=True)
-    load = _Load(["5 of 9 (safe)", "1 of 2 (control)"], "7/s", "fault kill_leader", "about 40 s left")
-    monkeypatch.setattr(follower, "_load", lambda: load)
+    monkeypatch.setattr(follower, "_load", lambda: (["5 of 9 (safe)", "1 of 2 (control)"], "7/s"))
+    monkeypatch.setattr(follower, "_left_s", lambda steps: 40.2)
     for step in ("produce", "inject_fault"):
         follower.step_changed(StepProgress("run", step, "running"))
-    line = follower._line()
-    assert line.endswith("s  produce 0 s  about 40 s left  5 of 9 (safe), 7/s  fault kill_leader"), line
-    assert str(load) == "reported 5 of 9 (safe), 1 of 2 (control); 7/s; fault kill_leader; about 40 s left"
+    assert follower.line().endswith("s  sending the load  about 40 s left  5 of 9 (safe), 7/s")
+    assert follower._plain_line() == (
+        "sending the load; reported 5 of 9 (safe), 1 of 2 (control); 7/s; about 40 s left"
+    )
 
 
 def _cut(line: str, columns: int) -> str:
@@ -101,17 +110,18 @@ def test_while_spark_works_the_line_says_what_it_does(
     run = planned(tmp_path, "run")
     file = reconciling(run, tmp_path / "w", LiveSpark("job", 5, 41, 64))
     follower = Follower(run.path, quiet=True)
+    monkeypatch.setattr(follower, "_left_s", lambda steps: 54.0)
     follower.step_changed(StepProgress("run", "settle", "success"))
-    assert "job" not in follower._line()
+    assert "job" not in follower.line()
     follower.step_changed(StepProgress("run", step, "running"))
-    assert (line := follower._line()).endswith(f"  {step} 0 s  about 54 s left  job 5, 41 of 64 tasks")
+    assert (line := follower.line()).endswith("  Spark reads the topics  about 54 s left  job 5, 41 of 64 tasks")
     assert _cut(line, 120) == line
-    assert len(_cut(line, 60)) == 60 and "about 54 s left  job 5, 41" in _cut(line, 60)
+    assert len(_cut(line, 60)) == 60 and "about 54 s left" in _cut(line, 60)
     file.write_bytes(b'{"unit":"jo')
-    assert follower._line().endswith("s left")
+    assert follower.line().endswith("s left")
     reconciling(run, tmp_path / "w", LiveSpark("job", 5))
     follower.step_changed(StepProgress("run", step, "success"))
-    assert "job" not in follower._line()
+    assert "job" not in follower.line()
 
 
 def test_without_a_terminal_a_line_says_what_spark_does_when_that_has_changed(
@@ -132,10 +142,6 @@ def test_without_a_terminal_a_line_says_what_spark_does_when_that_has_changed(
         for number in (1, 2):
             reconciling(run, tmp_path / "w", LiveSpark("query", number, number, 64))
             before = len(looks)
-            wait_until(lambda before=before: len(looks) > before + 5, "some more looks", 60)  # type: ignore[misc]
+            wait_until(lambda before=before: len(looks) > before + 5, "some more looks", PATIENCE_S)  # type: ignore[misc]
     told = [line.split("  ")[-1] for line in capsys.readouterr().err.splitlines() if "Spark" in line]
-    assert [line.split(";")[0] for line in told] == [
-        "Spark: query 1, 1 of 64 tasks",
-        "Spark: query 2, 2 of 64 tasks",
-    ]
-    assert all(line.endswith(" s left") for line in told)
+    assert told == [f"Spark reads the topics; query {number}, {number} of 64 tasks" for number in (1, 2)]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.patience import PATIENCE_S
 from support.record_batches import altered, batch, damaged
 from support.replicated import LOG, SNAPSHOT, replicated
 
@@ -156,7 +157,7 @@ def test_one_deadline_holds_for_the_whole_reading_and_what_was_not_read_by_then_
     fake: FakeCluster, monkeypatch: pytest.MonkeyPatch, over: threading.Event
 ) -> None:
     plain = fake.fetch
-    monkeypatch.setattr(fake, "fetch", lambda at, *more: plain(at, *more) if at != 3 or over.wait(60) else None)
+    monkeypatch.setattr(fake, "fetch", lambda at, *more: plain(at, *more) if at != 3 or over.wait(PATIENCE_S) else None)
     found = rows(fake, reading_s=2)
     late = "the reading of all replicas did not end within 2 s"
     assert [(found[at, 3]["digest"], found[at, 3]["detail"]) for at in (0, 1)] == [(None, late)] * 2
@@ -178,7 +179,7 @@ def test_an_interrupt_ends_the_reading_though_a_broker_does_not_answer(
     def fetch(broker: int, *_: object) -> None:
         if broker == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        waited.append(over.wait(60))
+        waited.append(over.wait(PATIENCE_S))
 
     monkeypatch.setattr(fake, "fetch", fetch)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests without it

@@ -49,6 +49,7 @@ def test_a_run_that_its_own_version_judges_has_no_such_note(
         assert rules_version.difference(own, other)
 
 
+@pytest.mark.slow
 def test_the_command_prints_by_whose_rules_it_judged(
     tmp_path: Path, committed: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

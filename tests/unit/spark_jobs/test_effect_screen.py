@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from support.effect_histories import Row, calm_history
 
 from delivery_verifier.model.record import MARKER_PRODUCER
@@ -85,6 +86,7 @@ def _applied(screened: effect_screen.EffectScreen, lines: list[Row]) -> set[Stre
     return {stretch_of(row) for row in screened.proven.stretches.to_pylist()}
 
 
+@pytest.mark.slow
 def test_applied_stretches_are_applied_once_and_in_order_and_their_borders_stand_for_them() -> None:
     seen = Counter[str]()
     for seed in range(HISTORIES):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 
+import pytest
+
 from spark_jobs.buckets import Row, stretch_of
 from spark_jobs.order import order
 
@@ -79,6 +81,7 @@ def _overtaken(numbers: set[int], by: list[tuple[int, int]], first: dict[int, in
     return {n for n in numbers if any(other > n and offset < first[n] for other, offset in by)}
 
 
+@pytest.mark.slow
 def test_a_record_is_out_of_order_among_matched_records_and_borders_exactly_if_it_is_so_among_all() -> None:
     chance, seen = random.Random(5), Counter[str]()
     for _ in range(LOGS):

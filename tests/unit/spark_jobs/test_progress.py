@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 from support.live_runs import give_workspace
+from support.patience import PATIENCE_S
 from support.runs_for_overview import planned
 
 from delivery_verifier.cluster.connection import Connection
@@ -25,8 +26,6 @@ from delivery_verifier.run.steps import reconcile as step
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import progress
 from spark_jobs import reconcile as job
-
-WITHIN_S = 60.0
 
 
 class Tracker:
@@ -168,9 +167,9 @@ def test_the_file_says_what_spark_does_while_the_block_runs_and_is_gone_behind_i
     with progress.shown(run, session(tracker)):
         assert live.spark(run.path) is None
         tracker.active = [0]
-        wait_until(lambda: live.spark(run.path) == LiveSpark("job", 1), "the first job", WITHIN_S)
+        wait_until(lambda: live.spark(run.path) == LiveSpark("job", 1), "the first job", PATIENCE_S)
         tracker.active, tracker.stages = [1], {1: (1, 2)}
-        wait_until(lambda: live.spark(run.path) == LiveSpark("job", 2, 1, 2), "the second job", WITHIN_S)
+        wait_until(lambda: live.spark(run.path) == LiveSpark("job", 2, 1, 2), "the second job", PATIENCE_S)
     assert [*workspace.iterdir()] == []
 
 
@@ -179,7 +178,7 @@ def test_on_a_server_the_messages_are_shown(run: RunDirectory, monkeypatch: pyte
     server = Server()
     with progress.shown(run, cast("SparkSession", server)):
         server.send("a", (41, 64, False))
-        wait_until(lambda: live.spark(run.path) == LiveSpark("query", 1, 41, 64), "the query", WITHIN_S)
+        wait_until(lambda: live.spark(run.path) == LiveSpark("query", 1, 41, 64), "the query", PATIENCE_S)
     assert server.handlers == [] and live.spark(run.path) is None
 
 
@@ -235,9 +234,9 @@ def test_progress_that_is_lost_in_the_middle_ends_the_watch_and_nothing_else(
     tracker = Tracker()
     with progress.shown(run, session(tracker)):
         tracker.active = [0]
-        wait_until(lambda: live.spark(run.path) is not None, "progress", WITHIN_S)
+        wait_until(lambda: live.spark(run.path) is not None, "progress", PATIENCE_S)
         lose(run, tracker)
-        wait_until(lambda: not threads[0].is_alive(), "the watch gives up", WITHIN_S)
+        wait_until(lambda: not threads[0].is_alive(), "the watch gives up", PATIENCE_S)
     assert live.spark(run.path) is None and workspace.exists() is (lose is _dead)
 
 
@@ -256,7 +255,7 @@ def test_an_error_of_the_reconciliation_is_raised_as_it_is(
     tracker = Tracker()
     with pytest.raises(type(error)) as raised, progress.shown(run, session(tracker)):
         tracker.active = [0]
-        wait_until(lambda: live.spark(run.path) is not None, "progress", WITHIN_S)
+        wait_until(lambda: live.spark(run.path) is not None, "progress", PATIENCE_S)
         if lose is not None:
             lose(run, tracker)
         raise error
@@ -271,14 +270,14 @@ def test_a_look_that_hangs_does_not_hold_the_reconciliation_up(
 
     def hang() -> list[int]:
         asked.set()
-        return [0] if released.wait(WITHIN_S) else []
+        return [0] if released.wait(PATIENCE_S) else []
 
     monkeypatch.setattr(tracker, "getActiveJobsIds", hang)
     with progress.shown(run, session(tracker)):
-        assert asked.wait(WITHIN_S)
+        assert asked.wait(PATIENCE_S)
     assert threads[0].is_alive()
     released.set()
-    wait_until(lambda: not threads[0].is_alive(), "the watch gives up", WITHIN_S)
+    wait_until(lambda: not threads[0].is_alive(), "the watch gives up", PATIENCE_S)
     assert live.spark(run.path) is None, "what is seen too late is not written"
 
 
@@ -290,7 +289,7 @@ def test_both_halves_of_a_direct_reconciliation_are_watched(
 
     def work(*arguments: object) -> None:
         tracker.active = [0]
-        seen.append(wait_until(lambda: live.spark(run.path), "progress", WITHIN_S))
+        seen.append(wait_until(lambda: live.spark(run.path), "progress", PATIENCE_S))
 
     cluster = SimpleNamespace(socket=None, connection=Connection({}))
     monkeypatch.setattr(step.Cluster, "of_run", lambda run: cluster)

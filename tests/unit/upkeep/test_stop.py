@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.evidence import RUN
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import holder as holders
 from delivery_verifier.cluster import lease, workspaces
@@ -59,7 +60,7 @@ class Keeper:
 
     def end(self) -> None:
         self.answers = False
-        self._thread.join(60)
+        self._thread.join(PATIENCE_S)
 
 
 @pytest.fixture(autouse=True)

@@ -1,19 +1,14 @@
-"""The handle of running own applications (programs of the user's own). It counts what they have applied, and freezes
+"""The handle of running own applications (programs of the user's own). It finds out what they have in hand, and freezes
 them.
 
-An own application does not report which records it has in hand. So the handle compares two numbers: the records that
-the application has applied, and the records that its group has committed. In each life of a healthy application, both
-numbers grow by the same amount.
-
-* A record that is applied and not committed is in hand, because the group delivers it again after a kill.
-* A record that is committed and not applied is in hand only if the claim permits its loss. Otherwise the record is no
-  sign of a crash, because an application that leaves records out looks the same.
-* A record of the output topic is in hand if its transaction has not ended.
+An own application does not report which records it has in hand. So the handle compares what the application has applied
+with what its group has committed, offset by offset (see `in_hand`). A record of the output topic is in hand if its
+transaction has not ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +17,13 @@ from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import application_folder, folder_of
 from delivery_verifier.applications.own.descendants import send_to_all
 from delivery_verifier.applications.own.described import landing_of, pattern_of
+from delivery_verifier.applications.own.in_hand import Applied, Commits, InHand, Offsets, unapplied, uncommitted
 from delivery_verifier.applications.own.readers import EffectReader, reader_of
 from delivery_verifier.applications.own.scan import RecordPattern
 from delivery_verifier.applications.own.topic import Topic
 from delivery_verifier.applications.sink import FOREIGN, PARSED, SinkInputs
+from delivery_verifier.model.positions import Positions
+from delivery_verifier.model.record import MARKER_PRODUCER
 from delivery_verifier.model.scenario import Arm, Scenario
 
 
@@ -39,33 +37,35 @@ class OwnHandle:
     def __init__(self, scenario: Scenario, workspace: Path, connection: Mapping[str, str]) -> None:
         self._scenario, self._workspace, self._connection = scenario, workspace, connection
         self.arms = [arm for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
-        self._before: dict[str, int] = {}
-        self._ends_before: dict[str, dict[str, int]] = {}
+        self._commits = {arm.name: Commits() for arm in self.arms}
+        self._sizes_before: dict[str, dict[str, int]] = {arm.name: {} for arm in self.arms}
         self._open: dict[tuple[str, int], tuple[EffectReader, RecordPattern]] = {}
 
-    def send(self, number: int) -> None:
-        """Sends the signal `number` to all processes of every running member."""
-        for arm in self.arms:
+    def send(self, number: int, arms: Iterable[Arm]) -> None:
+        """Sends the signal `number` to all processes of every running member of `arms`."""
+        for arm in arms:
             for member in range(arm.application.members if arm.application else 0):
                 control = Control(folder_of(self._workspace, arm.name, member))
                 if not control.is_down and control[Word.PID]:
                     send_to_all(control[Word.PID], number)
 
-    def in_hand(self, committed: Mapping[str, int]) -> dict[str, int]:
-        """Maps each arm to the number of records that its application has in hand. Call it while the members are frozen
-        or dead.
+    def in_hand(self, arm: Arm, committed: Offsets, positions: Mapping[int, Positions]) -> InHand:
+        """Returns what the application of `arm` has in hand. Call it while its members are frozen or dead.
 
-        `committed` maps each arm to the number of records that its group has committed. The result is 0 for an arm
-        whose group has never committed, because the application may keep its offsets elsewhere. The result is also 0
-        while a transaction of an earlier life is open.
+        `committed` has the offsets that its group has committed. `positions` maps each producer to the positions of its
+        records. Nothing is in hand while a transaction of an earlier life is open, because nobody knows what stands
+        behind this transaction.
         """
-        apart = self.apart(committed)
-        return {
-            arm.name: max(apart[arm.name], -apart[arm.name] if arm.claim == "at_most_once" else 0, self._undecided(arm))
-            if committed[arm.name] and not self._is_blocked(arm)
-            else 0
-            for arm in self.arms
-        }
+        commits = self._commits[arm.name]
+        commits.note(committed)
+        if not any(committed.values()):
+            return InHand(has_committed=False)
+        if self._is_blocked(arm):
+            return InHand()
+        applied = self._applied(arm)
+        # In a topic with transactions, records of aborted transactions are never applied.
+        not_applied = 0 if arm.transactional_id else unapplied(positions, applied, commits)
+        return InHand(uncommitted(positions, applied, commits), not_applied, self._undecided(arm))
 
     def undecided(self) -> dict[str, int]:
         """Maps each arm to the number of offsets of its output topic that are not decided: those from the oldest open
@@ -77,50 +77,40 @@ class OwnHandle:
         the end of each partition."""
         return sum(reader.undecided() for reader, _ in self._readers(arm))
 
-    def apart(self, committed: Mapping[str, int]) -> dict[str, int]:
-        """Maps each arm to a difference: the number of records that its application has applied in this life, minus the
-        number that its group has committed. The difference is negative if the group has committed more.
-
-        The difference is 0 if the application reads a topic with transactions. In such a topic, the end of a
-        transaction also takes an offset. So a difference of offsets is not a number of records there.
-        """
-        return {
-            arm.name: 0 if arm.transactional_id else self._ahead(arm.name, committed) - self._before.get(arm.name, 0)
-            for arm in self.arms
-        }
-
     def records(self) -> dict[str, int]:
         """Maps each arm to the number of records of the run that the effects of its members hold, over all lives."""
-        return {arm.name: self._records(arm.name) for arm in self.arms}
+        return {arm.name: len(self._applied(arm).sequence) for arm in self.arms}
 
-    def begin_life(self, committed: Mapping[str, int]) -> None:
+    def begin_life(self, committed: Mapping[str, Offsets]) -> None:
         """Tells the handle that the members are about to begin another life. From now on, the handle does not count the
-        records that the members had in hand before."""
-        self._before = {arm.name: self._ahead(arm.name, committed) for arm in self.arms}
-        self._ends_before = {arm.name: dict(topic.sizes()) for arm in self.arms for topic in self._topics(arm)}
+        records that the members had in hand before. `committed` maps each arm to the offsets that its group has
+        committed."""
+        for arm in self.arms:
+            self._commits[arm.name].begin_life(committed[arm.name])
+            parts = [reader.sizes() for reader, _ in self._readers(arm)]
+            self._sizes_before[arm.name] = {name: size for sizes in parts for name, size in sizes.items()}
 
     def _is_blocked(self, arm: Arm) -> bool:
         """Returns whether a transaction of an earlier life is still open. Then nobody can know what is in hand behind
         this transaction."""
-        return any(topic.is_open_below(self._ends_before.get(arm.name, {})) for topic in self._topics(arm))
+        topics = [reader for reader, _ in self._readers(arm) if isinstance(reader, Topic)]
+        return any(topic.is_open_below(self._sizes_before[arm.name]) for topic in topics)
 
-    def _topics(self, arm: Arm) -> list[Topic]:
-        return [reader for reader, _ in self._readers(arm) if isinstance(reader, Topic)]
-
-    def _ahead(self, name: str, committed: Mapping[str, int]) -> int:
-        """Returns the number of records that the arm's members have applied, minus the number that its group has
-        committed, over all lives."""
-        return self._records(name) - committed[name]
-
-    def _records(self, name: str) -> int:
-        """Returns how many records of the arm the effects of its members hold. A record counts even if the effect has
-        only its first bytes. An effect that names no record does not count, e.g. a line that the program prints when it
+    def _applied(self, arm: Arm) -> Applied:
+        """Returns the records that the effects of the arm's members hold. A record counts even if the effect has only
+        its first bytes. An effect that names no record does not count, e.g. a line that the program prints when it
         starts."""
-        return sum(
-            int(np.count_nonzero(part.rows["flags"] & (PARSED | FOREIGN) == PARSED))
-            for reader, pattern in self._readers(self._scenario.arm(name))
-            for _, part in reader.scans(pattern)
+        before, parts = (
+            self._sizes_before[arm.name],
+            [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))],
         )
+        for reader, pattern in self._readers(arm):
+            for name, part in reader.scans(pattern):
+                is_own = part.rows["flags"] & (PARSED | FOREIGN) == PARSED
+                is_own &= part.rows["producer"] != MARKER_PRODUCER
+                rows, is_new = part.rows[is_own], part.positions[is_own] >= before.get(name, 0)
+                parts.append((rows["producer"].astype(np.int64), rows["sequence"].astype(np.int64), is_new))
+        return Applied(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
     def _readers(self, arm: Arm) -> list[tuple[EffectReader, RecordPattern]]:
         """Returns, for each member, the reader of its effects, and the pattern that the reader must look for. If all

@@ -139,6 +139,7 @@ class Topic:
             except KafkaException:
                 if time.monotonic() >= end_s:
                     raise
+                self._admin = None  # it may keep the epoch of a leader that is no more (FENCED_LEADER_EPOCH)
                 pause(0.2)
 
     def _client(self) -> AdminClient:

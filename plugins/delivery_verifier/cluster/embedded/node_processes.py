@@ -17,14 +17,13 @@ from delivery_verifier.cluster.embedded.packet_filter import GROUPS
 from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus, ProcessState
 from delivery_verifier.cluster.layout import KEEPER_SPEC, ClusterLayout
 from delivery_verifier.cluster.observer import Observer
+from delivery_verifier.host.java.class_archive import are_written, patience_s
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended, is_frozen
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.step_options import Link
 
 Process = subprocess.Popen[bytes]
-ARCHIVE_DEADLINE_S = 20.0
-"""Seconds that `NodeProcesses.keep_class_archive` waits for a broker to exit after SIGTERM."""
 
 
 class NodeProcesses:
@@ -181,18 +180,19 @@ class NodeProcesses:
         """Makes the class data archive of the brokers: a file of loaded classes that makes later clusters boot faster.
 
         A JVM writes the archive when the JVM exits. So this method sends SIGTERM to the broker with the highest id, and
-        waits until this broker has ended. Does nothing if the archive exists already, or if this broker does not run.
+        waits until this broker has ended. Does nothing if no archive is to be written (`class_archive.are_written`), if
+        the archive exists already, or if this broker does not run.
         """
         last, archive = self.processes.get(max(self.layout.brokers)), nodes.archive(self.layout)
-        if last is None or last.poll() is not None or archive.file.exists():
+        if not are_written() or last is None or last.poll() is not None or archive.file.exists():
             return
         os.kill(last.pid, signal.SIGCONT)
         os.kill(last.pid, signal.SIGTERM)
         try:
-            last.wait(timeout=ARCHIVE_DEADLINE_S)
+            last.wait(timeout=patience_s(0))
             archive.keep()
-        except subprocess.TimeoutExpired:
-            print("keeper: no class data archive this time", flush=True)
+        except (subprocess.TimeoutExpired, OSError) as error:
+            print(f"keeper: no class data archive this time: {error}", flush=True)
 
 
 def _state(process: Process) -> tuple[ProcessState, int | None]:

@@ -92,8 +92,8 @@ def _disks(layout: ClusterLayout) -> list[Disk]:
 def command(layout: ClusterLayout, node: int) -> list[str]:
     """Returns the command line that starts the node `node`.
 
-    The node's JVM uses the class data archive (see `archive`). If there is no archive yet, the JVM of the broker with
-    the highest id writes the archive when this JVM exits.
+    The node's JVM uses the class data archive (see `archive`). If there is no archive yet, and archives are to be
+    written (`class_archive.are_written`), the JVM of the broker with the highest id writes the archive when it exits.
     """
     classes = archive(layout)
     sharing = classes.options() if classes.file.exists() or node == max(layout.brokers) else []

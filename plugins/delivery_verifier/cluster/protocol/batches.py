@@ -74,6 +74,19 @@ def unseen(address: Address, topic: str, partition: int, start: int, end: int) -
     return Unseen(control, aborted)
 
 
+def controls(address: Address, topic: str, partition: int, start: int, end: int) -> int:
+    """Returns the number of control records at the offsets [start, end). Transactions may be open.
+
+    Raises the errors of `unseen`, but for that about an open transaction.
+    """
+    count = 0
+    for batch in _batches(address, topic, partition, start) if start < end else ():
+        count += batch.records if batch.kind is not None and batch.first < end else 0
+        if batch.end >= end:
+            break
+    return count
+
+
 def _batches(address: Address, topic: str, partition: int, offset: int) -> Iterator[Batch]:
     """Yields the batches of the log, beginning at `offset`. Raises ConnectionError at the end of the log, or if an
     offset is missing."""

@@ -12,6 +12,7 @@ from delivery_verifier.cluster.protocol import epochs, fetch, requests, transact
 from delivery_verifier.cluster.protocol.encoding import Answer, Channel
 from delivery_verifier.cluster.protocol.epochs import Partition
 from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.protocol.transactions import ActiveProducer, TransactionState
 
 
 class SocketRequests:
@@ -66,6 +67,15 @@ class SocketRequests:
         `broker` must be the coordinator of all these transactional.ids.
         """
         return transactions.open_transactions(self._connection.address(broker), names)
+
+    def active_producers(self, broker: int, topic: str, partition: int) -> list[ActiveProducer]:
+        """Returns the producers with an open transaction in a partition. `broker` must lead the partition."""
+        return transactions.active_producers(self._connection.address(broker), topic, partition)
+
+    def transactions_of(self, broker: int, producer_ids: Sequence[int]) -> dict[int, TransactionState]:
+        """Returns what `broker` knows as a coordinator of the producers with the ids `producer_ids`. Leaves out a
+        producer whose coordinator is another broker, or that is not known any more."""
+        return transactions.transactions_of(self._connection.address(broker), producer_ids)
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> fetch.Fetched:
         """Fetches batches of a partition from the replica of `broker`, from `offset` up to the high watermark that

@@ -42,10 +42,15 @@ class GroupCommit(NamedTuple):
 
 
 class GroupMember(NamedTuple):
-    """A member of a group."""
+    """A member of a group.
+
+    `assigned`: the partitions that the generation gave to the member, as pairs of topic and number. None if the record
+    does not say so: records of a KIP-848 group do not, and groups of other protocol types than `consumer`.
+    """
 
     member_id: str
     client_id: str
+    assigned: tuple[tuple[str, int], ...] | None = None
 
 
 class GroupGeneration(NamedTuple):
@@ -101,14 +106,17 @@ def _commit(group: str, topic: str, partition: int, value: bytes) -> GroupCommit
 def _classic(key: Reader, value: Reader) -> GroupGeneration:
     group, version = _text(key), _version(value, 4)
     compact = version >= _FLEXIBLE_SINCE
-    _text(value, compact)  # protocol type
+    is_consumer = _text(value, compact) == "consumer"
     number = value.number("i")
     for _ in ("protocol", "leader"):
         _text(value, compact)
     if version >= 2:
         value.skip(8)  # time of the state
     count = value.varint() - 1 if compact else value.number("i")
-    return GroupGeneration(group, number, tuple(_classic_member(value, version) for _ in range(count)))
+    members = tuple(_classic_member(value, version) for _ in range(count))
+    if not is_consumer:
+        members = tuple(member._replace(assigned=None) for member in members)
+    return GroupGeneration(group, number, members)
 
 
 def _classic_member(value: Reader, version: int) -> GroupMember:
@@ -119,11 +127,24 @@ def _classic_member(value: Reader, version: int) -> GroupMember:
     client_id = _text(value, compact)
     _text(value, compact)  # host
     value.skip(8 if version >= 1 else 4)  # timeouts
-    for _ in ("subscription", "assignment"):
-        value.blob(value.varint() - 1 if compact else value.number("i"))
+    _, assignment = (value.blob(value.varint() - 1 if compact else value.number("i")) for _ in range(2))
     if compact:
         value.tags()
-    return GroupMember(member_id, client_id)
+    return GroupMember(member_id, client_id, _assigned(assignment))
+
+
+def _assigned(assignment: bytes) -> tuple[tuple[str, int], ...] | None:
+    """Reads the assignment of a member (`ConsumerProtocolAssignment`). Clients write it, so it may be anything. Returns
+    None if it does not have this format."""
+    reader, pairs = Reader(assignment), list[tuple[str, int]]()
+    try:
+        reader.number("h")
+        for _ in range(reader.number("i")):
+            topic = _text(reader)
+            pairs += [(topic, reader.number("i")) for _ in range(reader.number("i"))]
+    except (struct.error, IndexError, UnicodeDecodeError):
+        return None
+    return tuple(pairs)
 
 
 def _epoch(key: Reader, value: Reader) -> GroupGeneration:

@@ -8,6 +8,7 @@ from typing import Protocol
 from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
 from delivery_verifier.cluster.protocol.fetch import Fetched
 from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.protocol.transactions import ActiveProducer, TransactionState
 
 
 class BrokerRequests(Protocol):
@@ -56,6 +57,15 @@ class BrokerRequests(Protocol):
 
         `broker` must be the coordinator of all these transactional.ids.
         """
+        ...
+
+    def active_producers(self, broker: int, topic: str, partition: int) -> list[ActiveProducer]:
+        """Returns the producers with an open transaction in a partition. `broker` must lead the partition."""
+        ...
+
+    def transactions_of(self, broker: int, producer_ids: Sequence[int]) -> dict[int, TransactionState]:
+        """Returns what `broker` knows as a coordinator of the producers with the ids `producer_ids`. Leaves out a
+        producer whose coordinator is another broker, or that is not known any more."""
         ...
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:

@@ -1,6 +1,9 @@
 """The class data archive: a file with classes that a JVM has loaded and verified once (JEP 310, JEP 350).
 
 The JVM writes this file when it exits. Later JVMs map the file instead of loading the classes, and so start faster.
+
+On a busy host the writing takes minutes. So only `make setup` and the build of the image have archives written: they
+set the variable KDV_WRITE_ARCHIVES. No other run writes one, so that no verdict waits for an optimisation.
 """
 
 from __future__ import annotations
@@ -10,12 +13,25 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
+from delivery_verifier.host import variables
 from delivery_verifier.host.java.runtime import java_home, version
 from delivery_verifier.host.processes import identify
 
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """JVM options that silence a JVM's message about an archive that does not fit. The JVM would print the message to
 stdout. The message is harmless, because the JVM then runs without the archive."""
+WRITING_S = 900.0
+"""How much longer a JVM may take to exit if it writes an archive, in seconds."""
+
+
+def are_written() -> bool:
+    """Returns whether this process is to have archives written, i.e. whether KDV_WRITE_ARCHIVES is 1."""
+    return variables.flag("KDV_WRITE_ARCHIVES")
+
+
+def patience_s(usual_s: float) -> float:
+    """Returns how long to wait for the exit of a JVM, in seconds: `usual_s`, or longer if archives are written."""
+    return usual_s + (WRITING_S if are_written() else 0)
 
 
 class ClassArchive(NamedTuple):
@@ -48,17 +64,15 @@ class ClassArchive(NamedTuple):
     def options(self) -> list[str]:
         """Returns options for a JVM. If the archive exists, the options make the JVM use the archive.
 
-        If the archive does not exist, the options make the JVM write the archive to `written` when the JVM exits. If
-        the archive does not exist and cannot be written, the list is empty.
+        If the archive does not exist, and archives are to be written (see `are_written`), the options make the JVM
+        write the archive to `written` when the JVM exits. Otherwise the list is empty. Raises OSError if the folder of
+        an archive that is to be written cannot be made.
         """
         if self.file.exists():
             return [f"-XX:SharedArchiveFile={self.file}", "-Xshare:auto", *QUIET.split()]
-        try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-        except OSError:
+        if not are_written():
             return []
-        if not os.access(self.file.parent, os.W_OK):
-            return []
+        self.file.parent.mkdir(parents=True, exist_ok=True)
         return [f"-XX:ArchiveClassesAtExit={self.written}", *QUIET.split()]
 
     def keep(self) -> None:

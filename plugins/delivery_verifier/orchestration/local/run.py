@@ -11,13 +11,14 @@ from typing import TypeVar
 
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders, processes
+from delivery_verifier.host.optional import warned
 from delivery_verifier.host.waiting import DeadlinePassed, pause, wait_until
-from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.progress import ProgressListener, StepProgress
-from delivery_verifier.model.steps import GATE, STEPS
+from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local import lifecycle, settings, supervisor, tree
 from delivery_verifier.orchestration.local.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
+from delivery_verifier.orchestration.local.queue_watch import QueueWatch, RunFailed, TaskNeverStarted
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID, ensure_passwords
 from delivery_verifier.run.signals import ParallelStepFailed
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
@@ -25,57 +26,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 _POLL_S = 1.0
 PATIENCE_S = 180.0
 """Seconds after which a command gives up a run if Airflow lives but does not answer."""
-STARTED_WITHIN_S = 180.0
-"""Seconds within which a queued task must start. Airflow queues a task only when a worker is free. So the task
-normally starts within seconds, even on a busy host."""
 T = TypeVar("T")
-
-
-class RunFailed(VerifierError, RuntimeError):
-    """The error of a run that has no verdict, or whose Airflow state contradicts its verdict.
-
-    `task_id` is the task that caused the error, or the id of the DAG if no task caused the error. `log` holds the
-    lines at the end of the error's text: the last lines of the task's log, or a remedy.
-    """
-
-    def __init__(self, task_id: str, message: str, log: list[str]) -> None:
-        super().__init__("\n".join([f"{task_id}: {message}", *log]))
-        self.task_id, self.log = task_id, log
-
-
-class TaskNeverStarted(RunFailed):
-    """The error of a run with a task that stays queued, because no worker will start this task (see QueueWatch)."""
-
-
-class QueueWatch:
-    """Finds a task of one run that stays queued for too long.
-
-    A worker of the local executor may die just after it has taken a task. The executor does not notice this, and cannot
-    take the task back (it has no `revoke_task`). The task then stays queued for ever. Without this watch, a process
-    that waits for the run would wait for ever, too."""
-
-    def __init__(self) -> None:
-        self._queued_since_s: dict[tuple[str, int], float] = {}
-        self._checked_s = time.monotonic()
-
-    def check(self, tasks: list[Task]) -> None:
-        """Raises TaskNeverStarted if a task has been queued for too long. The error names the task.
-
-        `tasks` are the present tasks of the run. The caller must call this method again and again as long as the run
-        goes on."""
-        now_s = time.monotonic()
-        if now_s - self._checked_s > STARTED_WITHIN_S / 2:
-            # The last call was long ago. Since then a task may have been started and queued again.
-            self._queued_since_s = {}
-        self._checked_s = now_s
-        queued = {(task.task_id, task.map_index) for task in tasks if task.state == "queued"}
-        self._queued_since_s = {key: self._queued_since_s.get(key, now_s) for key in queued}
-        for (task_id, _), since_s in self._queued_since_s.items():
-            if now_s - since_s > STARTED_WITHIN_S:
-                problem = f"Airflow queued the task {STARTED_WITHIN_S:g} s ago and has not begun it"
-                raise TaskNeverStarted(
-                    task_id, f"{problem}: probably the worker that took it was killed", ["start the run again"]
-                )
 
 
 def run_through_airflow(
@@ -181,7 +132,8 @@ def _follow(client: Client, run_id: str, listener: ProgressListener) -> str:
                 listener(StepProgress(run_id, task.task_id, task.state))
         if state in ENDED:
             return state
-        queue_watch.check(tasks)
+        for stuck in queue_watch.check(tasks):
+            patiently(partial(client.fail_task, DAG_ID, run_id, stuck))
         pause(_POLL_S)
 
 
@@ -206,12 +158,15 @@ def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -
 def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None:
     """Raises RunFailed unless the run has a verdict that agrees with `state`, the run's state in Airflow.
 
-    * If the run succeeded, the verdict must be green, and no step may have failed.
-    * If the run failed, the verdict must not be green, and exactly one step must have failed: the gate (the task
-      conclude).
+    * If the run succeeded, the verdict must be green, and no step up to the gate (the task conclude) may have failed.
+    * If the run failed, the verdict must not be green, and of these steps only the gate must have failed.
+    * No verdict rests on any other task. If one failed, logs a warning.
     """
     tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
-    failed = [task for task in tasks if task.state in FAILED_TASK and task.task_id in STEPS]
+    failed = [task for task in tasks if task.state in FAILED_TASK and task.task_id in (*BEFORE_GATE, GATE)]
+    for task in tasks:
+        if task.state == "failed" and task not in failed:
+            warned(f"the task {task.task_id}", "its log in Airflow says why")
     verdict = _verdict(run)
     if verdict is not None and state == "success" and verdict.green and not failed:
         return

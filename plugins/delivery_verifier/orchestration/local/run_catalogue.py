@@ -12,15 +12,8 @@ from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.orchestration.local import lifecycle
 from delivery_verifier.orchestration.local.client import ENDED, AirflowError, Client, Task
-from delivery_verifier.orchestration.local.run import (
-    QueueWatch,
-    RunFailed,
-    TaskNeverStarted,
-    end_quietly,
-    naming_what_ended_airflow,
-    patiently,
-    trigger,
-)
+from delivery_verifier.orchestration.local.queue_watch import QueueWatch, RunFailed, TaskNeverStarted
+from delivery_verifier.orchestration.local.run import end_quietly, naming_what_ended_airflow, patiently, trigger
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID, ensure_passwords
 from delivery_verifier.store import catalogue_runs
 
@@ -64,6 +57,7 @@ def _follow(client: Client, run_id: str, listener: EndListener) -> str:
     """Waits until the catalogue run has ended, and returns its state. Calls `listener` whenever the run of a scenario
     has ended."""
     ended, looked_s, queue_watches = set[str](), 0.0, defaultdict[str, QueueWatch](QueueWatch)
+    own_queue_watch = QueueWatch(CATALOGUE_DAG_ID)
     while True:
         state = patiently(lambda: client.state(CATALOGUE_DAG_ID, run_id))
         if state in ENDED or time.monotonic() - looked_s > BETWEEN_POLLS_OF_TASKS_S:
@@ -75,8 +69,9 @@ def _follow(client: Client, run_id: str, listener: EndListener) -> str:
                     ended.add(name)
                     listener(name, run_state)
                 else:
-                    queue_watches[name].check(patiently(partial(client.tasks, DAG_ID, name)))
-            queue_watches[run_id].check(patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id)))
+                    for stuck in queue_watches[name].check(patiently(partial(client.tasks, DAG_ID, name))):
+                        patiently(partial(client.fail_task, DAG_ID, name, stuck))
+            own_queue_watch.check(patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id)))
         if state in ENDED:
             return state
         pause(POLL_S)

@@ -95,12 +95,8 @@ def properties(port: int) -> dict[str, str]:
 
     # The JVM serves many runs, so it has its optimizing compiler, like the JVM of one large run.
     conf = of_size(SMALL_RECORDS) | LIMITS
-    options = [
-        # An archive is written when the JVM exits, for 10 s. The supervisor does not wait so long for its processes.
-        *(word for word in shlex.split(conf["spark.driver.extraJavaOptions"]) if "ArchiveClassesAtExit" not in word),
-        # A JVM that has run out of memory once must not serve the next run.
-        "-XX:+ExitOnOutOfMemoryError",
-    ]
+    # A JVM that has run out of memory once must not serve the next run.
+    options = [*shlex.split(conf["spark.driver.extraJavaOptions"]), "-XX:+ExitOnOutOfMemoryError"]
     return conf | {
         "spark.plugins": PLUGIN,
         "spark.connect.grpc.binding.address": settings.SPARK_ADDRESS,

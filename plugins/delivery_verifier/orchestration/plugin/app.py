@@ -15,6 +15,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
+from delivery_verifier.model.steps import GATE
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, icons, live_run, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State
@@ -23,6 +24,9 @@ from delivery_verifier.pages.overview import page
 from delivery_verifier.pages.overview.run_filter import RunFilter
 from delivery_verifier.pages.overview.unfinished import AirflowRun
 from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.judgeable import how_to_judge
+from delivery_verifier.store.manifests import NOT_WRITTEN
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 HEADERS = {
     # Only the Airflow UI may show these pages in frames.
@@ -142,8 +146,10 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     run = folders.runs_dir() / name
     if _has_report(run):
         return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
+    if unwritten := _not_written(run):
+        return HTMLResponse(unwritten)
     live = None if known is None or known.ended else live_run.look(run, known)
-    return HTMLResponse(unreported.run_without_report(run_id, known, live))
+    return HTMLResponse(unreported.run_without_report(run_id, known, live, how_to_judge(run)))
 
 
 @app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
@@ -209,6 +215,15 @@ def _has_report(run: Path) -> bool:
     from an earlier judgement.
     """
     return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
+
+
+def _not_written(run: Path) -> str:
+    """Returns the page for a judged run whose report could not be written. Returns an empty text for any other run."""
+    try:
+        why = RunDirectory(run).manifest(GATE).notes.get(f"{NOT_WRITTEN}{_REPORT}")
+        return unreported.not_written(RunDirectory(run).verdict(), why) if why else ""
+    except IncompleteRun:
+        return ""
 
 
 def _file(base: Path, path: str) -> FileResponse:

@@ -32,13 +32,14 @@ class Step(Struct, frozen=True):
     `said` holds the last log lines of a failed task. It is empty for any other task.
 
     `took_s` is the time in seconds from the beginning of the task until its end, or until now if the task has not
-    ended. It is None before the task begins.
+    ended. It is None before the task begins. `ended_s` is the time in seconds since the end of the task; None before.
     """
 
     task_id: str
     state: str | None
     said: list[str] = []
     took_s: float | None = None
+    ended_s: float | None = None
 
 
 class State(Struct, frozen=True):
@@ -79,9 +80,11 @@ def _tasks(session: Session, dag_id: str, run_id: str) -> list[TaskInstance]:
 
 def _step(task: TaskInstance) -> Step:
     said = _log_tail(task) if task.state == "failed" else []
-    began, ended = task.start_date, task.end_date or datetime.now(UTC)
+    now = datetime.now(UTC)
+    began, ended = task.start_date, task.end_date or now
     took_s = None if began is None else max(0.0, (ended - began).total_seconds())
-    return Step(task.task_id, None if task.state is None else str(task.state), said, took_s)
+    ended_s = None if task.end_date is None else max(0.0, (now - ended).total_seconds())
+    return Step(task.task_id, None if task.state is None else str(task.state), said, took_s, ended_s)
 
 
 def _log_tail(task: TaskInstance) -> list[str]:

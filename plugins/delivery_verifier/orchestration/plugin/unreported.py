@@ -9,6 +9,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
+from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.orchestration.plugin.live_run import LiveRun
@@ -58,11 +59,21 @@ def void(name: str) -> str:
     return _page("This report is void", explanation, [], [], None)
 
 
-def run_without_report(run_id: str, state: State | None, live: LiveRun | None = None) -> str:
+def not_written(verdict: RunVerdict, why: str) -> str:
+    """Returns the page that is shown for a judged run whose report could not be written. `why` is the reason."""
+    explanation = (
+        f"{verdict.sentence} The report of this run could not be written: {why}. To write it: kdv reconcile "
+        f"{verdict.run_id}"
+    )
+    return _page(f"{verdict.verdict}, without a report", explanation, [], [], None)
+
+
+def run_without_report(run_id: str, state: State | None, live: LiveRun | None = None, remedy: str = "") -> str:
     """Returns the page that the tab Delivery report shows for a run without a report.
 
     `run_id` is the id of the DAG run. `state` is the state of this run in Airflow, or None if Airflow has no such run.
     If the run has not ended, `live` says how far the run has come. The page reloads itself until the run has ended.
+    `remedy`: how to judge the run if it has ended without a verdict (see `how_to_judge`).
     """
     if state is None:
         return _page(
@@ -70,8 +81,9 @@ def run_without_report(run_id: str, state: State | None, live: LiveRun | None = 
         )
     failures = [_failure(run_id, step) for step in _failed(state)]
     if state.ended:
-        return _page(*_end(state), state.steps, failures, None)
-    headline, explanation = _progress(state)
+        headline, explanation = _end(state)
+        return _page(headline, f"{explanation} {remedy}".rstrip(), state.steps, failures, None)
+    headline, explanation = _progress(state, live)
     explanation = f"{live.busy} {explanation}" if live and live.busy else explanation
     return _page(headline, explanation, state.steps, failures, LOOKS_AGAIN_S, live)
 
@@ -85,19 +97,16 @@ def _failed(state: State) -> list[Step]:
     return failed
 
 
-def _progress(state: State) -> tuple[str, str]:
+def _progress(state: State, live: LiveRun | None) -> tuple[str, str]:
     """Returns two texts about a run that has not ended: the headline and the explanation."""
-    names = [step.task_id for step in state.steps_in("running")]
     if state.state == "queued" or not any(step.state for step in state.steps):
-        return "The run waits to begin", "One run works at a time; this one starts when those before it have ended."
+        return "Waiting to begin", "One run works at a time; this one starts when those before it have ended."
     lost = [step.task_id for step in _failed(state) if step.task_id in (*BEFORE_GATE, GATE)]
     if lost:
         failed = " and ".join(lost)
         return f"Step {failed} failed", "There will be no verdict. The run ends as soon as its cluster is stopped."
-    doing = f"Step {' and '.join(names)} is at work" if len(names) < 2 else f"Steps {' and '.join(names)} are at work"
-    return (
-        doing if names else "Between two steps"
-    ), "The report is written by conclude. This page looks again by itself."
+    now = live.phase if live else "under way"
+    return f"{now[:1].upper()}{now[1:]}", "The report is written by conclude. This page looks again by itself."
 
 
 def _end(state: State) -> tuple[str, str]:

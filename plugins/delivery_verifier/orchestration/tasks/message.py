@@ -17,6 +17,7 @@ from delivery_verifier.orchestration.tasks.addresses import run_url
 from delivery_verifier.pages.matrix import page
 from delivery_verifier.pages.overview.rows import NO_VERDICT, StoredRunRow, read
 from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.judgeable import how_to_judge
 from delivery_verifier.store.run_directory import RunDirectory
 
 _log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ class Message(Struct, frozen=True):
 def of_run(context: Context) -> Message:
     """Returns the message about a red run of verify_delivery. `context` is Airflow's context of the callback.
 
-    If the run has no verdict, the message gives the reason. Otherwise the message has the figures of the arms, what to
+    If the run has no verdict, the message gives the reason and, if the evidence of the run is complete, the command
+    that judges it. Otherwise the message has the figures of the arms, what to
     change, what the run does not show, and the command that repeats the run. A verdict of an earlier try, before the
     run was cleared, counts as none.
     """
@@ -55,7 +57,7 @@ def of_run(context: Context) -> Message:
     run = folders.run_directory(run_id)
     row = _of_this_try(read(run), context)
     sentence = row.sentence or f"The run has no verdict that counts; {row.why}."
-    lines = [row.verdict, sentence, f"Run {run_id}"]
+    lines = [row.verdict, sentence, f"Run {run_id}", *filter(None, [how_to_judge(run)])]
     if row.sentence:  # only a verdict that can be trusted has one
         from delivery_verifier.pages.brief import plain_lines  # it imports more than the DAG's file may
 

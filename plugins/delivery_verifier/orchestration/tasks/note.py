@@ -12,10 +12,12 @@ from pathlib import Path
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
+from delivery_verifier.host import folders
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.client import Client
 from delivery_verifier.pages.words import clean
+from delivery_verifier.store.judgeable import how_to_judge
 from delivery_verifier.store.run_directory import RunDirectory
 
 _log = logging.getLogger(__name__)
@@ -52,7 +54,7 @@ def attach_verdict(run: Path, run_id: str) -> None:
 @contextmanager
 def of_failure(run_id: str) -> Iterator[None]:
     """If the block raises an error, writes into the note of the DAG run `run_id` why the run has no verdict. Then
-    raises the error again.
+    raises the error again. If the evidence of the run is complete, note and log say how to judge the run.
 
     The block is the work of the task conclude. If an earlier task has failed, the note quotes the log of this task.
     SystemExit does not count as an error here: it ends a run that has a verdict.
@@ -61,9 +63,16 @@ def of_failure(run_id: str) -> Iterator[None]:
         yield
     except (Exception, AirflowTaskTimeout) as error:
         message = f"{type(error).__name__}: {error}"
-        _attach(
-            run_id, lambda client: _why(client, run_id) or f"**NO VERDICT**: step `{GATE}` failed.{_quoted(message)}"
-        )
+        remedy = how_to_judge(folders.runs_dir() / folders.run_directory_name(run_id))
+        if remedy:
+            _log.error(remedy)
+
+        def text(client: Client) -> str:
+            why = _why(client, run_id) or f"**NO VERDICT**: step `{GATE}` failed.{_quoted(message)}"
+            first, _, rest = why.partition("\n")
+            return f"{first}\n\n{remedy}\n{rest}".rstrip() if remedy else why
+
+        _attach(run_id, text)
         raise
 
 

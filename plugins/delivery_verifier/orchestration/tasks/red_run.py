@@ -14,6 +14,7 @@ from typing import NoReturn
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.orchestration.tasks.addresses import report_url
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
+from delivery_verifier.pages.given_up import HEADING, count_of
 from delivery_verifier.pages.words import clean, number
 
 WIDTH = 110
@@ -38,7 +39,7 @@ def lines(verdict: RunVerdict, report: str) -> list[str]:
 
 def _of_arm(arm: ArmVerdict) -> Iterator[str]:
     """Yields the lines about one arm: its verdict, its counts and its doubts. A count that is not known is left out."""
-    counts = {"acknowledged": arm.books.get("acked")}
+    counts = {"acknowledged": arm.books.get("acked")} | ({HEADING: count_of(arm)} if arm.given_up else {})
     counts |= {heading(anomaly): cases(arm.books, anomaly) for anomaly in columns([arm.books])}
     figures = ", ".join(f"{name} {number(count)}" for name, count in counts.items() if count is not None)
     end = "as expected" if arm.as_expected else f"expected: {arm.expected}"

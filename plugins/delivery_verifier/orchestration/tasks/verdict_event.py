@@ -11,6 +11,7 @@ from typing import Any
 from airflow.sdk import Asset, Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from delivery_verifier.host.optional import warned
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.steps import GATE
 from delivery_verifier.model.verdict import RunVerdict
@@ -48,10 +49,14 @@ def remember(context: Context, verdict: RunVerdict) -> None:
     """Stores the summary of `verdict` for the task `publish_verdict` and for messages. `context` is the context of the
     task conclude.
 
-    Airflow deletes the stored values if `conclude` begins again.
+    Airflow deletes the stored values if `conclude` begins again. The verdict itself is in the run directory. So if
+    Airflow does not store the summary, this is a warning, and there is no event.
     """
-    context["ti"].xcom_push(key=_KEY, value=summary(verdict, str(context["run_id"])))
-    context["ti"].xcom_push(key=_TRY_KEY, value=context["dag_run"].clear_number)
+    try:
+        context["ti"].xcom_push(key=_KEY, value=summary(verdict, str(context["run_id"])))
+        context["ti"].xcom_push(key=_TRY_KEY, value=context["dag_run"].clear_number)
+    except Exception as error:
+        warned("the event of the verdict", error)
 
 
 def emit(context: Context) -> None:

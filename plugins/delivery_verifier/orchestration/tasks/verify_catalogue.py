@@ -20,6 +20,7 @@ from airflow.utils.state import DagRunState
 from msgspec.structs import replace
 
 from delivery_verifier.host import folders
+from delivery_verifier.host.optional import optional
 from delivery_verifier.host.processes import lives
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
 from delivery_verifier.model.errors import VerifierError
@@ -28,6 +29,8 @@ from delivery_verifier.orchestration.tasks import gate
 from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import IncompleteRun
 
+PAGE_S = 300.0
+"""How long the writing of the matrix may take, in seconds. The results are in catalogue.json."""
 POKE_S = 2
 """Seconds between two looks at the state of a triggered run."""
 FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
@@ -104,7 +107,7 @@ def begin_catalogue() -> list[Cell]:
         expect_unavailable=params["expect_unavailable"],
         direct=False,
     )
-    page.write(catalogue)
+    optional(catalogue_runs.PAGE, lambda: page.write(catalogue), PAGE_S)
     return [_cell(catalogue, item) for item in catalogue.open]
 
 
@@ -174,8 +177,7 @@ def attempt_of(run_id: str, state: str) -> Attempt:
     The Attempt has no verdict if the run has stored no readable verdict, or if the stored verdict contradicts `state`:
 
     * The run succeeded, but the verdict is not green.
-    * The run did not succeed, but the verdict is green. This happens, for example, if stop_cluster failed, because the
-      gate does not wait for stop_cluster.
+    * The run did not succeed, but the verdict is green. This happens, for example, if a user marks the run as failed.
     """
     from delivery_verifier.catalogue_run import results
     from delivery_verifier.catalogue_run.loop import now
@@ -200,7 +202,7 @@ def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
 
     catalogue = replace(with_attempts(catalogue_runs.read(_name(context)), _triggered(context)), ended_at=ended_at)
     catalogue_runs.write(catalogue)
-    page.write(catalogue)
+    optional(catalogue_runs.PAGE, lambda: page.write(catalogue), PAGE_S)
     return catalogue
 
 

@@ -129,7 +129,7 @@ def conclude() -> None:
         from delivery_verifier.run.steps import conclude as step
 
         verdict = step.judge_and_report(run_dir)
-        verdict_event.remember(context, verdict)
+    verdict_event.remember(context, verdict)
     note.attach_verdict(run_dir, run_id)
     if not verdict.green:
         red_run.end(verdict, run_id)
@@ -146,7 +146,7 @@ def publish_verdict() -> None:
 
 def stop_cluster() -> None:
     """The step stop_cluster: ends the cluster. Unlike the tasks before the gate, this task may run again after the gate
-    has succeeded."""
+    has succeeded, and its failure does not make the run red."""
     run_dir = _run_directory(get_current_context())
     from delivery_verifier.run.steps import stop_cluster as step
 
@@ -224,14 +224,11 @@ class SubmitReconcile(SparkSubmitOperator):
                 self._submit(context, run, master)
 
     def _submit(self, context: Context, run: RunDirectory, master: str) -> None:
-        from spark_jobs.session import class_archive
-
         self.application = str(spark_job.script())
         self.conf = spark_job.properties(run.read_scenario(), master)
         # Without this variable, a child of the task would run the first python3 on PATH, which may have no PySpark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
         super().execute(context)
-        class_archive().keep()
 
     def on_kill(self) -> None:
         """Ends the Spark job. Airflow calls this method when a user or a timeout ends the task."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from bokeh.models import ColumnDataSource, NumeralTickFormatter, Range1d
 
+from delivery_verifier.model.figures import share
 from delivery_verifier.pages.charts.figures import FAULT, Figure, arm_colour, blank, column, hover, safe
 from delivery_verifier.pages.latency import Spread
-from delivery_verifier.pages.words import latency, number, share
+from delivery_verifier.pages.words import latency, number
 
 
 def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:

@@ -46,6 +46,12 @@ class RecordedScenario(Struct, frozen=True):
     cluster: RecordedCluster = RecordedCluster()
 
 
+class RecordedGivenUp(Struct, frozen=True):
+    """What an arm gave up, in verdict.json."""
+
+    attempts: int = 0
+
+
 class RecordedArmVerdict(Struct, frozen=True):
     """The verdict of an arm in verdict.json."""
 
@@ -53,6 +59,7 @@ class RecordedArmVerdict(Struct, frozen=True):
     books: dict[str, int] = {}
     exposure: list[Exposure] = []
     longest_gap_s: float | None = None
+    given_up: RecordedGivenUp | None = None
 
 
 class RecordedVerdict(Struct, frozen=True):

@@ -40,6 +40,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     * `longest_gap_s`: the longest time in seconds for which a subject had no report on a partition.
     * `exposed`: the number of reported attempts that the faults exposed. Each subject has such a number. If a run has
       several subjects, `exposed` is the smallest of their numbers.
+    * `given_up`: the number of attempts that all subjects together gave up.
     """
 
     lost: int | None = None
@@ -47,6 +48,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     reordered: int | None = None
     longest_gap_s: float | None = None
     exposed: int | None = None
+    given_up: int = 0
     others: dict[Anomaly, int] = {}
 
     @property
@@ -204,6 +206,7 @@ def _figures(subjects: list[RecordedArmVerdict]) -> Figures:
         reordered=_sum(subjects, Anomaly.REORDERED),
         longest_gap_s=max(gaps, default=None),
         exposed=min(exposed_records, default=None),
+        given_up=sum(arm.given_up.attempts for arm in subjects if arm.given_up),
         others={
             anomaly: _sum(subjects, anomaly) or 0
             for anomaly in columns(arm.books for arm in subjects)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, subset
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, Finding, RunVerdict, exposed
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
+from delivery_verifier.pages.given_up import HEADING, count_of, is_given_up
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.words import number
 from delivery_verifier.store.counts import UNPROVEN
@@ -23,8 +24,8 @@ class Cell:
     """One figure. `text`: the figure, or an en dash if it is not known. `note`: a word beside the figure, or an empty
     text.
 
-    `mark`: how the number of cases compares with the tolerated number: `none`, `within`, `above` or `permitted`. It is
-    `plain` if the figure counts no anomaly.
+    `mark`: how the number of cases compares with the tolerated number: `none`, `within`, `above` or `permitted`. A
+    figure that counts no anomaly is `plain`, or `given-up` if it counts attempts that were given up.
     """
 
     heading: str
@@ -39,7 +40,7 @@ class ArmRow:
     subject.
 
     `tone`: the tone of the verdict (see the function `tone`), which decides the colour. An arm is green only if its
-    verdict is HELD and it has no case of any anomaly.
+    verdict is HELD, and it has no case of any anomaly, and gave up nothing.
     """
 
     arm: ArmVerdict
@@ -57,18 +58,22 @@ def arm_rows(material: Material) -> list[ArmRow]:
     if material.scenario is not None and material.scenario.applied:
         anomalies += [anomaly for anomaly in OF_APPLICATIONS if anomaly not in anomalies]
     applied = {arm.name for arm in (material.scenario.arms if material.scenario else ()) if arm.application}
-    return [ArmRow(arm, _cells(arm, anomalies, arm.arm in applied), tone(arm), arm.role == "subject") for arm in arms]
+    given_up = is_given_up(arms)
+    return [
+        ArmRow(arm, _cells(arm, anomalies, arm.arm in applied, given_up), tone(arm), arm.role == "subject")
+        for arm in arms
+    ]
 
 
 def tone(arm: ArmVerdict) -> str:
     """Returns the tone of an arm's verdict, which decides the colour. The tone is the verdict itself, with one
     exception.
 
-    The tone is `NONE` for an arm that HELD although it has cases, because the arm's settings permit these cases. For
-    the canary, the tone is always the verdict.
+    The tone is `NONE` for an arm that HELD although it has cases, because the arm's settings permit these cases. So it
+    is for an arm that HELD and gave up records. For the canary, the tone is always the verdict.
     """
-    with_cases = any(finding.cases for finding in arm.findings)
-    return "NONE" if arm.verdict == "HELD" and arm.role != "canary" and with_cases else arm.verdict
+    is_whole = arm.given_up is None and not any(finding.cases for finding in arm.findings)
+    return arm.verdict if arm.verdict != "HELD" or arm.role == "canary" or is_whole else "NONE"
 
 
 def run_tone(verdict: RunVerdict | None) -> str:
@@ -83,10 +88,13 @@ def run_tone(verdict: RunVerdict | None) -> str:
     return tones.pop() if len(tones) == 1 else verdict.verdict
 
 
-def _cells(arm: ArmVerdict, anomalies: list[Anomaly], applied: bool) -> list[Cell]:
+def _cells(arm: ArmVerdict, anomalies: list[Anomaly], applied: bool, given_up: bool) -> list[Cell]:
     sent = arm.books.get("sent", 0)
     reported = Cell("reported", number(arm.books.get("reported")), note="sent, no acks" if sent else "")
     counts = [_count(arm, anomaly, applied) for anomaly in anomalies]
+    if given_up:
+        count = count_of(arm)
+        counts.insert(0, Cell(HEADING, number(count), "given-up" if count else "none"))
     in_flight = [number(exposed(arm.exposure, name)) if arm.exposure else "–" for name in reversed(COUNTED)]
     gap = "–" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     return [

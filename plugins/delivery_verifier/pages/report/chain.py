@@ -13,6 +13,7 @@ from delivery_verifier.model.anomalies import EFFECTS, Anomaly, subset
 from delivery_verifier.model.application import TIMED
 from delivery_verifier.pages.leadership import Clock
 from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.report import programs
 from delivery_verifier.pages.report.cases import offsets_text
 from delivery_verifier.pages.report.hops import (
     count_text,
@@ -88,11 +89,31 @@ def _to_commit(material: Material, row: Row, clock: Clock) -> list[Hop]:
     by_hand = discipline is not None and TIMED.get(discipline) == (False, False)
     state: HopState = "done" if committed else "missing" if by_hand and is_told else "unknown"
     copies = max(len(row["offsets"] or []), 1) if row["kind"] != Anomaly.GHOST else 0
+    if discipline == "own":
+        return _of_program(material, row, clock, Hop("applied", _state(len(effects), copies), _lives(effects)))
     return [
         Hop("handed over", _state(len(handed)) if is_told else "unknown", _passed(handed, "at", clock, is_told)),
         Hop("applied", _state(len(effects), copies), _passed(effects, "applied_at", clock)),
         Hop("committed", state, _passed(committed[:1], "at", clock) if committed else ""),
     ]
+
+
+def _of_program(material: Material, row: Row, clock: Clock, applied: Hop) -> list[Hop]:
+    """Returns the hops behind the log if a program of the user's own applies the record. What it was handed is known
+    only if it has applied it. What it has committed is known from the brokers."""
+    handed = Hop("handed over", "unknown" if applied.state == "missing" else "done")
+    group = programs.group_of(material, row["arm"])
+    if group is None:
+        return [handed, applied, Hop("committed", "unknown")]
+    covered = programs.cover(group, row)
+    note = f"{clock.text(covered.at_us)}{group.by(covered)}" if covered else ""
+    return [handed, applied, Hop("committed", "done" if covered else "missing", note)]
+
+
+def _lives(effects: list[Row]) -> str:
+    """Returns, as text, how often a program of the user's own applied a record, and which members did."""
+    first = "; ".join(member_name(each).lower() for each in effects[:PASSINGS_SHOWN])
+    return f"{count_text(len(effects))}: {first}" if first else count_text(0)
 
 
 def _passed(passings: list[Row], column: str, clock: Clock, is_told: bool = True) -> str:

@@ -22,6 +22,7 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding
+from delivery_verifier.pages.causes import who_broke_it
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.beside import beside
 from delivery_verifier.pages.report.commands import again_with
@@ -139,36 +140,33 @@ def _after_violation(question: _Question) -> Advice:
     judged = question.judged
     broken = [finding for finding in judged.findings if _is_broken(finding)]
     if any(finding.ruled_by == "contract" for finding in broken):
-        return Advice(
-            "none",
-            judged.arm,
-            "No setting: what happened is forbidden for these settings already.",
-            "Kafka, its client or this verifier broke a promise. Keep the run directory, and report it with its files.",
-        )
+        return Advice("none", judged.arm, *who_broke_it(judged, broken))
     options = _remedies(question, broken)
     if not options:
         text = "For every change of one or two settings that was tried, the contract permits it under this fault."
         return Advice("none", judged.arm, "No setting that the verifier knows prevents this.", text)
     which = "This change" if len(options) == 1 else "Each of these changes alone"
-    lead = f"{which} would have held under this fault and this claim."
-    return Advice("remedy", judged.arm, lead, "", _now(question), options, beside(question.material, judged, broken))
+    lead, text = f"{which} would have held under this fault and this claim.", _without_effect(question).strip()
+    return Advice("remedy", judged.arm, lead, text, _now(question), options, beside(question.material, judged, broken))
 
 
 def _after_success(question: _Question) -> Advice:
-    judged, lead = question.judged, "Nothing: under this fault these settings promise what was asked, and kept it."
+    judged = question.judged
+    nothing = "Nothing for what was acknowledged" if judged.given_up else "Nothing"
+    lead = f"{nothing}: under this fault these settings promise what was asked, and kept it."
     permitted = [finding for finding in judged.findings if finding.tolerance is None and finding.cases]
     if permitted:
         what = enumeration([_counted(finding) for finding in permitted], "and")
         options = _remedies(question, permitted)
-        lead = f"Nothing, if this is acceptable: {what}. These settings permit it."
+        lead = f"{nothing}, if this is acceptable: {what}. These settings permit it."
         text = "If it is not: each of these changes alone forbids it under this fault." if options else ""
         return Advice("held", judged.arm, lead, text, _now(question), options)
     forbidden = [each for each in judged.findings if each.tolerance is not None and _is_known(each)]
     if lucky := [each for each in forbidden if not _is_promised(question, Anomaly(each.anomaly))]:
         what = enumeration([f"no record is {KINDS[Anomaly(each.anomaly)].participle}" for each in lucky], "and")
         options = _remedies(question, lucky)
-        lead = f"Nothing went wrong this time, but these settings do not promise under this fault that {what}."
-        text = "Each of these changes alone promises it." if options else ""
+        lead = f"No reported record was hurt this time, but these settings do not promise under this fault that {what}."
+        text = f"{_without_effect(question)}Each of these changes alone promises it." if options else ""
         return Advice("held", judged.arm, lead, text, _now(question), options)
     anomalies = [Anomaly(each.anomaly) for each in forbidden]
     options = [
@@ -179,9 +177,14 @@ def _after_success(question: _Question) -> Advice:
     return Advice("held", judged.arm, lead, text, _now(question), options)
 
 
+def _without_effect(question: _Question) -> str:
+    """Returns the sentence on a setting of the user's own that has no effect, and a blank, or an empty text."""
+    notes = question.scenario.arm(question.judged.arm).profile.notes
+    return f"{sentence} " if (sentence := question.settings.without_effect) in notes else ""
+
+
 def _is_promised(question: _Question, anomaly: Anomaly) -> bool:
-    """Returns whether the contract forbids the anomaly for the arm's settings. The result is always true for RESENT,
-    which no setting forbids."""
+    """Returns whether the contract forbids the anomaly for the arm's settings. Always true for RESENT."""
     rulings = [contract(question.settings, history) for history in question.histories]
     return anomaly is Anomaly.RESENT or all(ruled[anomaly].ruling == "FORBIDDEN" for ruled in rulings)
 
@@ -201,10 +204,7 @@ def _counted(finding: Finding) -> str:
 
 def _anomalies(judged: ArmVerdict, findings: list[Finding]) -> set[Anomaly]:
     """Returns the anomalies that other settings must forbid: those of `findings`, and those that the arm's claim
-    forbids.
-
-    RESENT is among them only if `findings` has it, because no setting forbids RESENT.
-    """
+    forbids. RESENT is among them only if `findings` has it, because no setting forbids RESENT."""
     claimed = {anomaly for anomaly in CLAIMS[judged.claim].forbids if anomaly is not Anomaly.RESENT}
     return claimed | {Anomaly(finding.anomaly) for finding in findings if _is_known(finding)}
 
@@ -226,8 +226,7 @@ def _remedies(question: _Question, findings: list[Finding]) -> list[Option]:
 
 
 def _applications(question: _Question) -> Changes:
-    """Returns, for each application of the catalogue, the settings that change if the arm uses this application. The
-    result is empty if the arm has no application."""
+    """Returns, for each application of the catalogue, the settings that change if the arm uses it; none without one."""
     settings = question.settings
     if question.scenario.arm(question.judged.arm).application is None:
         return {}

@@ -17,6 +17,7 @@ from delivery_verifier.judgement.sentences import times
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly
 from delivery_verifier.model.application import Discipline
 from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.report import programs
 from delivery_verifier.pages.words import number
 from delivery_verifier.store.effect_tables import EFFECTS as EFFECTS_TABLE
 from delivery_verifier.store.effect_tables import JOURNAL
@@ -36,14 +37,42 @@ def events(material: Material, row: Row) -> Iterator[Event]:
     """
     if row["kind"] not in EFFECTS:
         return
+    is_own = discipline_of(material, row) == "own"
     journal = [
         (entry["at"], sentence, False) for entry in journal_rows(material, row) if (sentence := _sentence(entry))
     ]
     applied = [
-        (effect["applied_at"], f"{member_name(effect)} applies it{' again' if number_of_effect else ''}.", False)
+        (effect["applied_at"], _application(effect, bool(number_of_effect), is_own), False)
         for number_of_effect, effect in enumerate(effect_rows(material, row))
     ]
-    yield from sorted([*journal, *applied])[:EVENTS_SHOWN]
+    yield from sorted([*journal, *applied, *(_commit_of_program(material, row) if is_own else ())])[:EVENTS_SHOWN]
+
+
+def last_us(material: Material, row: Row) -> int | None:
+    """Returns until when a fault may have hurt the record behind the log (µs since the epoch); None if nothing is known
+    of that. If a program of the user's own has skipped the record, this is its end after the record was committed."""
+    last = max((at_us for at_us, _, _ in events(material, row)), default=None)
+    group = programs.group_of(material, row["arm"]) if discipline_of(material, row) == "own" else None
+    covered = programs.cover(group, row) if group else None
+    if group is None or covered is None or row["kind"] != Anomaly.SKIPPED:
+        return last
+    end = group.end_after(covered.at_us)
+    return end.at_us if end and end.is_kill else last
+
+
+def _application(effect: Row, is_again: bool, is_own: bool) -> str:
+    again = " again" if is_again else ""
+    if is_own:  # the times of effects in files are unknown
+        return f"{member_name(effect)} ends. It has applied this record{again}."
+    return f"{member_name(effect)} applies it{again}."
+
+
+def _commit_of_program(material: Material, row: Row) -> Iterator[Event]:
+    group = programs.group_of(material, row["arm"])
+    covered = programs.cover(group, row) if group else None
+    if group and covered:
+        committed = f"Offset {number(covered.offset)} is committed{group.by(covered)}"
+        yield covered.at_us, f"{committed}: from here on the group is not given this record any more.", False
 
 
 def explanation(material: Material, row: Row) -> str:
@@ -55,18 +84,28 @@ def explanation(material: Material, row: Row) -> str:
     if row["kind"] not in EFFECTS:
         return ""
     effects, journal = effect_rows(material, row), journal_rows(material, row)
-    is_own = discipline_of(material, row) == "own"
-    if is_own and row["kind"] != Anomaly.GHOST:
-        return "An own application does not say what it was handed and what it committed, so the hop is not known."
-    if not is_own and not has_journal(material, row):
+    if discipline_of(material, row) == "own":
+        return _of_program(material, row)
+    if not has_journal(material, row):
         return ""  # what nobody can read proves nothing
     if row["kind"] == Anomaly.SKIPPED:
         return _loss(journal, discipline_of(material, row))
     if row["kind"] == Anomaly.GHOST:
-        return (
-            "It was applied, but consumers do not see it in the log: it was lost there, was aborted, or was never sent."
-        )
+        return _GHOST
     return _doubling(effects, journal) if row["kind"] == Anomaly.REAPPLIED else ""
+
+
+_GHOST = "It was applied, but consumers do not see it in the log: it was lost there, was aborted, or was never sent."
+
+
+def _of_program(material: Material, row: Row) -> str:
+    """Returns the explanation for a record that a program of the user's own applies."""
+    group = programs.group_of(material, row["arm"])
+    if group and (cause := programs.cause(material, group, row)):
+        return " ".join([cause.what, *cause.evidence])
+    if row["kind"] == Anomaly.GHOST:
+        return _GHOST
+    return "Neither the commits of its group nor the kills of the plan show at which hop it got lost or doubled."
 
 
 def has_journal(material: Material, row: Row) -> bool:

@@ -16,11 +16,13 @@ from delivery_verifier.catalogue.applications import application_lines
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import latency
 from delivery_verifier.pages.brief import LIMITS_SHOWN
+from delivery_verifier.pages.causes import LOOK_FOR, of_subjects
 from delivery_verifier.pages.charts import bands, timeline
 from delivery_verifier.pages.charts.figures import arm_colour, broker_colour
 from delivery_verifier.pages.charts.lanes import LANES_SHOWN
 from delivery_verifier.pages.charts.latency_charts import distribution
 from delivery_verifier.pages.doubts import doubt_groups
+from delivery_verifier.pages.given_up import by_subject, without_given_up
 from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.leadership import Clock, Leadership, clock, injection_name, subject_topic
 from delivery_verifier.pages.material import ARMS_DRAWN, Material, arms_drawn, arms_loaded, read
@@ -74,6 +76,10 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
         .get_template("page.html.j2")
         .render(
             **_sections(material, zero),
+            sentence=without_given_up(verdict) if verdict else "",
+            given_up=by_subject(verdict),
+            causes=of_subjects(verdict),
+            look_for=LOOK_FOR,
             groups=case_groups,
             spreads=spreads,
             latency_known=material.table(tables.LATENCY) is not None,

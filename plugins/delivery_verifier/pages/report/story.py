@@ -147,9 +147,8 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
         ]
         leaders = {-1 if observation is None else observation.leader for observation in observations}
         yield row["settled_at"], _outcome_sentence(row, leaders.pop() if len(leaders) == 1 else -1), False
-    behind = list(hops.events(material, row))
-    yield from behind
-    ended_us = max(at_us for at_us, _, _ in behind) if behind else row["settled_at"]
+    yield from hops.events(material, row)
+    ended_us = hops.last_us(material, row) or row["settled_at"]
     injection = injection_during(material.injections, row["sent_at"], ended_us)
     if injection is not None:
         yield from _fault_events(injection, leadership.last_observation(topic, row["partition"], injection.bite_at_us))

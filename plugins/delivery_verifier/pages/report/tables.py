@@ -11,11 +11,12 @@ import pyarrow as pa
 from delivery_verifier.judgement.evaluation import LAWS
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.data import Setting, setting_text
+from delivery_verifier.model.figures import share
 from delivery_verifier.model.verdict import ArmVerdict, Finding
 from delivery_verifier.pages.excuses import TimeText, excuse_lines
 from delivery_verifier.pages.leadership import Clock, injection_during, injection_name
 from delivery_verifier.pages.material import Material
-from delivery_verifier.pages.words import number, plain_name, share
+from delivery_verifier.pages.words import number, plain_name
 from delivery_verifier.store import tables
 from delivery_verifier.store.counts import LATE
 

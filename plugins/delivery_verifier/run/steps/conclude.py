@@ -1,26 +1,33 @@
 """The step conclude: writes the verdict and the report. Fails if the run is not green.
 
+No verdict rests on the report, nor on the removal of the brokers' data. If one of them fails, the verdict stands.
+
 A run is green if every arm ended as the scenario expects, and no arm is INCONCLUSIVE. In Airflow, the run of the DAG
 succeeds only if this step succeeds.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
 
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import variables
+from delivery_verifier.host.optional import optional
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import EVIDENCE
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.pages.report import page
 from delivery_verifier.run import rules_version
+from delivery_verifier.store.manifests import NOT_WRITTEN
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
-ON_DISK = {"log_unreadable", "replicas_differ"}
+REPORT = "report.html"
+REPORT_S, CLEARING_S = 300.0, 120.0
+"""How long the report, and the removal of the brokers' data, may take, in seconds."""
+ON_DISK = {"log_unreadable", "replicas_differ", "open_transaction"}
 """Names of doubts that only the brokers' data and logs can explain."""
 
 
@@ -42,8 +49,9 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run, writes verdict.json and report.html, and returns the verdict.
 
     If another version of the verifier made the run, the verdict gets a note about this. At the end, removes the
-    brokers' data, except in three cases: a subject is VIOLATED, an arm has a doubt in ON_DISK, or KDV_KEEP is 1. Raises
-    IncompleteRun if the output of an earlier step is missing or altered.
+    brokers' data, except in three cases: a subject is VIOLATED, an arm has a doubt in ON_DISK, or KDV_KEEP is 1. If the
+    report cannot be written, there is no report, and a note in the manifest says why. Raises IncompleteRun if the
+    output of an earlier step is missing or altered.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -56,9 +64,20 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
     with run.writing("conclude") as output:
         output.notes["judged_by"] = str(judge)
         output.write_json("verdict.json", verdict)
-        page.write(run_dir, verdict, output.staging / "report.html")
-    _clear_workspace(run, scenario.run_token, keep=_explained_by_data(verdict))
+        if missing := optional("the report", lambda: _write_report(run_dir, verdict, output.staging), REPORT_S):
+            output.notes[f"{NOT_WRITTEN}{REPORT}"] = missing
+            (run.path / REPORT).unlink(missing_ok=True)  # a report of an earlier judgement would tell another verdict
+    keep = _explained_by_data(verdict)
+    optional("the removal of the brokers' data", lambda: _clear_workspace(run, scenario.run_token, keep), CLEARING_S)
     return verdict
+
+
+def _write_report(run_dir: Path, verdict: RunVerdict, folder: Path) -> None:
+    """Writes the report into `folder`, as a whole or not at all."""
+    from delivery_verifier.pages.report import page  # if a library of the report is broken, there is a verdict
+
+    page.write(run_dir, verdict, folder / f".{REPORT}")
+    os.replace(folder / f".{REPORT}", folder / REPORT)
 
 
 def _explained_by_data(verdict: RunVerdict) -> bool:

@@ -121,6 +121,7 @@ def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerP
     high_watermarks: dict[tuple[str, int], int] = {}
 
     def replicated() -> bool:
+        pool.check()
         high_watermarks.update(topics.high_watermarks(client, partitions))
         return cluster.isr_full(names) and not missing(reported, high_watermarks)
 
@@ -129,7 +130,7 @@ def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerP
         "the warm-up records to be in the logs of all replicas",
         60,
         every_s=0.1,
-        detail=lambda: f"missing: {missing(reported, high_watermarks)} {cluster.out_of_sync(names)}",
+        detail=lambda: f"missing: {missing(reported, high_watermarks)} {cluster.out_of_sync(names)} {pool.errors()}",
     )
 
 

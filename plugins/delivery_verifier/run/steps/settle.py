@@ -19,6 +19,7 @@ from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.faults.actions import heal
+from delivery_verifier.host.optional import optional
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement import canary
 from delivery_verifier.load.forgetful import send_and_forget
@@ -38,6 +39,9 @@ from delivery_verifier.run.unreadable import with_unreadable
 from delivery_verifier.run.witness import write_witness
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
+
+UNWATCHED_S = 30.0
+"""How long the keeper may take to answer that its observer watches no topic any more, in seconds."""
 
 
 def settle(run_dir: Path) -> None:
@@ -84,7 +88,8 @@ def settle(run_dir: Path) -> None:
         write_witness(scenario, cluster, output, run.manifest("produce").started_at_us)
         _compare_replicas(cluster, snapshot, early, output)
         output.write_json("observations.json", list(_observations(cluster)))
-    cluster.watch([])  # nothing reads what would be observed from now on, and the reconciliation needs the processor
+    # Nothing reads what would be observed from now on, and the reconciliation needs the processor.
+    optional("the end of the observer's work", lambda: cluster.watch([]), UNWATCHED_S)
 
 
 def _compare_replicas(cluster: Cluster, snapshot: Offsets, early: EarlyReading, output: StepOutput) -> None:

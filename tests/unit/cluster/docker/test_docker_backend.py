@@ -235,6 +235,7 @@ def test_a_broker_that_the_others_also_reach_on_another_network_cannot_be_cut_of
     assert BACKEND.lack() is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_the_door", "report")
 def test_the_composition_expects_to_be_unavailable_what_its_catalogue_cannot_run_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
@@ -258,6 +259,7 @@ def test_the_composition_expects_to_be_unavailable_what_its_catalogue_cannot_run
     assert superfluous == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_the_door", "report")
 def test_a_scenario_that_asks_for_what_is_lacking_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KDV_CLUSTER", "docker")

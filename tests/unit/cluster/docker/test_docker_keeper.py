@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.doors import Door, DoorProcess
 from support.fake_engine import NETWORK, FakeEngine
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.backend import CapabilityMissing
@@ -41,7 +42,7 @@ def keeper_spec(workspace: Path, *equipment: Capability, lease_s: float = 60.0) 
         containers=CONTAINERS,
         addresses=dict.fromkeys((1, 2, 3), ("127.0.0.1", 1)),
     )
-    return DockerKeeperSpec(run_id="run", workspace=str(workspace), deadline_s=300, layout=layout, lease_s=lease_s)
+    return DockerKeeperSpec(run_id="run", workspace=str(workspace), deadline_s=3000, layout=layout, lease_s=lease_s)
 
 
 @pytest.fixture
@@ -207,6 +208,7 @@ def started(door: Door, workspace: Path, monkeypatch: pytest.MonkeyPatch, **more
     return cluster
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fate", ["killed", "frozen", "started anew"])
 def test_the_death_or_a_hang_of_the_door_ends_the_run_without_a_verdict(
     fate: str, engine: FakeEngine, own_door: DoorProcess, workspace: Path, monkeypatch: pytest.MonkeyPatch
@@ -216,18 +218,19 @@ def test_the_death_or_a_hang_of_the_door_ends_the_run_without_a_verdict(
         door.send(signal.SIGSTOP if fate == "frozen" else signal.SIGKILL)
         if fate == "started anew":
             door.start()
-        wait_until(gone.is_set, "the step to learn of it", 60)
+        wait_until(gone.is_set, "the step to learn of it", PATIENCE_S)
         raise RuntimeError("the step fails, whatever else it found")
-    wait_until(lambda: not workspace.exists(), "the keeper to end", 60)
+    wait_until(lambda: not workspace.exists(), "the keeper to end", PATIENCE_S)
     with pytest.raises(lease.ClusterGone):
         DockerCluster(workspace)
     if fate == "frozen":
         door.send(signal.SIGCONT)
     elif fate == "killed":
         door.start()
-    wait_until(lambda: engine.state("kafka-1") == "running", "the broker to be healed", 60)
+    wait_until(lambda: engine.state("kafka-1") == "running", "the broker to be healed", PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_brokers_are_healed_when_every_task_and_then_the_keeper_are_killed(
     engine: FakeEngine,
     door: Door,
@@ -237,14 +240,14 @@ def test_brokers_are_healed_when_every_task_and_then_the_keeper_are_killed(
 ) -> None:
     """The keeper ends when no task renews its lease. The door heals even if the keeper is killed."""
     cluster = started(door, workspace, monkeypatch, lease_s=6.0)
-    wait_until(lambda: engine.state("kafka-1") == "running", "the keeper to end the lease", 60)
-    wait_until(lambda: not workspace.exists(), "the workspace to be removed", 60)
+    wait_until(lambda: engine.state("kafka-1") == "running", "the keeper to end the lease", PATIENCE_S)
+    wait_until(lambda: not workspace.exists(), "the workspace to be removed", PATIENCE_S)
     workspace.mkdir()
     keeper = Keeper(keeper_spec(workspace), door.client())  # lives in this process, and renews nothing more
     keeper.send(2, "SIGKILL")
     assert engine.state("kafka-2") == "exited"
     pass_time(docker_keeper.DOOR_LEASE_S)
-    wait_until(lambda: engine.state("kafka-2") == "running", "the door's lease to run out", 60)
+    wait_until(lambda: engine.state("kafka-2") == "running", "the door's lease to run out", PATIENCE_S)
     keeper.observe()
     assert "this lease does not run" in keeper.failure()
     with pytest.raises(lease.ClusterGone):

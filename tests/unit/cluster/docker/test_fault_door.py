@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from support.doors import TOKEN, Door, DoorProcess
 from support.fake_engine import NETWORK, FakeEngine
+from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster.docker import leases
 from delivery_verifier.cluster.docker.door_client import DoorGone, DoorRefused
@@ -154,7 +155,7 @@ def test_what_is_paused_exited_or_cut_off_is_healed_when_the_lease_runs_out(
     damage(door, lease)
     assert [engine.state(name) for name in engine.containers] == ["exited", "paused", "exited", "running, cut off"]
     pass_time(300)
-    wait_until(lambda: whole(engine), "the containers to be healed", 60)
+    wait_until(lambda: whole(engine), "the containers to be healed", PATIENCE_S)
     with pytest.raises(DoorRefused, match="this lease does not run"):
         door.client().carry_out(lease, "kafka-1", "pause")
 
@@ -184,10 +185,11 @@ def test_a_container_that_exits_only_after_the_end_of_the_lease_is_healed_too(
     monkeypatch.setattr(leases, "LOOK_EVERY_S", 0.1)
     assert door.client().end(door.client().begin("run", 60)) == []
     engine.containers["kafka-2"]["State"]["Status"] = "exited"  # it was still shutting down when the lease ended
-    wait_until(lambda: whole(engine), "the container to be healed", 60)
+    wait_until(lambda: whole(engine), "the container to be healed", PATIENCE_S)
     assert [name for name, _ in engine.changes] == ["start kafka-2"]
 
 
+@pytest.mark.slow
 def test_a_door_that_was_killed_heals_at_its_next_start_and_knows_no_lease(
     engine: FakeEngine, own_door: DoorProcess
 ) -> None:
@@ -197,7 +199,7 @@ def test_a_door_that_was_killed_heals_at_its_next_start_and_knows_no_lease(
     with pytest.raises(DoorGone, match="does not answer"):
         own_door.client().renew(lease)
     own_door.start()
-    wait_until(lambda: whole(engine), "the containers to be healed", 60)
+    wait_until(lambda: whole(engine), "the containers to be healed", PATIENCE_S)
     with pytest.raises(DoorRefused, match="the door was started anew"):
         own_door.client().renew(lease)
 
@@ -212,7 +214,7 @@ def test_a_door_that_cannot_heal_goes_on_trying_and_gives_no_lease(engine: FakeE
     with pytest.raises(DoorRefused, match="the engine refused"):
         door.client().begin("next", 60)
     engine.broken = set()
-    wait_until(lambda: whole(engine), "the containers to be healed", 60)
+    wait_until(lambda: whole(engine), "the containers to be healed", PATIENCE_S)
 
 
 def test_a_container_that_was_never_started_is_not_started_by_healing(engine: FakeEngine, door: Door) -> None:

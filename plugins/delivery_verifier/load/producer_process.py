@@ -1,0 +1,116 @@
+"""One producer process of a run, as its supervisor sees it: how it is started, and how it may end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from delivery_verifier.host.processes import dies_with_parent, how_it_ended
+from delivery_verifier.load import layout
+from delivery_verifier.load.live_ledger import Control, State, Word
+from delivery_verifier.load.spec import ProducerSpec
+from delivery_verifier.model.client_errors import explained
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.scenario import Arm
+
+BEFORE_LOAD, IN_LOAD = 4, 3
+"""Exit codes of a producer that a fatal error, or a refusal of the brokers, has ended: before its load, or in it."""
+ENDED_EARLY = "ended_early"
+"""The file in a producer's folder that says which error has ended the producer with one of these exit codes."""
+MOST_CHARACTERS = 500
+"""The greatest length of what a producer said, in an error or a note."""
+
+
+class ProducerDied(VerifierError, RuntimeError):
+    """A producer process ended before it had sent its load."""
+
+
+@dataclass
+class ProducerProcess:
+    """One producer. The supervisor and the fault plan observe and steer it through its control block (shared memory).
+
+    The fault plan may have a producer killed and started again. The producer then keeps its ledger, and `process` is
+    its latest process.
+    """
+
+    arm: Arm
+    spec: ProducerSpec
+    process: subprocess.Popen[bytes]
+    control: Control
+
+    @property
+    def name(self) -> str:
+        """The producer's name in the counts of produce.json: `<arm>/<producer>/<session>`.
+
+        `produce.json` is an output of the step `produce`. `session` is a number in the headers of the producer's
+        records, and not a session of Kafka. The number stays the same when the producer is killed and started again.
+        """
+        return f"{self.arm.name}/{self.spec.producer}/{self.spec.session}"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the producer's live ledger."""
+        return Path(self.spec.folder)
+
+    @property
+    def layout(self) -> layout.LoadLayout:
+        """The layout of the producer's load."""
+        return layout.LoadLayout(self.spec.block, self.spec.partitions)
+
+    @property
+    def killed_by_plan(self) -> bool:
+        """Whether the fault plan had the producer killed with SIGKILL, and the producer was not started again."""
+        is_down = self.control[Word.KILLS_DONE] > self.control[Word.STARTS_DONE]
+        return is_down and self.control[Word.EXIT] == -signal.SIGKILL
+
+    def may_end(self, code: int) -> bool:
+        """Returns whether the run may go on after the producer's process has ended with the exit code `code`.
+
+        * 0 is allowed once the load has ended.
+        * IN_LOAD is always allowed: the load ended early, e.g. after a fatal client error, which is a result of the
+          run. BEFORE_LOAD is not allowed: there is nothing to judge.
+        * Every code is allowed if the fault plan had the producer killed.
+        """
+        if code == 0:
+            return self.control[Word.STATE] == State.DONE
+        return code == IN_LOAD or self.killed_by_plan
+
+    @property
+    def ended_early(self) -> str:
+        """The error that ended the producer early. Empty if none did."""
+        file = self.folder / ENDED_EARLY
+        return file.read_text(errors="replace")[:MOST_CHARACTERS] if file.is_file() else ""
+
+    @property
+    def said_last(self) -> str:
+        """The last lines that the producer's process has printed. The text begins at the beginning of a line."""
+        *_, last = lines = (self.folder / "stderr").read_text(errors="replace").strip().split("\n")
+        text = "\n".join(lines)[-MOST_CHARACTERS - 1 :]
+        return text.partition("\n")[2] or last[:MOST_CHARACTERS] if len(text) > MOST_CHARACTERS else text
+
+    def died(self, code: int) -> ProducerDied:
+        """Returns the error that says how the producer ended, and why. `code` is the exit code of its process."""
+        if code == BEFORE_LOAD:
+            end = f"was refused in its warm-up, before the load and before any fault: {explained(self.ended_early)}"
+            return ProducerDied(f"producer {self.name} {end}")
+        end = f"ended with {how_it_ended(code)}; it said last: {self.said_last or 'nothing'}"
+        return ProducerDied(f"producer {self.name} {end}")
+
+
+def start_process(spec: ProducerSpec) -> subprocess.Popen[bytes]:
+    """Starts the producer that `spec` describes, as a child process. The child dies with this process. The folder
+    `spec.folder` must exist."""
+    folder = Path(spec.folder)
+    (folder / "spec.json").write_bytes(dumps(spec))
+    with (folder / "stderr").open("wb") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-m", "delivery_verifier.load.producer", str(folder / "spec.json")],
+            stdin=subprocess.DEVNULL,
+            stdout=stderr,
+            stderr=stderr,
+            preexec_fn=dies_with_parent(),
+        )
