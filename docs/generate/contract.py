@@ -28,7 +28,7 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
 * Rules that describe a client library, and not Kafka, say so and apply to that client alone. A run exercises
   librdkafka. Of a file that was written for the Java client, `kdv explain` says where that client differs.
 * Where behaviour was measured and differs from the documentation, the rule follows behaviour and says so.
-* A permission has a place and a time. What lies outside convicts: [below](#places-and-times).
+* A permission has a place and a time. What lies outside convicts: [below](#where-and-when).
 * It is a doubt (`unexplained`) if a lost record was acknowledged before the injection that caused the change of leader,
   or that hurt its transaction (which may have ended later, nobody knows when). A record of a transaction or of an
   application is a doubt if it lies outside the reach. So is a record that was under way in no injection, unless a loss
@@ -44,7 +44,7 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
 """
 
 PLACES = """\
-## Places and times
+## Where and when
 
 **`LOST` and `MISPLACED`.** Each new leader is asked which leader epochs its log has, and where they start (KIP-101). The
 start of its own epoch is the end that its log had at its election. So it lacks what stands at or above that end in an
