@@ -113,16 +113,16 @@ def main() -> int:
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     lease.require_free_host()
     campaign = _campaign()
-    wanted = [f"{cell}{plants}" for cell in cells for plants in ("", "+removed")]
+    runs = [f"{cell}{plants}" for cell in cells for plants in ("", "+removed")]
     planned = plan.scenario_from_params
     plan.scenario_from_params = lambda params, name: _by_contract(planned(params, name))
     with runner(_say) as direct_runner:
-        for cell in wanted:
+        for cell in runs:
             if cell not in {row.cell for row in campaign.rows}:
                 campaign.rows.append(_run(cell, direct_runner.session))
                 STATE.write_bytes(msgspec.json.format(msgspec.json.encode(campaign)))
                 print("\n".join(saved.table([_columns(campaign.rows[-1])])), flush=True)
-    rows = [row for cell in wanted for row in campaign.rows if row.cell == cell]
+    rows = [row for cell in runs for row in campaign.rows if row.cell == cell]
     target = saved.RESULTS / f"removed-{date.today()}{'' if cells == list(CELLS) else '-part'}.md"
     target.write_text(report(rows))
     print(target.read_text())
@@ -168,23 +168,22 @@ def _then(end_faults: Callable[..., None], plants: list[Plant]) -> Callable[...,
 
     def end_and_remove(cluster: Cluster, names: list[str]) -> None:
         end_faults(cluster, names)
-        run = cluster.workspace / "data"
-        topic = names[0]
-        logs = _logs(run, topic)
-        for place, batch in [*_places(logs)]:
-            plants.append(_remove(run, topic, place, batch, logs[batch.partition]))
+        data, topic = cluster.workspace / "data", names[0]
+        logs = _logs(data, topic)
+        for name, batch in [*_places(logs)]:
+            plants.append(_remove(data, topic, name, batch, logs[batch.partition]))
 
     return end_and_remove
 
 
 def _logs(data: Path, topic: str) -> dict[int, list[Batch]]:
     """Returns the batches of each partition of `topic`, as the first broker has them."""
-    found: dict[int, list[Batch]] = {}
+    logs: dict[int, list[Batch]] = {}
     for folder in sorted(data.glob(f"*/{topic}-*")):
         number = int(folder.name.removeprefix(f"{topic}-"))
         raw = [each for file in sorted(folder.glob("*.log")) for each in whole_batches(file.read_bytes())]
-        found.setdefault(number, [Batch(number, each) for each in raw if not each.attributes & 0x20])
-    return found
+        logs.setdefault(number, [Batch(number, each) for each in raw if not each.attributes & 0x20])
+    return logs
 
 
 def _places(logs: dict[int, list[Batch]]) -> Iterator[tuple[str, Batch]]:
@@ -209,12 +208,14 @@ def _appended_ms(batch: RawBatch) -> int:
     return int.from_bytes(batch.data[27:35], "big", signed=True)
 
 
-def _remove(data: Path, topic: str, place: str, batch: Batch, log: Sequence[Batch]) -> Plant:
+def _remove(data: Path, topic: str, name: str, batch: Batch, log: Sequence[Batch]) -> Plant:
     """Replaces the last record of a batch by a copy of an earlier record, on all brokers. Returns what was removed."""
     old = batch.raw
     records = list(_records(old.data))
     head, rest = records[-1]
-    copies = [other for each in log for _, other in _records(each.raw.data) if len(other) == len(rest) and other != rest]
+    copies = [
+        other for each in log for _, other in _records(each.raw.data) if len(other) == len(rest) and other != rest
+    ]
     body = b"".join(_framed(*record) for record in [*records[:-1], (head, copies[0])])
     crc = google_crc32c.value(old.data[21:61] + body)
     new = old.data[:17] + crc.to_bytes(4, "big") + old.data[21:61] + body
@@ -226,7 +227,7 @@ def _remove(data: Path, topic: str, place: str, batch: Batch, log: Sequence[Batc
         with file.open("r+b") as segment:
             segment.seek(file.read_bytes().index(old.data))
             segment.write(new)
-    return Plant(place, batch.partition, old.end - 1)
+    return Plant(name, batch.partition, old.end - 1)
 
 
 def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -236,9 +237,9 @@ def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     while position < len(data):
         length, begin = _number(data, position)
         behind = begin + length
-        _, at = _number(data, begin + 1)
-        _, at = _number(data, at)
-        yield data[begin:at], data[at:behind]
+        _, offset_begin = _number(data, begin + 1)
+        _, sent_begin = _number(data, offset_begin)
+        yield data[begin:sent_begin], data[sent_begin:behind]
         position = behind
 
 
@@ -316,7 +317,7 @@ def report(rows: Sequence[Row]) -> str:
 
 
 def _columns(row: Row) -> dict[str, object]:
-    what, _, removed = row.cell.partition("+")
+    what = row.cell.partition("+")[0]
     return {
         "profile and fault, or scenario": what,
         "removed": ", ".join(f"{plant.place} ({plant.partition}/{plant.offset})" for plant in row.planted) or "–",

@@ -106,7 +106,7 @@ def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
 def of_copies() -> dict[str, Column]:
     """Maps the columns of ANOMALIES that are about the copies of a record to their values. `copies` has the locations.
 
-    The columns to which `spark_jobs.places` gives values are null.
+    The columns to which `spark_jobs.append_times` gives values are null.
     """
     return {
         "offsets": F.transform("copies", lambda copy: F.floor(copy / LOCATION_UNIT)),

@@ -12,7 +12,7 @@ from support.run_directories import attempt, line
 from support.seeds import in_this_round
 
 from delivery_verifier.model.snapshot import PartitionSnapshot
-from spark_jobs.places import BLOCK, with_places
+from spark_jobs.append_times import BLOCK, with_append_times
 from spark_jobs.schemas import ANOMALIES, LEDGER, LOG, arrow
 
 Row = dict[str, Any]
@@ -37,7 +37,7 @@ def placed(
 
     parts = [_snapshot(partition, end) for partition in (0, 1)]
     table = pa.Table.from_pylist(cases, schema=arrow(ANOMALIES))
-    found = with_places(table, frame(ledger, arrow(LEDGER)), frame(log, arrow(LOG)), parts)
+    found = with_append_times(table, frame(ledger, arrow(LEDGER)), frame(log, arrow(LOG)), parts)
     assert found.schema == table.schema and found.drop_columns(_NEW) == table.drop_columns(_NEW)
     times = [found[name].cast(pa.int64()).to_pylist() for name in _NEW[1:]]
     return list(zip(found["overwritten"].to_pylist(), *times, strict=True))

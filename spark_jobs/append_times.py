@@ -1,4 +1,4 @@
-"""Places: adds to the cases what the log shows of the times at which their copies were appended.
+"""Append times: adds to the cases what the log shows of the times at which their copies were appended.
 
 A record is *placed* if the log holds it at the offset at which it was acknowledged. A log is appended to, and nothing
 else. So a copy was appended after each placed record before it was sent, and before each placed record behind it was
@@ -11,9 +11,10 @@ acknowledged record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -32,22 +33,27 @@ _ENDS = "arm string, partition int, end bigint"
 _COMPARED = {"overwritten": pa.bool_(), "appended_after": pa.int64(), "appended_before": pa.int64()}
 
 
-def with_places(
-    cases: pa.Table, ledger: DataFrame, log: DataFrame, partitions: Iterable[PartitionSnapshot]
+def with_append_times(
+    cases: pa.Table, ledger: DataFrame, log: DataFrame, partitions: Sequence[PartitionSnapshot]
 ) -> pa.Table:
     """Returns `cases`, rows of ANOMALIES, with the values of the columns `overwritten`, `appended_after` and
     `appended_before`.
 
-    `ledger`: LEDGER. `log`: the rows of LOG that a read_uncommitted consumer sees. `partitions`: the snapshot.
+    `ledger`: LEDGER. `log`: the rows of LOG that a read_uncommitted consumer sees. `partitions`: the snapshot of the
+    arms that are asked about. The cases of other arms stay as they are. Without a case of these arms, no query runs.
     """
-    numbered = cases.append_column("case", pa.array(range(cases.num_rows), pa.int64()))
+    arms = pa.array({part.arm for part in partitions}, pa.string())
+    everything = cases.append_column("case", pa.array(range(cases.num_rows), pa.int64()))
+    numbered = everything.filter(pc.is_in(cases["arm"], value_set=arms))
+    if not numbered.num_rows:
+        return cases
     names = ["case", "arm", "partition", "outcome", "acked_offset", "offsets", "partitions", "sent_at", "settled_at"]
     spark = ledger.sparkSession
     ends = spark.createDataFrame([(part.arm, part.partition, part.end) for part in partitions], _ENDS)
     spots = _spots(spark.createDataFrame(numbered.select(names)), ends)
-    few = sum(map(len, cases["offsets"].to_pylist())) + cases.num_rows <= FEW
+    few = (pc.sum(pc.list_value_length(numbered["offsets"])).as_py() or 0) + numbered.num_rows <= FEW
     compared = _compared(spots, _placed(spots, ledger, log, few)).toArrow()
-    aligned = numbered.select(["case"]).join(compared, "case", join_type="left outer").sort_by("case")
+    aligned = everything.select(["case"]).join(compared, "case", join_type="left outer").sort_by("case")
     for name, arrow_type in _COMPARED.items():
         values = aligned[name].cast(arrow_type).cast(cases.schema.field(name).type)
         cases = cases.set_column(cases.schema.get_field_index(name), cases.schema.field(name), values)
