@@ -13,7 +13,7 @@ COMPOSE ?= docker compose
 # The parts of `make campaign`: the catalogue three times; faults counted, and bypassed; chaos; breaks that the gate must notice;
 # mutants; 10,000 random histories; the scenarios with an application three times, with expected and seen counts; programs of a
 # user's own; the commands that reports print; benchmarks.
-PARTS := catalogue everyday bypassed chaos breaks mutants histories applications programs alternatives bench
+PARTS := catalogue everyday bypassed chaos breaks mutants histories applications programs removed alternatives bench
 PART ?=
 # An image in place of ours. `make compose-env` writes it into .env.
 KDV_IMAGE ?= $(shell sed -n 's/^KDV_IMAGE=//p' .env 2>/dev/null)

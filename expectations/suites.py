@@ -5,7 +5,7 @@ expectation has a parameter for its tolerance, which is the greatest number of c
 the claim determine the tolerance. null permits any number.
 
 guarantee.json also has expectations that tolerate no unexplained case. A case is unexplained if its anomaly is
-permitted only because of disturbances, and no disturbance of the run can excuse this case.
+permitted, but nothing that happened in the run can excuse this case.
 
 evidence.json has one expectation per law. A law says that two counts, made independently of each other, are equal.
 """
@@ -63,8 +63,8 @@ def guarantee() -> ExpectationSuite:
                 column=unexplained_column(anomaly),
                 min_value=0,
                 max_value=0,
-                description=f"Where disturbances permit {anomaly}, no record is {anomaly} at a time or on a partition "
-                "at which no disturbance can excuse this.",
+                description=f"Where the contract permits {anomaly}, no record is {anomaly} at a time, a partition or "
+                "an offset at which nothing can excuse this.",
                 meta={"about": UNEXPLAINED[anomaly]},
             )
             for anomaly, expectation in EXCUSES.items()

@@ -53,12 +53,12 @@ EXCUSES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
     anomaly: type(
         f"Expect{anomaly.capitalize()}RecordsToBeExcused",
         (ExpectColumnValuesToBeBetween,),
-        {"__doc__": f"If records are {anomaly} because of disturbances, a disturbance can excuse each of them."},
+        {"__doc__": f"If the contract permits that records are {anomaly}, something can excuse each of them."},
     )
     for anomaly in UNEXPLAINED
 }
-"""Maps an anomaly to the class of its second expectation. The expectation is that a disturbance excuses every case of
-the anomaly."""
+"""Maps an anomaly to the class of its second expectation. The expectation is that something excuses every case of the
+anomaly."""
 
 __all__ = [
     "EXCUSES",

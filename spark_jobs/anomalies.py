@@ -99,12 +99,19 @@ def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
     order = [F.col("partition"), F.col("sequence").asc_nulls_last(), F.col("attempt"), first]
     rank = F.row_number().over(Window.partitionBy("arm", "kind").orderBy(*order))
     ranked = promise(subjects, SUBJECTS).where(F.col("kind").isNotNull()).withColumn("rank", rank)
-    evidence = {
+    evidence = {"acked_offset": F.floor(F.col("acked") / LOCATION_UNIT), "detail": _detail()}
+    return promise(ranked.where(F.col("rank") <= bound).withColumns(evidence | of_copies()), ANOMALIES)
+
+
+def of_copies() -> dict[str, Column]:
+    """Maps the columns of ANOMALIES that are about the copies of a record to their values. `copies` has the locations.
+
+    The columns to which `spark_jobs.append_times` gives values are null.
+    """
+    return {
         "offsets": F.transform("copies", lambda copy: F.floor(copy / LOCATION_UNIT)),
-        "acked_offset": F.floor(F.col("acked") / LOCATION_UNIT),
-        "detail": _detail(),
-    }
-    return promise(ranked.where(F.col("rank") <= bound).withColumns(evidence), ANOMALIES)
+        "partitions": F.transform("copies", lambda copy: copy % LOCATION_UNIT),
+    } | dict.fromkeys(("overwritten", "appended_after", "appended_before"), F.lit(None))
 
 
 def _parts() -> Column:

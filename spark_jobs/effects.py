@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
 from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.outcomes import Outcome
+from spark_jobs.anomalies import of_copies
 from spark_jobs.attempts import BY_KEY, KEY, location
 from spark_jobs.parse import is_marker
 from spark_jobs.schemas import ANOMALIES, EFFECTS, LEDGER, LOCATION_UNIT, promise
@@ -139,8 +140,7 @@ def cases(attempts: DataFrame, ledger: DataFrame, bound: int) -> DataFrame:
     unsent = flagged.join(sent.select(*KEY).hint("broadcast"), KEY, "left_anti")
     unknown = {name: F.lit(None).cast(claims.schema[name].dataType) for name in claims.columns if name not in KEY}
     both = sent.unionByName(unsent.withColumns(unknown))
-    offsets = F.transform("copies", lambda copy: F.floor(copy / LOCATION_UNIT))
-    return promise(both.withColumns({"offsets": offsets, "detail": _detail()}), ANOMALIES)
+    return promise(both.withColumns(of_copies() | {"detail": _detail()}), ANOMALIES)
 
 
 def _behind(effects: DataFrame) -> DataFrame:

@@ -21,6 +21,7 @@ from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.given_up import given_up_counts
 from delivery_verifier.store.run_directory import StepOutput
 from spark_jobs import anomalies, attempts, books, committed, screen, unreadable
+from spark_jobs.append_times import with_append_times
 from spark_jobs.census import Census
 from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import ANOMALIES, BORDERS, LEDGER, LOG, arrow
@@ -196,6 +197,9 @@ def _write_anomalies(subjects: DataFrame, producers: pa.Table, inputs: MatchingI
     rows = arrow(ANOMALIES).empty_table()
     if any(row["cases"] for row in books.cases(producers, {}, inputs.bound).to_pylist()):
         rows = anomalies.cases(subjects, inputs.bound).toArrow().cast(rows.schema)
+        # Nothing is permitted to the canary, so nobody asks when its copies were appended.
+        asked = [part for part in inputs.offsets.partitions if part.arm != inputs.scenario.canary.name]
+        rows = with_append_times(rows, inputs.ledger, inputs.log, asked)
         rows = unreadable.with_evidence(rows, inputs.offsets)
     file = inputs.output.write_table("anomalies/cases", rows)
     written = pq.read_table(file, columns=["arm", "kind"])

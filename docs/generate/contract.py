@@ -28,29 +28,69 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
 * Rules that describe a client library, and not Kafka, say so and apply to that client alone. A run exercises
   librdkafka. Of a file that was written for the Java client, `kdv explain` says where that client differs.
 * Where behaviour was measured and differs from the documentation, the rule follows behaviour and says so.
-* A permission that needs a disturbance has a time and a place. A `LOST` or `MISPLACED` record convicts
-  (`lost.unexplained`, `misplaced.unexplained`) where no disturbance that permits it was seen on its partition, or where
-  it was sent after the reach of the last one was over. Another leader reaches until the deposed one can acknowledge
-  nothing any more: its process has exited, or it leads again, or it was out of the ISR and is back. A loss of power
-  of the whole ISR reaches until the power is back, and each loss has a reach of its own. A late end of a transaction
-  reaches from a second before its injection until the cluster has recovered from it. What happened to a
-  coordinator, or a producer's late end, reaches only the producers whose transactions it may have touched. An ISR that
-  shrank reaches until all its members were seen in it again, another min.insync.replicas until the ISRs had that many
-  members. Nobody
-  is convicted where the observer wrote no heartbeats, or where unclean elections are permitted and the election looks
-  clean: the observer may have missed that the ISR shrank.
-* It is a doubt (`unexplained`) if such a record was sent before that, and acknowledged afterwards. It is a doubt, too,
-  if the record was acknowledged before the injection that caused the change of leader, or that hurt its transaction
-  (which may have ended later, nobody knows when). A record of a transaction, a duplicate or a record out of order is a
-  doubt if it lies outside the reach. So is a record that was under way in no injection, unless a loss of power permits
-  it, which takes back the past, too.
+* A permission has a place and a time. What lies outside convicts: [below](#where-and-when).
+* It is a doubt (`unexplained`) if a lost record was acknowledged before the injection that caused the change of leader,
+  or that hurt its transaction (which may have ended later, nobody knows when). A record of a transaction or of an
+  application is a doubt if it lies outside the reach. So is a record that was under way in no injection, unless a loss
+  of power permits it, which takes back the past, too.
 * This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the books. Great Expectations
   evaluates the books with the arm's tolerance, which is any number, and beside them the unexplained cases, of which
-  none is tolerated (`LOST unexplained`). Cases beyond those that were written down are a doubt.
+  none is tolerated (`LOST unexplained`, `DUPLICATED unexplained`). Cases beyond those that were written down are a
+  doubt.
 * Each permitted case names the disturbance that excuses it: of those that can, the nearest in time to its
   acknowledgement. `verdict.json` counts cases by disturbance, and terminal and report show these counts.
 * Where the plan altered the topic during the run, the weakest setting that it had by then counts. An alteration weakens
   no disturbance from which the cluster had recovered before.
+"""
+
+PLACES = """\
+## Where and when
+
+**`LOST` and `MISPLACED`.** Each new leader is asked which leader epochs its log has, and where they start (KIP-101). The
+start of its own epoch is the end that its log had at its election. So it lacks what stands at or above that end in an
+earlier epoch, and everything of an epoch that it does not know. A record that the last new leader had was not taken by
+any election. It convicts (`lost.unexplained`, `misplaced.unexplained`), and so does a record that the last leader
+acknowledged itself. Otherwise a record is permitted if a rule permits it after the election by which it was gone for
+good. This bound is the same for every kind of loss:
+
+| disturbance | what it can have taken |
+|---|---|
+| `leader_change` | what the new leader lacked: at or above the end of its log, acknowledged in an earlier epoch. An in-sync replica that never fetched from the leader between two elections also lacks all that this leader appended |
+| `unclean_election` | the same: what the new leader lacked. It need not have what the ISR had |
+| `isr_power_loss` | what new leaders lacked that were elected from the loss on, up to the first one after the power was back |
+
+If a leader was deposed before it answered, its successor's answer counts for both. If nobody answered for the last
+election, the record neither convicts nor is permitted: that is the doubt `bound_unseen`.
+
+Nobody says which leader acknowledged a record. A leader can have done so from its election on (1 s of room for the
+observer), until it is known to have stopped. That is known if its process has exited, if it leads again, if it says that
+it does not lead any more, or if it was out of the ISR and is back. While its process stood still, it acknowledged
+nothing that was sent and settled meanwhile. No epoch acknowledged an offset below its own start. If several epochs are
+left, and they lead to different answers, the log decides. A record is permitted if the log was provably written anew at
+its offset (`overwritten` in [`anomalies`](run-directory.md#anomalies)); otherwise it is the doubt `unexplained`.
+
+**`DUPLICATED` and `REORDERED`,** also on a quiet day, and the surviving copies of `MISPLACED`. Each copy must be
+possible as an attempt of one request, by what stands around it in the log. It convicts (`duplicated.unexplained`,
+`reordered.unexplained`) if one of these holds:
+
+* A copy stands in another partition than the record was sent to.
+* A copy stands before a record that was settled before this one was sent. (The tolerance is 0.1 s: a clock that is set
+  back further is noticed.)
+* A copy stands behind a record that was sent more than 10 s after this one was acknowledged, and nothing held up
+  requests meanwhile. A broker that stood still, that was cut off, or whose connections were held does that: until it
+  was healed, and for as long again. Within 2 s it may be a request that was overtaken; between 2 s and 10 s it is the
+  doubt `unexplained`.
+
+**Every anomaly that a disturbance permits** lies within its reach. Another leader reaches until the deposed one can
+acknowledge nothing any more. A loss of power of the whole ISR reaches until the power is back, and each loss has a
+reach of its own. A late end of a transaction reaches from a second before its injection until the cluster has recovered
+from it. What happened to a coordinator, or a producer's late end, reaches only the producers whose transactions it may
+have touched. An ISR that shrank reaches until all its members were seen in it again, another min.insync.replicas until
+the ISRs had that many members. A crash of an application reaches until its members are started again.
+
+Nobody is convicted of a loss where the observer wrote no heartbeats, or where unclean elections are permitted and the
+election looks clean: the observer may have missed that the ISR shrank. Runs of an earlier format do not have the
+answers of leaders, nor the times of copies: what rests on them is the doubt `bound_unseen`.
 """
 
 KINDS_INTRODUCTION = """\
@@ -70,9 +110,8 @@ LIMITS = """\
   verifier's own cluster nobody else does these; on a host that loses its power there is no verdict either.
 * `isr_power_loss` goes by the ISR that the observer saw: it asks each broker ten times a second. A broker that lost its
   power counts as empty until it was seen to join an ISR again, or until the injection has recovered.
-* A deposed leader that stays in the ISR, as in an election that harms no broker, is never seen to have learned of its
-  successor. The permission of that partition lasts until the end of the run. An epoch that was skipped had a leader
-  that nobody saw: then this holds for every replica.
+* An epoch that was skipped had a leader that nobody saw. Then every replica may have acknowledged records until it says
+  that it does not lead.
 * The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` as the verifier's cluster sets it: 2, or 1
   with a single broker, whatever replicas the arm's topic has. They suppose that brokers leave the flushing of
   `__transaction_state` to the operating system, as they do unless `log.flush.interval.messages` says otherwise.
@@ -108,7 +147,7 @@ not Kafka, convicts only under `exactly_once`.
 
 def document() -> str:
     """Returns the whole page as Markdown."""
-    parts = [INTRODUCTION, _kinds(), *(_anomaly(anomaly) for anomaly in Anomaly), _claims(), _orders(), LIMITS]
+    parts = [INTRODUCTION, PLACES, _kinds(), *(_anomaly(anomaly) for anomaly in Anomaly), _claims(), _orders(), LIMITS]
     return "\n".join(parts)
 
 

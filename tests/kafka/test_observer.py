@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ElectionType, Producer, TopicPartition
 from support.patience import PATIENCE_S
 from support.plays import MomentMissed, played
 from support.quiet_load import QuietLoad
@@ -15,12 +15,15 @@ from support.silence import listened
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.protocol.epochs import epoch_end
+from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Observation, now_us
 from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.run.acked_writer import AckedWriter
 
 AT_ONCE = Trigger(kind="at_once")
 
@@ -102,3 +105,38 @@ def look_for_a_blind_observer(cluster: Cluster, watched: Scenario, target: str) 
     # A starved host may delay the questions by a little.
     assert max(it.pause_us for it in during) <= 2 * OBSERVER_LAG_US, [it.pause_us for it in during]
     assert all(before.at_us <= now.at_us for before, now in pairwise(observed(cluster)))
+
+
+def test_every_new_leader_says_how_far_its_log_reached_when_it_was_elected(cluster: Cluster, watched: Scenario) -> None:
+    topic, client = watched.subjects[0].topic_name, topics.admin(cluster.connection)
+    before = [it for it in observed(cluster) if (it.topic, it.partition, it.kind) == (topic, 0, "partition")][-1]
+    starts, written = {before.leader_epoch: 0}, 0
+    for count in (7, 5):
+        AckedWriter(cluster.connection).write([(topic, 0, b"record")] * count)
+        written += count
+        old = cluster.partitions([topic])[topic, 0]
+        heirs = [broker for broker in old.replicas if broker != old.leader]
+        cluster.assign_replicas({(topic, 0): [*heirs, old.leader]})
+        client.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(60)
+        moved = wait_until(lambda old=old: _moved(cluster, topic, old), "another leader", PATIENCE_S)  # type: ignore[misc]
+        starts[moved.leader_epoch] = written
+    last = max(starts)
+    wait_until(lambda: _epochs(cluster, topic).get(last), f"what the leader of epoch {last} says", PATIENCE_S)
+    said = _epochs(cluster, topic)
+    for epoch in list(starts)[1:]:
+        known = dict(zip(said[epoch].epochs, said[epoch].epoch_starts, strict=True))
+        assert known[epoch] == starts[epoch], "the end of its log when it was elected"
+        leader = cluster.address(cluster.partitions([topic])[topic, 0].leader)
+        ends = [epoch_end(leader, topic, 0, number) for number in said[epoch].epochs[:-1]]
+        assert said[epoch].epoch_starts == [0, *ends], "where the epoch before it ends, by the log of today"
+
+
+def _moved(cluster: Cluster, topic: str, old: PartitionState) -> PartitionState | None:
+    now = cluster.partitions([topic])[topic, 0]
+    return now if now.leader >= 0 and now.leader_epoch > old.leader_epoch and now.leader != old.leader else None
+
+
+def _epochs(cluster: Cluster, topic: str) -> dict[int, Observation]:
+    seen = [it for it in observed(cluster) if (it.topic, it.partition, it.kind) == (topic, 0, "epochs")]
+    assert len({it.leader_epoch for it in seen}) == len(seen), "each leader says it once"
+    return {it.leader_epoch: it for it in seen}

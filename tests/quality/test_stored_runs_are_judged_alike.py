@@ -19,6 +19,7 @@ from support.stored_runs import judge_again
 from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store import tables
+from delivery_verifier.store.anomalies import PLACES
 from delivery_verifier.store.books import COUNTS, counts_of
 from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.run_directory import RunDirectory
@@ -77,7 +78,7 @@ def test_a_run_that_is_reconciled_and_validated_anew_is_judged_as_before_but_for
 def test_a_reconciliation_from_the_log_writes_the_same_rows_as_before(judged: JudgedAgain, table: Table) -> None:
     name, run, _ = judged
     before, after = (pq.read_schema(folder / table.file) for folder in (RUNS / name, run.path))
-    newer = set(COUNTS) - set(counts_of(VERSION))
+    newer = {*COUNTS, *PLACES} - set(counts_of(VERSION))
     assert list(before) == [column for column in after if column.name not in newer]
     exact = [column for column in before.names if column not in QUANTILES]
     assert rows(run.path, table, exact) == rows(RUNS / name, table, exact)

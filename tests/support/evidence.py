@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
-from delivery_verifier.judgement.attribution import COLUMNS
 from delivery_verifier.judgement.canary import expected_counts
+from delivery_verifier.judgement.cases import COLUMNS
 from delivery_verifier.judgement.evaluation import (
     CANARY,
     LAWS,
@@ -35,6 +35,7 @@ from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.store.anomalies import ANOMALIES
 from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.effect_tables import EFFECT_COUNTS
 from delivery_verifier.store.replicas import REPLICAS
@@ -202,10 +203,41 @@ def beats(first_us: int = 1, last_us: int = LAST, without: tuple[int, int] = (0,
     return [beat(at, pause if pause > SECOND else 100_000) for at, pause in zip(looks, pauses, strict=True)]
 
 
+CUT = 300
+"""The end that the log of each new leader has in a hand-made run, unless a test says what the leaders answer."""
+ABOVE = 350
+"""An offset above all ends of logs at elections. By default, lost records were acknowledged there."""
+
+
+def answered(observations: Sequence[Observation]) -> list[Observation]:
+    """Returns the observations, and what each new leader says of its log right after it was seen: that its log ended at
+    CUT when it was elected. If a test has said what leaders answer, nothing is added."""
+    epochs: dict[tuple[str, int], list[int]] = {}
+    result: list[Observation] = []
+    for seen in observations:
+        result.append(seen)
+        if seen.kind != "partition" or any(it.kind == "epochs" for it in observations):
+            continue
+        known = epochs.setdefault((seen.topic, seen.partition), [])
+        if seen.leader >= 0 and seen.leader_epoch > max(known, default=-1):
+            known.append(seen.leader_epoch)
+            if len(known) > 1:
+                result.append(answer(seen, {known[0]: 0, seen.leader_epoch: CUT}))
+    return result
+
+
+def answer(of: Observation, starts: Mapping[int, int]) -> Observation:
+    """Returns what the leader in the observation `of` says: where each leader epoch starts in its log."""
+    fields = {"at_us": of.at_us, "topic": of.topic, "partition": of.partition, "leader": of.leader}
+    ends = {"epochs": list(starts), "epoch_starts": list(starts.values())}
+    return Observation(kind="epochs", leader_epoch=max(starts), **fields, **ends)  # type: ignore[arg-type]
+
+
 def watched(of: Scenario, observations: Sequence[Observation]) -> list[Observation]:
-    """Returns the observations with a heartbeat per second and, if `of` is transactional, the coordinators' topic."""
+    """Returns the observations with what new leaders say of their logs, a heartbeat per second and, if `of` is
+    transactional, the coordinators' topic."""
     coordinator = Observation(at_us=1, kind="partition", topic="__transaction_state", partition=0, leader=1, isr=[1])
-    seen = [*observations, *beats(), *([coordinator] if of.transactional else [])]
+    seen = [*answered(observations), *beats(), *([coordinator] if of.transactional else [])]
     return sorted(seen, key=lambda item: item.at_us)
 
 
@@ -338,10 +370,26 @@ def setting(table: str, column: str, value: Any, **where: Any) -> Change:
 
 
 def case(
-    sent_us: int | None, settled_us: int | None, kind: str = "LOST", *also: str, arm: str = WEAK, at: int = 0
+    sent_us: int | None,
+    settled_us: int | None,
+    kind: str = "LOST",
+    *also: str,
+    arm: str = WEAK,
+    at: int = 0,
+    **more: object,
 ) -> dict[str, object]:
-    """Returns a row of anomalies/: a case in partition `at`, under way from `sent_us` to `settled_us`."""
-    return dict(zip(COLUMNS, (arm, kind, list(also), 0, at, _moment(sent_us), _moment(settled_us)), strict=True))
+    """Returns a row of anomalies/: a case in partition `at`, under way from `sent_us` to `settled_us`.
+
+    If the acknowledged copy is gone, it stood ABOVE, and the log was written anew there. `more` overrides columns;
+    times are in µs.
+    """
+    gone = not {"LOST", "MISPLACED"}.isdisjoint((kind, *also))
+    row: dict[str, object] = {"arm": arm, "kind": kind, "also": list(also), "producer": 0, "partition": at}
+    row |= {"outcome": "ACKED", "acked_offset": ABOVE if gone else 1, "overwritten": True if gone else None}
+    row |= {"partitions": [] if kind == "LOST" else [at], "sent_at": sent_us, "settled_at": settled_us}
+    row |= {"appended_after": None, "appended_before": None} | more
+    times = ("sent_at", "settled_at", "appended_after", "appended_before")
+    return row | {name: _moment(row[name]) for name in times}  # type: ignore[arg-type]
 
 
 def _moment(us: int | None) -> datetime | None:
@@ -350,9 +398,8 @@ def _moment(us: int | None) -> datetime | None:
 
 def cases(*rows: dict[str, object]) -> pa.Table:
     """Returns rows of anomalies/ as a table."""
-    time = pa.timestamp("us", tz="UTC")
-    types = (pa.string(), pa.string(), pa.list_(pa.string()), pa.int32(), pa.int32(), time, time)
-    return pa.Table.from_pylist(list(rows), schema=pa.schema(list(zip(COLUMNS, types, strict=True))))
+    declared = arrow_schema(ANOMALIES)
+    return pa.Table.from_pylist(list(rows), schema=pa.schema([declared.field(name) for name in COLUMNS]))
 
 
 def lost(count: int, name: str = SUBJECT) -> Change:

@@ -286,7 +286,13 @@ SINS: tuple[Sin, ...] = (
     Sin(
         "a record lost, and nobody knows when it was acknowledged",
         "unexplained",
-        lambda run: _count_unsettled(run),
+        lambda run: _count_lost(run, settled_after_us=None),
+        lambda run: "elect_unclean" in _actions(run) and Anomaly.LOST not in CLAIMS[run.subject.claim].forbids,
+    ),
+    Sin(
+        "a record lost, and nobody asked the new leader how far its log reached",
+        "bound_unseen",
+        lambda run: _count_lost(run, settled_after_us=1000),
         lambda run: "elect_unclean" in _actions(run) and Anomaly.LOST not in CLAIMS[run.subject.claim].forbids,
     ),
     Sin("a fault without proof", "fault_did_not_bite", lambda run: _injection(run, bit=False), _faulted),
@@ -352,10 +358,11 @@ def _silence(run: HealthyRun, reported: int) -> None:
             row["resolved_absent"] = unknown - row["resolved_present"]
 
 
-def _count_unsettled(run: HealthyRun) -> None:
+def _count_lost(run: HealthyRun, settled_after_us: int | None) -> None:
     _count(run, Anomaly.LOST, found=-1, first_copies=-1, log_records=-1)
     sent_us = run.injections[0].bite_at_us
-    run.cases[-1] = case(sent_us, None, Anomaly.LOST.value, arm=run.subject.name, at=0)
+    settled_us = None if settled_after_us is None else sent_us + settled_after_us
+    run.cases[-1] = case(sent_us, settled_us, Anomaly.LOST.value, arm=run.subject.name, at=0)
 
 
 def _heartbeat(run: HealthyRun) -> Observation:

@@ -16,10 +16,11 @@ from typing import Any
 
 from delivery_verifier.cluster.backend import BrokerRequests, CapabilityMissing
 from delivery_verifier.cluster.connection import Address, Connection
-from delivery_verifier.cluster.fake_partitions import with_broker, without_broker
+from delivery_verifier.cluster.fake_partitions import end_of_epoch, with_broker, without_broker
 from delivery_verifier.cluster.fake_transactions import NoTransactions
 from delivery_verifier.cluster.keeper_operations import ClusterStatus, KeeperOperations, NodeStatus, ProcessState
-from delivery_verifier.cluster.protocol.fetch import Fetched, whole_batches
+from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
+from delivery_verifier.cluster.protocol.fetch import Fetched, RawBatch, whole_batches
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.step_options import Link
@@ -48,9 +49,8 @@ class FakeCluster(NoTransactions):
         self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
         self.load_connection = self.connection
         self.requested: list[tuple[object, ...]] = []
-        """The requests so far, in order. Each item holds the name of a request, and then its arguments. The items of
-        `assign_replicas` and `alter_topics` lack the argument `broker`. The list has no requests `renew`, and no
-        requests that only read, except `hits`."""
+        """The requests so far, in order: the name of each request, and its arguments. Those of `assign_replicas` and
+        `alter_topics` lack `broker`. Requests `renew`, and those that only read, except `hits`, are left out."""
         self.process_states: dict[int, ProcessState] = dict.fromkeys(self.brokers, "running")
         self.partition_states: dict[tuple[str, int], PartitionState] = {}
         self.topic_settings: dict[tuple[str, str], str] = {}
@@ -78,8 +78,7 @@ class FakeCluster(NoTransactions):
         return self
 
     def set_partition(self, topic: str, partition: int, leader: int, epoch: int = 0) -> None:
-        """Sets the state of a partition. Every broker gets a replica, and all replicas are in sync. The broker `leader`
-        leads the partition; -1 means that the partition has no leader."""
+        """Makes the broker `leader` lead a partition (-1: none). Every broker gets a replica, all of them in sync."""
         replicas = tuple(self.brokers)
         self.partition_states[topic, partition] = PartitionState(leader, epoch, replicas, replicas, (), 0)
 
@@ -93,8 +92,7 @@ class FakeCluster(NoTransactions):
         return ClusterStatus(nodes={broker: NodeStatus(state=state) for broker, state in self.process_states.items()})
 
     def start(self, node: int) -> None:
-        """Starts a broker, and switches the power of its disk on. Raises RuntimeError if the broker has not exited. The
-        broker may join ISRs or become a leader (see `with_broker`)."""
+        """Starts a broker with power (see `with_broker`). Raises RuntimeError if the broker has not exited."""
         if self.process_states[node] != "exited":
             raise RuntimeError(f"broker {node} is already running")
         self.requested.append(("start", node))
@@ -102,8 +100,7 @@ class FakeCluster(NoTransactions):
         self._change(node, "running")
 
     def send(self, node: int, signal_name: str) -> int:
-        """Gives a broker the state that `STATES` lists for the signal. Returns the current wall time in µs. Raises
-        RuntimeError if the broker has exited."""
+        """Gives a broker the state in `STATES`. Returns the wall time in µs. Raises RuntimeError if it has exited."""
         if self.process_states[node] == "exited":
             raise RuntimeError(f"broker {node} is not running")
         self.requested.append(("send", node, signal_name))
@@ -119,8 +116,7 @@ class FakeCluster(NoTransactions):
                 )
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Marks brokers as isolated. Returns the current wall time in µs. Raises CapabilityMissing if the cluster lacks
-        the capability `network`. The leaders stay the same. A test can change the leaders with `set_partition`."""
+        """Marks brokers as isolated, whose leaders stay. Returns the wall time in µs. Raises CapabilityMissing."""
         self._require("network")
         self.requested.append(("isolate", tuple(nodes), tuple(links)))
         self.isolated |= dict.fromkeys(nodes, links)
@@ -133,13 +129,11 @@ class FakeCluster(NoTransactions):
             self.isolated.pop(node, None)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns {broker id: {link: 1}} for every cut link of every isolated broker, as if each link had dropped one
-        packet."""
+        """Returns {broker id: {link: 1}} for every cut link."""
         return {broker: dict.fromkeys(links, 1) for broker, links in self.isolated.items()}
 
     def power_off(self, nodes: list[int]) -> int:
-        """Makes brokers exit, and marks their disks as without power. Returns the current wall time in µs. Raises
-        CapabilityMissing if the cluster lacks the capability `power`."""
+        """Makes brokers exit, and their disks lose power. Returns the wall time in µs. Raises CapabilityMissing."""
         self._require("power")
         self.requested.append(("power_off", tuple(nodes)))
         for node in nodes:
@@ -171,9 +165,8 @@ class FakeCluster(NoTransactions):
         self.finished = True
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Answers a request to the proxy. The operation `put` adds its rule to `proxy_rules`. The operation `hits`
-        returns `proxy_hits`, and the operation `late_ends` returns `late_ends`. The operation `release` removes all
-        rules from `proxy_rules`. Raises CapabilityMissing if the cluster has no proxy."""
+        """Answers a request to the proxy. `put` adds its rule to `proxy_rules`, and `release` removes all rules. `hits`
+        returns `proxy_hits`, and `late_ends` returns `late_ends`. Raises CapabilityMissing without a proxy."""
         self._require("proxy")
         self.requested.append(("proxy", operation, arguments))
         if operation == "put":
@@ -187,7 +180,7 @@ class FakeCluster(NoTransactions):
         return True
 
     def last_log(self, node: int) -> str:
-        """Returns a text that says that the node logs nothing."""
+        """Says that the node logs nothing."""
         return f"node {node} logs nothing"
 
     def release(self) -> None:
@@ -195,7 +188,7 @@ class FakeCluster(NoTransactions):
         self.requested.append(("release",))
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """Returns the state of every partition of `topics`. Raises OSError if `broker` does not run."""
+        """Returns the states of the partitions of `topics`. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         return {key: state for key, state in self.partition_states.items() if key[0] in topics}
 
@@ -218,20 +211,31 @@ class FakeCluster(NoTransactions):
         self.topic_settings |= {(topic, setting): value for topic in topics}
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
-        """Returns the value of `setting` by topic. Leaves out a topic without this setting. Raises OSError if `broker`
-        does not run."""
+        """Returns the value of `setting` by topic that has it. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         return {
             topic: self.topic_settings[topic, setting] for topic in topics if (topic, setting) in self.topic_settings
         }
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
-        """Reads the replica of `broker` in `logs`. Returns all batches that end after `offset`, and ignores
-        `most_bytes`. Raises OSError if `broker` does not run."""
+        """Returns all batches in the replica of `broker` that end after `offset`. Raises OSError if it does not run."""
         self._require_running(broker)
-        batches = [batch for data in self.logs.get((broker, topic, partition), ()) for batch in whole_batches(data)]
+        batches = self._batches(broker, topic, partition)
         rest = b"".join(batch.data for batch in batches if batch.end > offset)
         return Fetched(max((batch.end for batch in batches), default=0), rest)
+
+    def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
+        """Returns where epochs end in the replicas of `broker` in `logs`. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        return {key: end_of_epoch(self._batches(broker, *key), question.epoch) for key, question in questions.items()}
+
+    def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
+        """Returns the partitions that `broker` does not lead. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        return {key for key in led if self.partition_states[key].leader != broker}
+
+    def _batches(self, broker: int, topic: str, partition: int) -> list[RawBatch]:
+        return [batch for data in self.logs.get((broker, topic, partition), ()) for batch in whole_batches(data)]
 
     def _require(self, capability: Capability) -> None:
         if capability not in self.capabilities:

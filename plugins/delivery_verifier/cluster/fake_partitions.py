@@ -1,9 +1,13 @@
-"""Computes how the leader and the ISR of a partition of a fake cluster change when a broker goes or comes back."""
+"""Computes how the leader and the ISR of a partition of a fake cluster change when a broker goes or comes back, and
+where a leader epoch ends in a log."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from delivery_verifier.cluster.protocol.epochs import EpochEnd
+from delivery_verifier.cluster.protocol.fetch import RawBatch
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
@@ -30,3 +34,11 @@ def with_broker(state: PartitionState, broker: int) -> PartitionState:
     if broker in state.isr:
         return replace(state, leader=broker, leader_epoch=state.leader_epoch + 1)
     return state
+
+
+def end_of_epoch(batches: Iterable[RawBatch], epoch: int) -> EpochEnd:
+    """Returns where `epoch` ends in a log with `batches`, as a leader in a later epoch answers."""
+    below = [batch for batch in batches if batch.epoch <= epoch]
+    return EpochEnd(
+        max((batch.epoch for batch in below), default=epoch), max((batch.end for batch in below), default=0)
+    )

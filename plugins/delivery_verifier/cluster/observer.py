@@ -1,4 +1,5 @@
-"""The observer: records the changes that it sees in leaders, in ISRs, and in the states of the nodes' processes.
+"""The observer: records the changes that it sees in leaders, in ISRs, and in the states of the nodes' processes. Also
+records how far the log of each new leader reached.
 
 The observer does not know the fault plan, and records every change, whatever caused the change. So the observer's
 record can prove that a fault took effect, and that nothing else happened.
@@ -9,13 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from delivery_verifier.cluster.backend import BrokerRequests
 from delivery_verifier.cluster.heartbeat import Heartbeat
+from delivery_verifier.cluster.leaders import Leaders, ask
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.model.history import Observation, now_us
@@ -34,8 +38,7 @@ class _Answer(NamedTuple):
     """The last answer of one broker.
 
     * `view`: the states of partitions, as the broker reported them. None if the broker reported no states.
-    * `serves`: whether the broker may serve clients. True if the broker's process runs and the broker's port does not
-      refuse connections.
+    * `serves`: whether the broker may serve clients: its process runs, and its port does not refuse connections.
     * `at_s`: the time of the answer on the monotonic clock.
     """
 
@@ -48,9 +51,9 @@ class Observer:
     """Appends each change in the cluster to `file`, as an `Observation`: one JSON object per line, in the order in
     which the observer saw the changes.
 
-    Polls the partitions of the watched topics. Each broker has a thread of its own, so that a broker that does not
-    answer delays no other broker. A thread asks its broker again once the last request was answered or timed out. The
-    caller reports the states of the processes with the method `process`.
+    Polls the partitions of the watched topics. Each broker has a thread of its own, so that a silent broker delays no
+    other. A thread asks again once the last request was answered or timed out. The caller reports the states of the
+    processes with the method `process`.
     """
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
@@ -61,6 +64,7 @@ class Observer:
         self._outdated: set[int] = set()
         self._partitions: dict[tuple[str, int], PartitionState] = {}
         self._recorded_s: dict[tuple[str, int], float] = {}
+        self._leaders = Leaders()
         self._processes: dict[int, str] = {}
         self._heartbeat = Heartbeat()
         self._lock = threading.Lock()
@@ -82,11 +86,8 @@ class Observer:
             thread.join(timeout=5)
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer poll the partitions of `topics`. The observer then polls no other topic. The topics need
-        not exist yet.
-
-        If `topics` is empty, the observer asks no broker, and records no heartbeat.
-        """
+        """Makes the observer poll `topics`, which need not exist yet, and no others. Without topics, the observer asks
+        no broker, and records no heartbeat."""
         with self._lock:
             self._topics = sorted(topics)
 
@@ -110,10 +111,10 @@ class Observer:
                 answer = self._ask(broker, topics)
                 with self._lock:
                     self._take(broker, answer)
+                self._ask_leader(broker)
 
     def _ask(self, broker: int, topics: list[str]) -> _Answer:
-        """Asks one broker for the states of the partitions of `topics`. If the broker's process does not run, returns
-        an answer without a view."""
+        """Asks one broker for the states of `topics`. The answer of a process that does not run has no view."""
         view, serves = None, self._processes.get(broker) == "running"
         if serves:
             try:
@@ -123,6 +124,18 @@ class Observer:
             except (OSError, IndexError, ValueError):
                 pass
         return _Answer(view, serves, time.monotonic())
+
+    def _ask_leader(self, broker: int) -> None:
+        """Records what `broker` says of its elections (see `cluster.leaders`). If it is silent, it is asked again."""
+        with self._lock:
+            due = self._leaders.due(broker)
+        if any(due) and self._processes.get(broker) == "running":
+            with suppress(OSError):
+                answers = ask(self._requests, broker, due)
+                with self._lock:
+                    for answer in answers:
+                        self._leaders.answered(answer)
+                        self._write(replace(answer, at_us=now_us()))
 
     def _take(self, broker: int, answer: _Answer) -> None:
         """Stores `answer`, the new answer of `broker`, and records the state of each partition whose state has changed.
@@ -166,7 +179,7 @@ class Observer:
         return 2 * len(current & views.keys()) >= len(current) if current else not self._outdated
 
     def _without_past(self, view: View, at_s: float) -> View:
-        """Returns `view` without outdated states. `at_s` is the time when the broker reported `view`.
+        """Returns `view`, which a broker reported at `at_s`, without outdated states.
 
         A state in `view` is outdated if the observer has recorded a different state of the same partition in the same
         leader epoch, and this recorded state was reported after `at_s`. Without this check, an outdated state would
@@ -182,8 +195,7 @@ class Observer:
         }
 
     def _is_recorded(self, view: View) -> bool:
-        """Returns whether the states in `view` equal the recorded states of their partitions. Ignores states with an
-        error code that is not in READABLE."""
+        """Returns whether the states in `view` are the recorded ones. Ignores those with an unreadable error code."""
         return all(
             key in self._partitions and _observed_fields(state) == _observed_fields(self._partitions[key])
             for key, state in view.items()
@@ -212,6 +224,7 @@ class Observer:
         if before and not by_leader and state.leader_epoch == before.leader_epoch and set(state.isr) - set(before.isr):
             return
         self._partitions[key], self._recorded_s[key] = state, at_s
+        self._leaders.note(key, state)
         topic, partition = key
         self._write(
             Observation(
@@ -227,11 +240,8 @@ class Observer:
         )
 
     def _write(self, observation: Observation) -> None:
-        """Appends one observation to the file.
-
-        The caller must take `self._lock` before it reads the clock for the observation. Otherwise the times in the file
-        could decrease, even if nobody sets the clock back.
-        """
+        """Appends one observation to the file. The caller must take `self._lock` before it reads the clock for it:
+        otherwise the times in the file could decrease, even if nobody sets the clock back."""
         with self._file.open("ab") as out:
             out.write(msgspec.json.encode(observation) + b"\n")
 

@@ -18,24 +18,17 @@ pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import comb
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from delivery_verifier.judgement.cases import Case, read_cases
 from delivery_verifier.model.anomalies import EFFECTS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import LEAD_US, Injection
-from delivery_verifier.store.times import as_us
 
-COLUMNS = ("arm", "kind", "also", "producer", "partition", "sent_at", "settled_at")
-"""The columns that this module needs of the files in anomalies/."""
-EVIDENCE = ("sequence", "offsets", "detail")
-"""Further columns of these files, which `judgement.causes` needs."""
 LAG_US = 1_000_000
 """How long (µs) an injection may still hurt records after the cluster recovered from it."""
 CONFIDENCE = 0.95
@@ -45,22 +38,6 @@ OUTSIDE = -1
 CasesByInjection = dict[str, list[int]]
 """Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. The first id is OUTSIDE
 if any case of the anomaly belongs to no injection."""
-
-
-class Case(NamedTuple):
-    """One case, with the values of its row in anomalies/. None: the value is unknown.
-
-    The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows. `sent_us`
-    is when the record was sent. `settled_us` is when the client reported the record's outcome. Both times are in µs
-    since the epoch.
-    """
-
-    arm: str
-    kinds: tuple[str, ...]
-    producer: int | None
-    partition: int | None
-    sent_us: int | None
-    settled_us: int | None
 
 
 class _Window(NamedTuple):
@@ -78,9 +55,9 @@ class _Window(NamedTuple):
 def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, CasesByInjection]:
     """Maps each arm that has cases to the injections to which these cases belong (see CasesByInjection).
 
-    `cases` has one row per case, with at least the columns in COLUMNS. A case of a record that was never attempted has
-    no times. Such a case belongs to no injection, and counts under the id OUTSIDE. Raises KeyError if a column is
-    missing.
+    `cases` has one row per case, with at least the columns in `cases.COLUMNS`. A case of a record that was never
+    attempted has no times. Such a case belongs to no injection, and counts under the id OUTSIDE. Raises KeyError if a
+    column is missing.
     """
     windows = _windows(injections)
     owners: dict[str, dict[str, set[int]]] = {}
@@ -96,7 +73,7 @@ def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> d
 
     An injection is over LAG_US (1 s) after the cluster recovered from it. If the cluster did not recover from one of
     the injections, the result is empty. If `injections` is empty, the anomalies of all records count. `cases` has one
-    row per case, with at least the columns in COLUMNS.
+    row per case, with at least the columns in `cases.COLUMNS`.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:
@@ -145,17 +122,6 @@ def _smallest_share(reached: Callable[[float], bool]) -> float:
     return high
 
 
-def read_cases(cases: pa.Table, of_arm: str = "") -> Iterator[Case]:
-    """Yields each row of `cases` as a Case. `cases` has the columns in COLUMNS. If `of_arm` is given, yields only the
-    rows of this arm."""
-    if of_arm:
-        cases = cases.filter(pc.equal(cases["arm"], of_arm))
-    sent, settled = (as_us(cases[name]).to_pylist() for name in ("sent_at", "settled_at"))
-    names = (cases[name].to_pylist() for name in ("arm", "kind", "also", "producer", "partition"))
-    for arm, kind, also, *rest in zip(*names, sent, settled, strict=True):
-        yield Case(arm, (kind, *(also or ())), *rest)
-
-
 def _windows(injections: Sequence[Injection]) -> list[_Window]:
     """Returns one _Window for each injection, in the order in which the windows begin."""
     windows = []
@@ -180,14 +146,6 @@ def _owner(case: Case, windows: Sequence[_Window]) -> int:
     if not met:
         return OUTSIDE
     return met[0] if case.settled_us is None or is_of_effects else met[-1]
-
-
-def read_case_files(folder: Path) -> pa.Table | None:
-    """Reads all files in `folder` (anomalies/ of a run directory). Returns their columns COLUMNS and EVIDENCE as one
-    table. Returns None if the folder has no file."""
-    files = sorted(folder.glob("*.parquet"))
-    columns = [*COLUMNS, *EVIDENCE]
-    return pa.concat_tables([pq.read_table(file, columns=columns) for file in files]) if files else None
 
 
 def is_power_loss(injection: Injection) -> bool:

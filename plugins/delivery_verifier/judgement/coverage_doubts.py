@@ -13,7 +13,7 @@ from delivery_verifier.judgement.applications import application_doubts, is_of_a
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
-from delivery_verifier.judgement.excuses import excuse_doubts
+from delivery_verifier.judgement.excuses import COPIED, excuse_doubts
 from delivery_verifier.judgement.held_back import open_transaction_doubts
 from delivery_verifier.judgement.replicas import replica_doubts
 from delivery_verifier.judgement.sentences import deed
@@ -226,16 +226,17 @@ def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
     * If losses of power permit the anomaly, a case is unexplained only if its record was sent after all of these
       losses. Reason: a loss of power can hurt records that were acknowledged long before.
     * A run lists only a bounded number of cases. If it does not list all cases of the anomaly, there is a doubt, too,
-      because the times of the other cases are unknown.
+      because the times of the other cases are unknown. This also holds for an anomaly in COPIED that needs no
+      disturbance.
     """
     rows = arm.run.books.rows("cases", arm=arm.name).to_pylist()
     cut = {row["kind"] for row in rows if row.get("cut")}
     outside = {kind for kind, ids in (arm.cases_by_injection or {}).items() if OUTSIDE in ids}
     for anomaly, ruling in arm.rulings.items():
-        if not ruling.because:
+        if not ruling.because and (ruling.tolerance is not None or anomaly not in COPIED):
             continue
         unexplained = arm.kinds_sent_afterwards if "isr_power_loss" in ruling.because else outside
-        if anomaly.value in unexplained:
+        if ruling.because and anomaly.value in unexplained:
             detail = f"{arm.name}: {anomaly} of records that were under way in no injection that bit"
             yield "unexplained", detail
         _, hidden = arm.cases(anomaly)  # a hidden case is written down under the kind that hides it

@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from delivery_verifier.contract.disturbances import coordinator_partitions, disturbances, disturbances_of_arm
+from delivery_verifier.contract.elections import Elections, elections
 from delivery_verifier.contract.rulings import Ruling, effective, refuses_late
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import (
@@ -18,8 +19,8 @@ from delivery_verifier.judgement.attribution import (
     attribute_cases,
     is_power_loss,
     kinds_sent_afterwards,
-    read_case_files,
 )
+from delivery_verifier.judgement.cases import read_case_files
 from delivery_verifier.judgement.transaction_counts import TransactionCounts, transactions_of
 from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.history import Disturbance, Injection, Observation, read_injections, read_observations
@@ -42,7 +43,7 @@ EARLY = "ended_early/"
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence of one run: the data from which a verdict may be derived, and properties that follow from the data.
+    """The evidence of one run, and properties that follow from it.
 
     * `books`: the tables of counts that the step `reconcile` wrote.
     * `canary_expected`: maps each column of the books to the total that the canary must show.
@@ -117,6 +118,11 @@ class Evidence:
         return disturbances(self.observations, self.injections)
 
     @cached_property
+    def elections(self) -> dict[tuple[str, int], Elections]:
+        """The elections of each partition, by topic and number."""
+        return elections(self.observations)
+
+    @cached_property
     def arms(self) -> tuple[ArmEvidence, ...]:
         """The evidence of every arm, in the scenario's order."""
         return tuple(ArmEvidence(self, arm) for arm in self.scenario.arms)
@@ -132,17 +138,13 @@ class Evidence:
 
     @cached_property
     def cases_by_injection(self) -> dict[str, CasesByInjection] | None:
-        """Maps an arm to the injections to which the arm's cases belong (see CasesByInjection). None if `cases` is
-        None."""
+        """Maps an arm to the injections to which its cases belong. None if `cases` is None."""
         return None if self.cases is None else attribute_cases(self.cases, self.biting)
 
     @cached_property
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
-        """Maps an arm to the anomalies of those records that the arm sent after all injected losses of power were over.
-
-        If no loss of power took effect, all records of the run count. The result is empty if the cluster did not
-        recover from a loss of power, or if `cases` is None.
-        """
+        """Maps an arm to the anomalies of those records that it sent after all injected losses of power. Without such a
+        loss, all records count. The result is empty if the cluster did not recover from one, or if `cases` is None."""
         power_losses = [injection for injection in self.biting if is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
@@ -178,6 +180,12 @@ class ArmEvidence:
         return disturbances_of_arm(self.spec, self.run.disturbances, coordinators, self.run.injections)
 
     @cached_property
+    def elections(self) -> Mapping[int, Elections]:
+        """The elections of each partition of the arm's topic."""
+        topic = self.spec.topic_name
+        return {number: history for (name, number), history in self.run.elections.items() if name == topic}
+
+    @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:
         """The ruling of the contract and the arm's claim on each anomaly for which the run was searched."""
         rulings = effective(Settings.of_arm(self.run.scenario, self.spec), self.spec.claim, self.disturbances)
@@ -185,10 +193,8 @@ class ArmEvidence:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """Maps each column of counts in books/producers to the sum over the arm's rows.
-
-        Two further keys are present if their value is not 0. LATE: the sum of the column `resolved_late`, if
-        `late_convicts` is true. UNPROVEN: the number of attempts in `missing`."""
+        """Maps each column of counts in books/producers to the sum over the arm's rows. Two further keys are present if
+        their value is not 0. LATE: the sum of `resolved_late`, if `late_convicts`. UNPROVEN: the count of `missing`."""
         totals = self.run.books.totals(self.name)
         late = totals.get("resolved_late", 0) if self.late_convicts else 0
         missing = sum(count for (arm, _), count in self.run.missing.items() if arm == self.name)
@@ -205,8 +211,7 @@ class ArmEvidence:
 
     @cached_property
     def exposure(self) -> list[Exposure]:
-        """For each injection, how many attempts of the arm it could have hurt. Empty if books/exposure lacks a
-        column."""
+        """For each injection, how many attempts it could have hurt. Empty if books/exposure lacks a column."""
         rows = self.run.books.rows("exposure", arm=self.name)
         if not {"injection", "reported", "outstanding"} <= set(rows.column_names):
             return []
@@ -228,14 +233,13 @@ class ArmEvidence:
 
     @property
     def cases_by_injection(self) -> CasesByInjection | None:
-        """Maps an anomaly to the ids of the injections to which its cases in this arm belong (see CasesByInjection).
-        None for the canary, or if `cases` of the run is None."""
+        """The injections to which the arm's cases belong. None for the canary, or if `cases` of the run is None."""
         by_arm = self.run.cases_by_injection
         return None if by_arm is None or self.is_canary else by_arm.get(self.name, {})
 
     @property
     def kinds_sent_afterwards(self) -> set[str]:
-        """The anomalies of the arm's records that were sent after all injected losses of power were over."""
+        """The anomalies of the arm's records that were sent after all injected losses of power."""
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:

@@ -1,11 +1,13 @@
 """Excuses: decides for each single case of a permitted anomaly whether a disturbance can excuse this case.
 
-A disturbance can excuse a case only if all of these conditions hold:
+A permission has a place and a time. What lies outside of both convicts, if this is certain:
 
-* The disturbance permits the anomaly.
-* It touched the case's partition or, for an anomaly of transactions, the transactions of the case's producer.
-* Its reach (see `contract.reach`) includes the time of the case. For LOST and MISPLACED, this is the time of the
-  acknowledgement.
+* LOST and MISPLACED: an election, or a loss of power, must have taken the acknowledged copy, by its offset and leader
+  epoch (see `truncations`).
+* DUPLICATED and REORDERED, and the surviving copies of MISPLACED: each copy must be possible as an attempt of one
+  request (see `copies`). This holds even where the contract permits the anomaly without any disturbance.
+* Every anomaly that disturbances permit: the disturbance touched the case's partition or, for an anomaly of
+  transactions, the transactions of the case's producer. Its reach (see `contract.reach`) includes the time of the case.
 
 All functions are pure.
 """
@@ -13,38 +15,49 @@ All functions are pure.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from delivery_verifier.contract.observer import OBSERVER_LAG_US
+from delivery_verifier.contract.delays import delays
+from delivery_verifier.contract.elections import Elections
 from delivery_verifier.contract.permissions import permitting
-from delivery_verifier.contract.reach import Reach, reaches
+from delivery_verifier.contract.reach import reaches
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.judgement.attribution import Case, read_cases
+from delivery_verifier.contract.times import Span
+from delivery_verifier.judgement.cases import Case, read_cases
+from delivery_verifier.judgement.copies import Placement, placement_of
 from delivery_verifier.judgement.evidence import ArmEvidence
+from delivery_verifier.judgement.truncations import Causes, Fate, fate_of
+from delivery_verifier.judgement.windows import before_the_end, in_transaction, nearest, under_way
 from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly, subset
 from delivery_verifier.model.verdict import Excuse
+from delivery_verifier.store.anomalies import PLACES_SINCE
 
-CLIENT_LAG_US = 2_000_000
-"""The longest time (µs) from a broker's acknowledgement until a busy client learns of the acknowledgement."""
-CONVICTING = subset(
-    "only these befall one record at one time: what is left of a transaction may get its marker late, and a client may "
-    "learn of a leader late",
+TAKEN = subset(
+    "a record is taken from the log only if it is gone, or if the acknowledged copy is",
     (Anomaly.LOST, Anomaly.MISPLACED),
 )
+"""The anomalies in which the acknowledged copy of a record is gone."""
+COPIED = subset(
+    "only these show when copies were appended, and are permitted by anything",
+    (Anomaly.DUPLICATED, Anomaly.REORDERED),
+)
+"""The anomalies in which a client may have sent a request again."""
+CONVICTING = (*TAKEN, *COPIED)
 """The anomalies for which one case without an excuse is a violation. For any other anomaly, a case without an excuse
-only raises a doubt."""
+only raises a doubt. Reason: what is left of a transaction may get its marker late, and an application works later."""
 
 
 @dataclass
 class Excuses:
-    """The cases of an arm, for all anomalies that the contract permits because of disturbances.
+    """The cases of an arm, for all anomalies that the contract permits.
 
-    A case is excused, unexplained (no disturbance can excuse it) or doubtful (nobody knows whether a disturbance can
-    excuse it).
+    A case is excused, unexplained (nothing can excuse it), doubtful (nobody knows whether a disturbance can excuse it)
+    or unseen (the run did not write down what decides it). A case that the contract permits without a disturbance is
+    none of these.
 
     * `excused`: the excuses, by anomaly.
-    * `doubtful`: the number of doubtful cases, by anomaly.
+    * `doubtful`, `unseen`: the number of such cases, by anomaly.
     * `cases`: the number of unexplained cases, by anomaly.
     * `hidden`: by anomaly, the number of unexplained records that show the anomaly, but are cases of another anomaly.
     * `unexplained`: the sum of `cases` and `hidden` for each anomaly, producer and partition.
@@ -52,26 +65,14 @@ class Excuses:
 
     excused: dict[Anomaly, list[Excuse]] = field(default_factory=dict)
     doubtful: Counter[Anomaly] = field(default_factory=Counter)
+    unseen: Counter[Anomaly] = field(default_factory=Counter)
     cases: Counter[Anomaly] = field(default_factory=Counter)
     hidden: Counter[Anomaly] = field(default_factory=Counter)
     unexplained: Counter[tuple[Anomaly, int | None, int | None]] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True)
-class _Permission:
-    """The disturbances that permit an anomaly (`reached`), and further disturbances that may permit it (`possible`).
-
-    If an unclean election permits the anomaly, `possible` holds every change of leader. Each of these changes may have
-    been an unclean election, because the observer may have missed that the ISR shrank just before. Otherwise `possible`
-    is empty.
-    """
-
-    reached: list[Reach]
-    possible: list[Reach]
-
-
 def excuses_of(arm: ArmEvidence) -> Excuses:
-    """Sorts the cases of the arm into excused, unexplained and doubtful cases, and returns the result.
+    """Sorts the cases of the arm by what excuses them, and returns the result.
 
     Ignores cases that anomalies/ does not list. Also ignores anomalies that only unplanned disturbances permit, because
     such an anomaly raises a doubt anyway.
@@ -81,144 +82,119 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
     if arm.run.cases is None or not permissions:
         return excuses
     counts = {anomaly: Counter[int]() for anomaly in permissions}
-    since_us = _proven_since_us(arm)
+    since_us, held_up = _proven_since_us(arm), delays(arm.run.observations, arm.run.injections)
     for case in read_cases(arm.run.cases, arm.name):
         for anomaly in map(Anomaly, case.kinds):
             if anomaly not in permissions:
                 continue
-            nearest = excuse_of(anomaly, case, permissions[anomaly].reached)
-            if nearest is not None:
-                counts[anomaly][nearest] += 1
-            elif _is_unexplained(anomaly, case, permissions[anomaly], since_us):
+            causes = permissions[anomaly]
+            fate = _fate(anomaly, case, causes, arm, held_up)
+            if isinstance(fate, int):
+                counts[anomaly][fate] += 1
+            elif fate is Fate.KEPT and _is_proven(anomaly, case, since_us):
                 (excuses.cases if case.kinds[0] == anomaly else excuses.hidden)[anomaly] += 1
                 excuses.unexplained[anomaly, case.producer, case.partition] += 1
-            else:
-                excuses.doubtful[anomaly] += 1
-    for anomaly, permission in permissions.items():
+            elif fate is not None:
+                (excuses.unseen if fate is Fate.UNSEEN else excuses.doubtful)[anomaly] += 1
+    for anomaly, causes in permissions.items():
+        reached = causes.reached if causes else ()
         excuses.excused[anomaly] = [
             Excuse(disturbance=reach.disturbance, since_us=reach.since_us, until_us=reach.until_us, count=count)
-            for number, reach in enumerate(permission.reached)
+            for number, reach in enumerate(reached)
             if (count := counts[anomaly][number])
         ]
     return excuses
 
 
 def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields the name and the detail of a doubt for every anomaly with doubtful cases.
-
-    A case is doubtful if nobody knows whether a disturbance can excuse it.
-    """
-    for anomaly, count in excuses_of(arm).doubtful.items():
+    """Yields the name and the detail of a doubt for every anomaly with doubtful cases, and with unseen ones."""
+    excuses = excuses_of(arm)
+    for anomaly, count in excuses.doubtful.items():
         detail = f"{arm.name}: {count} {anomaly} of records that may have been acknowledged, or sent, at another time"
         yield "unexplained", f"{detail}: no disturbance that was seen on their partitions surely excuses them"
+    for anomaly, count in excuses.unseen.items():
+        what = "how far the logs of new leaders reached" if anomaly in TAKEN else "when their copies were appended"
+        yield "bound_unseen", f"{arm.name}: {count} {anomaly} of records of which the run does not say {what}"
 
 
-def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | None:
-    """Returns the index in `reached` of the disturbance that excuses the case. None: no disturbance surely excuses the
-    case.
+def excuse_of(anomaly: Anomaly, case: Case, causes: Causes, elections: Mapping[int, Elections]) -> int | Fate:
+    """Returns the index in `causes.reached` of the disturbance that excuses the case, or the Fate of its record.
 
-    `reached` are the disturbances that permit the anomaly, each with its reach. If several excuse the case, the
-    disturbance nearest in time counts. The time of the case is when its record was settled or, if it was never settled,
-    when it was sent.
+    `elections` maps a partition of the arm to its elections. If several disturbances excuse the case, the nearest in
+    time counts.
     """
     if case.sent_us is None:
-        return None
+        return Fate.UNKNOWN
+    if anomaly in TAKEN:
+        return fate_of(case, causes, elections)
     if anomaly in EFFECTS:  # an application has a record in hand, or has applied it, long after it was acknowledged
-        excuses = _before_the_end
+        excuses = before_the_end
     elif anomaly in TRANSACTIONAL:  # what befell one partition of a transaction shows in the others, too
-        excuses = _in_transaction
+        excuses = in_transaction
     else:
-        excuses = _acknowledged_within if anomaly in CONVICTING else _under_way
-    settled_us = case.sent_us if case.settled_us is None else case.settled_us
+        excuses = under_way
+    reached = causes.reached
     indexes = [index for index, reach in enumerate(reached) if reach.concerns(case.producer) and excuses(case, reach)]
-    return min(indexes, key=lambda index: abs(reached[index].disturbance.at_us - settled_us), default=None)
+    index = nearest(case, reached, indexes)
+    return Fate.UNKNOWN if index is None else index
 
 
-def excuse_among(anomaly: Anomaly, case: Case, excuses: Sequence[Excuse]) -> Excuse | None:
-    """Returns the excuse that covers the case, or None if no excuse surely covers it.
+def _fate(
+    anomaly: Anomaly, case: Case, causes: Causes | None, arm: ArmEvidence, held_up: Sequence[Span]
+) -> int | Fate | None:
+    """Returns what excuses the case (see `excuse_of`), after its copies were looked at. KEPT: nothing can excuse it.
 
-    `excuses` are the excuses of the finding on `anomaly`.
+    `causes` is None if the contract permits the anomaly without a disturbance. The result is then None, if the copies
+    do not contradict this. `held_up`: when requests may have been held up.
     """
-    index = excuse_of(anomaly, case, [Reach(each.disturbance, each.since_us, each.until_us) for each in excuses])
-    return None if index is None else excuses[index]
+    if anomaly in COPIED or (anomaly is Anomaly.MISPLACED and case.partitions is not None):
+        if arm.run.format_version < PLACES_SINCE:
+            return Fate.UNSEEN
+        placement = placement_of(case, held_up)
+        if placement is not Placement.POSSIBLE:
+            return _OF_COPIES[placement]
+    return None if causes is None else excuse_of(anomaly, case, causes, arm.elections)
 
 
-def _permissions(arm: ArmEvidence) -> dict[Anomaly, _Permission]:
-    """Maps each anomaly that disturbances permit to a _Permission: these disturbances with their reach."""
+_OF_COPIES = {Placement.IMPOSSIBLE: Fate.KEPT, Placement.UNSEEN: Fate.UNSEEN, Placement.UNKNOWN: Fate.UNKNOWN}
+
+
+def _permissions(arm: ArmEvidence) -> dict[Anomaly, Causes | None]:
+    """Maps each permitted anomaly to the disturbances that permit it, with their reach. The value is None if the
+    anomaly is in COPIED, and is permitted without a disturbance.
+
+    Other anomalies that need no disturbance are left out: no case of them can be outside of anything.
+    """
     if arm.is_canary:
         return {}
     permitted = permitting(Settings.of_arm(arm.run.scenario, arm.spec), arm.disturbances)
-    excused = [
-        anomaly
-        for anomaly, ruling in arm.rulings.items()
-        if ruling.because and not ruling.only_unplanned and permitted[anomaly] is not None
-    ]
+    rulings = {anomaly: ruling for anomaly, ruling in arm.rulings.items() if ruling.tolerance is None}
+    excused = [anomaly for anomaly, ruling in rulings.items() if ruling.because and not ruling.only_unplanned]
     every = reaches(arm.disturbances, arm.run.observations, arm.run.injections) if excused else []
-    permissions = {}
-    for anomaly in excused:
-        causes = permitted[anomaly] or []
-        reached = [reach for reach in every if any(reach.disturbance is cause for cause in causes)]
-        unclean = any(cause.kind == "unclean_election" for cause in causes)
-        changes = [reach for reach in every if unclean and reach.disturbance.kind == "leader_change"]
-        permissions[anomaly] = _Permission(reached, changes)
+    permissions: dict[Anomaly, Causes | None] = {}
+    for anomaly in rulings:
+        causes = permitted[anomaly]
+        if causes is None and anomaly in COPIED:
+            permissions[anomaly] = None
+        elif causes is not None and anomaly in excused:
+            reached = [reach for reach in every if any(reach.disturbance is cause for cause in causes)]
+            unclean = any(cause.kind == "unclean_election" for cause in causes)
+            changes = [reach for reach in every if unclean and reach.disturbance.kind == "leader_change"]
+            permissions[anomaly] = Causes(reached, changes)
     return permissions
 
 
-def _is_unexplained(anomaly: Anomaly, case: Case, permission: _Permission, since_us: dict[int, int]) -> bool:
-    """Returns whether no disturbance can excuse the case, and this is certain.
+def _is_proven(anomaly: Anomaly, case: Case, since_us: Mapping[int, int]) -> bool:
+    """Returns whether a case that nothing excuses is certainly a violation.
 
     `since_us` maps a partition to a time (µs since the epoch). From this time on, the observer provably saw every
     change of the partition's leader.
     """
-    if anomaly not in CONVICTING or case.sent_us is None or case.partition is None:
+    if anomaly in COPIED:
+        return True
+    if anomaly not in TAKEN or case.sent_us is None or case.partition is None:
         return False
-    proven = case.partition in since_us and case.sent_us >= since_us[case.partition]
-    here = [reach for reach in (*permission.reached, *permission.possible) if reach.touches(case.partition)]
-    return proven and not any(_sent_before(case, reach) for reach in here)
-
-
-def _sent_before(case: Case, reach: Reach) -> bool:
-    """Returns whether the record was sent before the end of `reach`. The disturbance hurts no record that is sent
-    later."""
-    return case.sent_us is not None and _within(case.sent_us, reach)
-
-
-def _before_the_end(case: Case, reach: Reach) -> bool:
-    """Returns whether the disturbance touched the record's partition, and the record was sent before the end of
-    `reach`."""
-    return case.partition is not None and reach.touches(case.partition) and _sent_before(case, reach)
-
-
-def _in_transaction(case: Case, reach: Reach) -> bool:
-    """Returns whether the record's transaction was surely open at some time within `reach`.
-
-    The transaction is open at least from the time when the record is sent until the record is settled. If `reach` began
-    after the record was settled, the result is False: the transaction may still have been open then, but nobody knows
-    when it ended.
-    """
-    settled_us = case.sent_us if case.settled_us is None else case.settled_us
-    begun = reach.since_us is None or (settled_us is not None and settled_us >= reach.since_us)
-    return begun and _sent_before(case, reach)
-
-
-def _acknowledged_within(case: Case, reach: Reach) -> bool:
-    """Returns whether the brokers of the record's partition surely acknowledged the record within `reach`."""
-    if case.settled_us is None or case.partition is None or not reach.touches(case.partition):
-        return False
-    begun = reach.since_us is None or case.settled_us >= reach.since_us
-    return begun and _sent_before(case, reach) and _within(case.settled_us - CLIENT_LAG_US, reach)
-
-
-def _under_way(case: Case, reach: Reach) -> bool:
-    """Returns whether the record was under way at some time between the disturbance and the end of `reach`."""
-    if case.sent_us is None or case.partition is None or not reach.touches(case.partition):
-        return False
-    begun = case.settled_us is None or case.settled_us >= reach.disturbance.at_us - OBSERVER_LAG_US
-    return begun and _within(case.sent_us - CLIENT_LAG_US, reach)
-
-
-def _within(at_us: int, reach: Reach) -> bool:
-    return reach.until_us is None or at_us <= reach.until_us + OBSERVER_LAG_US
+    return case.partition in since_us and case.sent_us >= since_us[case.partition]
 
 
 def _proven_since_us(arm: ArmEvidence) -> dict[int, int]:

@@ -152,7 +152,7 @@ def _split(finding: Finding, excuses: Excuses) -> list[Finding]:
         count=finding.count - count,
         also=finding.also - also,
         excuses=excuses.excused.get(anomaly, []),
-        doubtful=excuses.doubtful[anomaly],
+        doubtful=excuses.doubtful[anomaly] + excuses.unseen[anomaly],
     )
     if not count + also:
         return [permitted]

@@ -1,7 +1,7 @@
 """Counts the unexplained cases in a form that Great Expectations can evaluate. No disturbance can excuse such a case.
 
-If the contract permits an anomaly because of disturbances, any number of excused cases is tolerated, but no unexplained
-case. So each anomaly in UNEXPLAINED has a second expectation, whose tolerance is 0. All functions are pure.
+If the contract permits an anomaly, any number of cases is tolerated, but no unexplained case. So each anomaly in
+UNEXPLAINED has a second expectation, whose tolerance is 0. All functions are pure.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
-from delivery_verifier.judgement.excuses import CONVICTING, excuses_of
+from delivery_verifier.judgement.excuses import CONVICTING, TAKEN, excuses_of
 from delivery_verifier.model.anomalies import Anomaly, column
+from delivery_verifier.store.anomalies import PLACES_SINCE
 from delivery_verifier.store.books import total_column
 from delivery_verifier.store.tables import EXCUSES_SINCE
 
@@ -19,13 +20,16 @@ UNEXPLAINED: dict[Anomaly, str] = {anomaly: f"{anomaly} unexplained" for anomaly
 
 
 def unexplained_in(evidence: Evidence) -> list[Anomaly]:
-    """Returns the anomalies for which the run evaluates unexplained cases. No disturbance excuses such a case.
+    """Returns the anomalies for which the run evaluates unexplained cases.
 
-    A run of a format version before EXCUSES_SINCE evaluates no unexplained cases, so the result is empty.
+    A run of a format version before EXCUSES_SINCE evaluates none. A run before PLACES_SINCE evaluates those in TAKEN.
     """
-    if evidence.format_version < EXCUSES_SINCE:
-        return []
-    return [anomaly for anomaly in UNEXPLAINED if anomaly in evidence.searched]
+    since = {anomaly: EXCUSES_SINCE if anomaly in TAKEN else PLACES_SINCE for anomaly in UNEXPLAINED}
+    return [
+        anomaly
+        for anomaly in evidence.searched
+        if since.get(anomaly, evidence.format_version + 1) <= evidence.format_version
+    ]
 
 
 def unexplained_column(anomaly: Anomaly) -> str:

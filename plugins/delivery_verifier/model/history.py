@@ -170,6 +170,11 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     * `partition`, a change in the leadership or ISR of a partition. Fields: topic, partition, leader (-1: no leader),
       leader_epoch, isr, elr (the eligible leader replicas).
+    * `epochs`, the leader epochs in the log of a new leader. Fields: topic, partition, leader, leader_epoch, epochs,
+      epoch_starts (the first offset of each of `epochs`). The last of `epochs` is leader_epoch. Its start is the end
+      that the log had at the election.
+    * `deposed`, an answer of a former leader: it knows that it does not lead in leader_epoch. Fields: topic, partition,
+      broker, leader_epoch.
     * `process`, a change in the state of a broker process. Fields: broker, state (running, frozen or exited),
       exit_code.
     * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us (µs), the longest time since
@@ -181,13 +186,15 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """
 
     at_us: int
-    kind: Literal["partition", "process", "heartbeat"]
+    kind: Literal["partition", "epochs", "deposed", "process", "heartbeat"]
     topic: str = ""
     partition: int = -1
     leader: int = -1
     leader_epoch: int = -1
     isr: list[int] = []
     elr: list[int] = []
+    epochs: list[int] = []
+    epoch_starts: list[int] = []
     broker: int = -1
     state: str = ""
     exit_code: int | None = None

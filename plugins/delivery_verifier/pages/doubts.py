@@ -51,6 +51,9 @@ ADVICE = {
     "the settings can be met, then run again.",
     "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "
     "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
+    "bound_unseen": "How far the log of a new leader reached, or when copies were appended, was not written down, so "
+    "nobody knows whether a disturbance explains these cases. Runs of an older version do not have it: run again, with "
+    "this version.",
     "log_unreadable": "Bytes of the leader's log have changed on its disk: treat it as a finding. The "
     "brokers' data and logs are kept in the run's workspace: look at the leader's disk and log around these offsets, "
     "and for the records in the data of a follower.",

@@ -16,6 +16,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store import tables
+from delivery_verifier.store.anomalies import PLACES
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
 from delivery_verifier.store.times import as_us
@@ -177,11 +178,12 @@ def _table(path: Path, name: str) -> pa.Table:
     source = ds.dataset(path, format="parquet") if path.is_dir() else pq.ParquetFile(path)
     names = source.schema.names if path.is_dir() else source.schema_arrow.names
     absent = [column for column in COLUMNS[name] if column not in names]
-    if absent:
-        raise ValueError(f"columns are missing: {', '.join(absent)}")
-    table = source.to_table(list(COLUMNS[name])) if path.is_dir() else source.read(list(COLUMNS[name]))
-    columns = {column: as_us(table[column]) for column in table.column_names}
-    return pa.table(columns)
+    if missing := [column for column in absent if column not in PLACES]:
+        raise ValueError(f"columns are missing: {', '.join(missing)}")
+    present = [column for column in COLUMNS[name] if column not in absent]
+    table = source.to_table(present) if path.is_dir() else source.read(present)
+    columns = {column: as_us(table[column]) for column in present}
+    return pa.table(columns | {column: pa.nulls(table.num_rows) for column in absent})
 
 
 def _reason(error: BaseException) -> str:

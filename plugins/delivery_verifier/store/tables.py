@@ -12,12 +12,13 @@ one kind of consumer (read_uncommitted or read_committed) sees in a range of off
 from __future__ import annotations
 
 from delivery_verifier.model.anomalies import KINDS
+from delivery_verifier.store.anomalies import ANOMALIES, PLACES_SINCE
 from delivery_verifier.store.counts import COUNTS
 from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
-_VERSION_OF_FORM = 8
+_VERSION_OF_FORM = PLACES_SINCE
 """The newest version of the run directory's format that changed more than the set of anomalies."""
 FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
@@ -90,31 +91,6 @@ LOG = Table(
             "false: whether the bytes have no trace of a record of this run, as those of another client",
         ),
     ),
-)
-
-ANOMALIES = Table(
-    "anomalies",
-    "anomalies/cases.parquet",
-    "one case with its evidence, at most 10,000 per arm and kind",
-    (
-        ARM,
-        Column("kind", "string", "kind of the anomaly, the first in precedence that applies"),
-        Column("also", "list<string>", "kinds of lower precedence that apply as well"),
-        Column("producer", "int32", "the attempt's, or by the record's header", nullable=True),
-        Column("session", "int32", "the attempt's, or by the record's header", nullable=True),
-        Column("sequence", "int64", "the attempt's, or by the record's header", nullable=True),
-        Column("attempt", "int32", "the attempt's, or by the record's header", nullable=True),
-        Column("partition", "int32", "partition of the attempt, or of the record that nobody sent", nullable=True),
-        Column("partition_sequence", "int64", "the attempt's, or by the record's header", nullable=True),
-        Column("outcome", "string", "outcome in the ledger; null where no attempt is known", nullable=True),
-        Column("acked_offset", "int64", "the acknowledged offset, if any", nullable=True),
-        Column("offsets", "list<int64>", "offsets of all copies in the log, ascending", nullable=True),
-        Column("sent_at", "timestamp", "as in the ledger", True, "UTC, µs"),
-        Column("settled_at", "timestamp", "as in the ledger", True, "UTC, µs"),
-        Column("error", "string", "as in the ledger", nullable=True),
-        Column("detail", "string", "the case in words", nullable=True),
-    ),
-    may_be_empty=True,
 )
 
 PRODUCERS = Table(

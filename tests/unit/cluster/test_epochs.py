@@ -13,6 +13,7 @@ from support.mock_broker import MockBroker
 
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol import epochs
+from delivery_verifier.cluster.protocol.epochs import EpochEnd, Question
 
 BROKER = Address("nowhere", 1)
 
@@ -47,6 +48,23 @@ def test_any_answer_is_understood_or_an_oserror(given_answer: bytes) -> None:
     with MonkeyPatch.context() as patch, suppress(OSError):
         patch.setattr(epochs, "call", lambda *_: given_answer)
         epochs.epoch_end(BROKER, "t", 2, 3)
+
+
+def test_of_several_partitions_those_that_the_broker_does_not_lead_are_left_out(monkeypatch: MonkeyPatch) -> None:
+    asked: list[bytes] = []
+
+    def call(_address: Address, request: bytes, _timeout_s: float) -> bytes:
+        asked.append(request)
+        topics = struct.pack(">ii", 8, 0) + struct.pack(">i", 2)
+        t = struct.pack(">h", 1) + b"t" + struct.pack(">i", 2)
+        t += struct.pack(">hiiq", 0, 1, 3, 952) + struct.pack(">hiiq", 74, 2, -1, -1)  # FENCED_LEADER_EPOCH
+        return topics + t + struct.pack(">h", 1) + b"u" + struct.pack(">i", 1) + struct.pack(">hiiq", 0, 0, 4, 7)
+
+    monkeypatch.setattr(epochs, "call", call)
+    questions = {("u", 0): Question(6, 5), ("t", 2): Question(4, 3), ("t", 1): Question(4, 3)}
+    assert epochs.epoch_ends(BROKER, questions) == {("t", 1): EpochEnd(3, 952), ("u", 0): EpochEnd(4, 7)}
+    body = struct.pack(">i", 2) + struct.pack(">h", 1) + b"t" + struct.pack(">iiiiiii", 2, 1, 4, 3, 2, 4, 3)
+    assert asked == [asked[0][:13] + body + struct.pack(">h", 1) + b"u" + struct.pack(">iiii", 1, 0, 6, 5)]
 
 
 def test_a_broker_that_nobody_here_wrote_understands_the_question() -> None:

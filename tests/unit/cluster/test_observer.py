@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from support.patience import PATIENCE_S
 from delivery_verifier.cluster import observer as observer_module
 from delivery_verifier.cluster.heartbeat import Heartbeat
 from delivery_verifier.cluster.observer import Observer
+from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.views import View
 from delivery_verifier.host.waiting import wait_until
@@ -35,6 +36,9 @@ class Brokers:
         self.stuck: set[int] = set()
         self.over = threading.Event()
         self.asked: dict[int, int] = dict.fromkeys((1, 2, 3), 0)
+        self.ends: list[EpochEnd | OSError] = []
+        self.asked_as_former_leader: list[int] = []
+        self.deposed: set[int] = set()
         self.under_way: dict[int, int] = dict.fromkeys((1, 2, 3), 0)
         self.most_under_way = 0
 
@@ -49,6 +53,20 @@ class Brokers:
         if isinstance(view, OSError):
             raise view
         return view
+
+    def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
+        answer = self.ends.pop(0) if self.ends else OSError("silent")
+        if isinstance(answer, OSError):
+            raise answer
+        return {key: answer for key, question in questions.items() if question.led == self._led(broker, key)}
+
+    def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
+        self.asked_as_former_leader.append(broker)
+        return {*led} if broker in self.deposed else set()
+
+    def _led(self, broker: int, key: Partition) -> int:
+        view = self.views[broker]
+        return -1 if isinstance(view, OSError) else view[key].leader_epoch
 
 
 @pytest.fixture
@@ -126,6 +144,28 @@ def test_of_one_epoch_the_leaders_view_is_recorded_and_never_that_of_a_broker_th
     asked = min(brokers.asked.values())
     until(lambda: min(brokers.asked.values()) > asked + 20, "all brokers to be asked again")
     assert seen("partition")[-1].isr == [3]
+
+
+def test_a_new_leader_is_asked_until_it_says_how_far_its_log_reached_and_then_no_more(
+    brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]]
+) -> None:
+    observing.start()
+    until(lambda: seen("partition"), "the first leader to be recorded")
+    brokers.ends = [OSError("booting"), EpochEnd(0, 952), EpochEnd(0, 999)]
+    brokers.views = {broker: {KEY: state(2, 1, 2, 3)} for broker in (1, 2, 3)}
+    until(lambda: seen("epochs"), "the answer of the new leader")
+    asked = min(brokers.asked.values())
+    until(lambda: min(brokers.asked.values()) > asked + 20, "all brokers to be asked again")
+    brokers.deposed = {1}
+    until(lambda: seen("deposed"), "the former leader to know of it")
+    asked = min(brokers.asked.values())
+    until(lambda: min(brokers.asked.values()) > asked + 20, "all brokers to be asked again")
+    (knows,), (answer,) = seen("deposed"), seen("epochs")
+    assert (knows.broker, knows.leader_epoch, {*brokers.asked_as_former_leader}) == (1, 1, {1})
+    assert (answer.leader, answer.leader_epoch, answer.epochs, answer.epoch_starts) == (2, 1, [0, 1], [0, 952])
+    assert len(brokers.ends) == 1, "nobody asks a leader twice"
+    kinds = [it.kind for it in (*seen("partition"), *seen("epochs"))]
+    assert kinds == ["partition", "partition", "epochs"]
 
 
 FULL, SHRUNK, ALONE = state(3, 5, 1, 2, 3), state(3, 5, 2, 3), state(3, 5, 3)

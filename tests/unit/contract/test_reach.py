@@ -29,17 +29,33 @@ PROCESS = st.builds(
     st.sampled_from(BROKERS),
     st.sampled_from(["running", "frozen", "exited"]),
 )
+DEPOSED = st.builds(
+    lambda broker, at, late: Observation(
+        at_us=0, kind="deposed", topic="t", partition=at, broker=broker, leader_epoch=late
+    ),
+    st.sampled_from(BROKERS),
+    st.integers(0, 1),
+    st.integers(0, 2),
+)
 
 
 def in_order(seen: Iterable[Observation]) -> list[Observation]:
-    """Gives the observations times and, by the steps that they name, leader epochs that never decrease."""
+    """Gives the observations times and, by the steps that they name, leader epochs that never decrease.
+
+    An answer of a former leader may be about an epoch that is over.
+    """
     epochs: dict[int, int] = {}
+    asked: dict[tuple[int, int], int] = {}
     ordered = []
     for number, now in enumerate(seen):
         fields = {name: getattr(now, name) for name in now.__struct_fields__} | {"at_us": 10 * number}
         if now.kind == "partition":
             epochs[now.partition] = epochs.get(now.partition, 0) + now.leader_epoch
             fields["leader_epoch"] = epochs[now.partition]
+        elif now.kind == "deposed":
+            who = now.partition, now.broker
+            asked[who] = max(asked.get(who, 0), epochs.get(now.partition, 0) - now.leader_epoch)
+            fields["leader_epoch"] = asked[who]
         ordered.append(Observation(**fields))
     return ordered
 
@@ -53,6 +69,9 @@ def plain_end(broker: int, number: int, seen: list[Observation]) -> int | None:
     out = change.leader >= 0 and broker not in change.isr
     for now in seen[number + 1 :]:
         if now.kind == "process" and now.broker == broker and now.state == "exited":
+            return now.at_us if back_us is None else back_us
+        is_answer = (now.kind, now.partition, now.broker) == ("deposed", change.partition, broker)
+        if is_answer and now.leader_epoch >= change.leader_epoch:
             return now.at_us if back_us is None else back_us
         if (now.kind, now.partition) != ("partition", change.partition) or now.leader < 0:
             continue
@@ -88,7 +107,7 @@ def plain_reaches(seen: list[Observation]) -> dict[tuple[int, int], int | None]:
 
 @pytest.mark.slow
 @settings(max_examples=600, deadline=None)
-@given(st.lists(st.one_of(PARTITION, PARTITION, PROCESS), max_size=25).map(in_order))
+@given(st.lists(st.one_of(PARTITION, PARTITION, PROCESS, DEPOSED), max_size=25).map(in_order))
 def test_the_reach_ends_where_a_plain_scan_says(seen: list[Observation]) -> None:
     ends = plain_reaches(seen)
     for reach in reaches(disturbances(seen, []), seen, []):

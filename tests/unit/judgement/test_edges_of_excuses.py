@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 from support.evidence import (
+    ABOVE,
     BITE,
+    CUT,
     SECOND,
     a_scenario,
     beat,
@@ -19,22 +21,21 @@ from support.evidence import (
     the_observations,
 )
 
+from delivery_verifier.contract.elections import Answer, Elections, Tenure
 from delivery_verifier.contract.reach import Reach
-from delivery_verifier.judgement.attribution import Case
+from delivery_verifier.judgement.cases import Case
 from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.judgement.excuses import (
-    _is_unexplained,
-    _Permission,
+    _is_proven,
     _permissions,
     _proven_since_us,
-    excuse_among,
     excuse_doubts,
     excuse_of,
     excuses_of,
 )
+from delivery_verifier.judgement.truncations import Causes, Fate
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance, Observation
-from delivery_verifier.model.verdict import Excuse
 
 RUN, NAME = a_scenario("acks_1"), "acks_1"
 LAG, CLIENT = 1_000_000, 2_000_000
@@ -50,11 +51,19 @@ def reach(at_us: int = AT, since_us: int | None = SINCE, until_us: int | None = 
 
 
 def record(sent_us: int | None, settled_us: int | None, at: int | None = 0, producer: int | None = 0) -> Case:
-    return Case("a", ("LOST",), producer, at, sent_us, settled_us)
+    return Case("a", ("LOST",), producer, at, sent_us, settled_us, acked_offset=ABOVE)
+
+
+def place(*changes_us: int) -> Elections:
+    """Returns elections in which one leader acknowledged everything, and each later one had CUT records of it."""
+    epochs = dict(zip(changes_us, range(1, len(changes_us) + 1), strict=True))
+    answers = tuple(Answer(at_us, {0: 0, epoch: CUT}) for at_us, epoch in epochs.items())
+    seen = tuple((epoch, at_us) for at_us, epoch in epochs.items())
+    return Elections((Tenure(0, None, None, ()),), seen, answers)
 
 
 def excused(anomaly: Anomaly, of: Case, by: Reach) -> bool:
-    return excuse_of(anomaly, of, [by]) == 0
+    return excuse_of(anomaly, of, Causes([by]), {0: place(AT), 1: place()}) == 0
 
 
 @pytest.mark.parametrize(
@@ -62,14 +71,11 @@ def excused(anomaly: Anomaly, of: Case, by: Reach) -> bool:
     [
         (SINCE - 1, False),
         (SINCE, True),
-        (UNTIL + LAG + CLIENT, True),
-        (UNTIL + LAG + CLIENT + 1, False),
+        (10 * UNTIL, True),
         (None, False),
     ],
 )
-def test_a_loss_is_excused_from_the_first_to_the_last_moment_of_its_acknowledgement(
-    settled_us: int | None, excuses: bool
-) -> None:
+def test_a_loss_is_excused_from_the_first_moment_of_its_acknowledgement(settled_us: int | None, excuses: bool) -> None:
     assert excused(LOST, record(SINCE - 5, settled_us), reach()) is excuses
 
 
@@ -155,57 +161,38 @@ def test_a_disturbance_of_the_transactions_of_some_producers_excuses_no_others()
 
 def test_of_several_disturbances_the_nearest_excuses() -> None:
     several = [reach(at_us=AT - 9 * SECOND, since_us=None), reach(at_us=AT + 2), reach(at_us=AT + 5 * SECOND)]
+    causes = Causes(several)
+    assert excuse_of(DUPLICATED, record(AT + 4 * SECOND, None), causes, {}) == 2
+    assert excuse_of(DUPLICATED, record(1, AT - 9 * SECOND), causes, {}) == 0
+    assert excuse_of(DUPLICATED, record(AT, AT), Causes([]), {}) is Fate.UNKNOWN
+
+
+def test_of_several_changes_that_nobody_answered_one_by_one_the_nearest_took_the_record() -> None:
+    several = [reach(at_us=AT - 9 * SECOND, since_us=None), reach(at_us=AT + 2), reach(at_us=AT + 5 * SECOND)]
+    seen = tuple((number, each.disturbance.at_us) for number, each in enumerate(several, 1))
+    last = Elections((Tenure(0, None, None, ()),), seen, (Answer(AT + 6 * SECOND, {0: 0, 3: CUT}),))
     for settled_us, nearest in ((AT - 8 * SECOND, 0), (AT + 1, 1), (AT + SECOND, 1), (AT + 4 * SECOND, 2)):
-        assert excuse_of(LOST, record(1, settled_us), several) == (nearest if settled_us >= SINCE else 0)
-    assert excuse_of(DUPLICATED, record(AT + 4 * SECOND, None), several) == 2
-    assert excuse_of(DUPLICATED, record(1, AT - 9 * SECOND), several) == 0
-    assert excuse_of(LOST, record(AT, AT), []) is None
-
-
-def test_the_excuse_that_covers_a_case_is_found_again_among_the_excuses_of_a_finding() -> None:
-    first, second = (
-        Excuse(disturbance=each.disturbance, since_us=each.since_us, until_us=each.until_us, count=1)
-        for each in (reach(), reach(at_us=AT + SECOND))
-    )
-    assert excuse_among(LOST, record(AT, AT), [first, second]) is first
-    assert excuse_among(LOST, record(AT, AT + SECOND), [first, second]) is second
-    assert excuse_among(LOST, record(1, 2), [first, second]) is None
-
-
-LATE = UNTIL + LAG + 1
-"""A moment after the end of the reach."""
+        expected = nearest if settled_us >= SINCE else 0
+        assert excuse_of(LOST, record(1, settled_us), Causes(several), {0: last}) == expected
 
 
 @pytest.mark.parametrize(
     ("of", "since_us", "certain"),
     [
-        (record(LATE, LATE), {0: 1}, True),
-        (record(LATE, None), {0: 1}, True),
-        (record(LATE - 1, LATE), {0: 1}, False),
-        (record(LATE, LATE), {0: LATE}, True),
-        (record(LATE, LATE), {0: LATE + 1}, False),
-        (record(LATE, LATE), {1: 1}, False),
-        (record(LATE, LATE, at=None), {0: 1}, False),
-        (record(None, LATE), {0: 1}, False),
-        (record(1, 2, at=1), {0: 1, 1: 1}, True),
-        (record(1, 2, at=1), {0: 1, 1: 2}, False),
+        (record(AT, AT), {0: AT}, True),
+        (record(AT, None), {0: 1}, True),
+        (record(AT, AT), {0: AT + 1}, False),
+        (record(AT, AT), {1: 1}, False),
+        (record(AT, AT, at=None), {0: 1}, False),
+        (record(None, AT), {0: 1}, False),
     ],
 )
-def test_a_loss_is_unexplained_only_if_its_place_and_time_and_the_leaders_of_its_partition_are_known(
+def test_a_loss_convicts_only_if_its_place_and_time_and_the_leaders_of_its_partition_are_known(
     of: Case, since_us: dict[int, int], certain: bool
 ) -> None:
-    assert _is_unexplained(LOST, of, _Permission([reach()], []), since_us) is certain
-    assert not _is_unexplained(DUPLICATED, of, _Permission([reach()], []), since_us)
-
-
-def test_what_may_excuse_a_loss_keeps_it_from_being_unexplained() -> None:
-    late = record(LATE, LATE)
-    endless = reach(until_us=None)
-    assert _is_unexplained(LOST, late, _Permission([], []), {0: 1})
-    assert not _is_unexplained(LOST, late, _Permission([endless], []), {0: 1})
-    assert not _is_unexplained(LOST, late, _Permission([], [endless]), {0: 1})
-    assert not _is_unexplained(LOST, late, _Permission([reach(), endless], []), {0: 1})
-    assert _is_unexplained(LOST, late, _Permission([reach(until_us=None, partitions=[1])], []), {0: 1})
+    assert _is_proven(LOST, of, since_us) is certain
+    assert _is_proven(DUPLICATED, of, since_us), "where a copy stands needs no observer"
+    assert not _is_proven(TORN, of, since_us)
 
 
 def arm_with(**more: Any) -> ArmEvidence:
@@ -216,7 +203,7 @@ def arm_with(**more: Any) -> ArmEvidence:
 def test_every_case_is_counted_once_as_excused_unexplained_or_doubtful() -> None:
     late = BITE + 60 * SECOND
     rows = [
-        *[case(BITE + number, BITE + number + 1, arm=NAME) for number in range(3)],
+        *[case(BITE - number, BITE - number + 1, arm=NAME) for number in range(3)],
         *[case(late + number, late + number + 1, arm=NAME) for number in range(2)],
         *[case(BITE, None, arm=NAME) for _ in range(4)],
         case(late, late + 1, "DUPLICATED", "MISPLACED", arm=NAME),
@@ -226,6 +213,7 @@ def test_every_case_is_counted_once_as_excused_unexplained_or_doubtful() -> None
     ]
     excuses = excuses_of(arm_with(cases=cases(*rows)))
     assert [excuse.count for excuse in excuses.excused[LOST]] == [3] and not excuses.excused[Anomaly.MISPLACED]
+    assert not excuses.excused[DUPLICATED], "retries need no disturbance"
     assert excuses.cases == {LOST: 3} and excuses.hidden == {Anomaly.MISPLACED: 3}
     assert excuses.unexplained == {
         (LOST, 0, 0): 2,
@@ -245,7 +233,8 @@ def test_a_doubt_about_cases_says_how_many() -> None:
 def test_the_canary_has_no_excuses_and_an_arm_without_cases_has_none_by_anomaly() -> None:
     evidence = evidence_of(RUN, cases=cases(case(BITE, BITE, arm="canary")))
     assert excuses_of(evidence.canary).excused == {}
-    assert excuses_of(arm_with(cases=None)).excused == {LOST: [], Anomaly.MISPLACED: []}
+    permitted = (LOST, Anomaly.MISPLACED, DUPLICATED, Anomaly.REORDERED)
+    assert excuses_of(arm_with(cases=None)).excused == {anomaly: [] for anomaly in permitted}
 
 
 def proven(*more: Observation, heartbeats: bool = True, **changes: Any) -> dict[int, int]:
@@ -289,6 +278,7 @@ def test_a_change_of_leader_may_have_been_unclean_if_one_of_several_causes_is_an
     elected = partition(run, BITE + 4 * SECOND, NAME, 0, 1, 2, [1])
     evidence = evidence_of(run, observations=[*the_observations(run), elected])
     (arm,) = (arm for arm in evidence.loaded if arm.name == NAME)
-    permission = _permissions(arm)[LOST]
-    assert {each.disturbance.kind for each in permission.reached} > {"unclean_election"}
-    assert {each.disturbance.kind for each in permission.possible} == {"leader_change"}
+    causes = _permissions(arm)[LOST]
+    assert causes is not None
+    assert {each.disturbance.kind for each in causes.reached} > {"unclean_election"}
+    assert {each.disturbance.kind for each in causes.possible} == {"leader_change"}

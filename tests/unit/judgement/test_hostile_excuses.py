@@ -31,7 +31,7 @@ from support.evidence import (
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
-from delivery_verifier.judgement.excuses import CLIENT_LAG_US
+from delivery_verifier.judgement.windows import CLIENT_LAG_US
 from delivery_verifier.model.history import LEAD_US, Injection, Observation
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding
@@ -104,7 +104,7 @@ def early(run: Scenario, **more: Any) -> Injection:
 
 @pytest.mark.parametrize("look_us", [0, 100_000, OBSERVER_LAG_US])
 def test_a_change_that_was_seen_a_look_late_excuses_what_was_acknowledged_before_the_look(look_us: int) -> None:
-    seen = seen_by(RUN, (CHANGED + look_us, 2, 1, [2, 3]), exits={1: BITE})
+    seen = seen_by(RUN, (CHANGED + look_us, 2, 1, [2, 3]), exits={1: CHANGED + look_us + OBSERVER_LAG_US})
     for acked_us in (CHANGED - 1, CHANGED, CHANGED + look_us, CHANGED + look_us + OBSERVER_LAG_US):
         assert verdict_on(RUN, (acked_us - 1, acked_us), **seen).verdict == "HELD"
 
@@ -113,8 +113,9 @@ def test_a_change_that_was_seen_a_look_late_excuses_what_was_acknowledged_before
 def test_a_batch_that_was_sent_before_the_change_and_acknowledged_whenever_convicts_nobody(
     delay_us: int | None,
 ) -> None:
+    seen = seen_by(RUN, (CHANGED, 2, 1, [2, 3]), exits={1: CHANGED + OBSERVER_LAG_US})
     for sent_us in (BITE - SECOND, CHANGED - 1, CHANGED + OBSERVER_LAG_US):
-        verdict = verdict_on(RUN, (sent_us, delay_us and sent_us + delay_us))
+        verdict = verdict_on(RUN, (sent_us, delay_us and sent_us + delay_us), **seen)
         assert verdict.verdict in ("HELD", "INCONCLUSIVE")
 
 
@@ -144,8 +145,8 @@ ROLLING = seen_by(
     ("acked_us", "convicts"),
     [
         (CHANGED + SECOND, False),
-        (CHANGED + 5 * SECOND + OBSERVER_LAG_US, False),
-        (CHANGED + 5 * SECOND + OBSERVER_LAG_US + 2, True),
+        (CHANGED + 5 * SECOND, False),
+        (CHANGED + 5 * SECOND + 2, True),
     ],
 )
 def test_a_leader_in_a_rolling_restart_answers_until_it_exits(acked_us: int, convicts: bool) -> None:
@@ -228,7 +229,12 @@ def test_a_loss_of_power_of_one_replica_does_not_prolong_an_earlier_one_of_all()
     injections = [all_of_them, *the_injections(run), msgspec.structs.replace(of_one, recovered_at_us=RECOVERED)]
     cut = [(BITE - 60 * SECOND, broker) for broker in (1, 2, 3)] + [(BITE + 1, 3)]
     died = [Observation(at_us=at, kind="process", broker=it, state="exited", exit_code=-9) for at, it in cut]
-    seen = sorted([*the_observations(run), *died], key=lambda it: it.at_us)
+    died += [Observation(at_us=BITE - 52 * SECOND, kind="process", broker=it, state="running") for it in (1, 2, 3)]
+    names = run.arm_names
+    elected = [partition(run, BITE - 51 * SECOND, name, 0, 1, 1, [1, 2, 3]) for name in names]
+    elected += [partition(run, CHANGED, name, 0, 2, 2, [2, 3]) for name in names]
+    before = [it for it in the_observations(run) if it.at_us <= BITE]
+    seen = sorted([*before, *died, *elected], key=lambda it: it.at_us)
     for acked_us, verdict in ((BITE - 70 * SECOND, "HELD"), (BITE - 30 * SECOND, "VIOLATED")):
         assert verdict_on(run, (acked_us, acked_us), injections=injections, observations=seen).verdict == verdict
 
@@ -237,8 +243,9 @@ def test_a_loss_of_power_of_one_replica_does_not_prolong_an_earlier_one_of_all()
 
 
 def test_a_case_counts_for_the_nearest_of_the_changes_of_its_own_partition() -> None:
-    seen = seen_by(RUN, (CHANGED, 2, 1, [2, 3]), (CHANGED + 3 * SECOND, 3, 2, [3]), exits={1: BITE, 2: BITE + 1})
-    times = [(at, at) for at in (BITE, BITE + 1, CHANGED + 2 * SECOND)]
+    ends = {1: BITE, 2: CHANGED + 2 * SECOND}
+    seen = seen_by(RUN, (CHANGED, 2, 1, [2, 3]), (CHANGED + 3 * SECOND, 3, 2, [3]), exits=ends)
+    times = [(at, at) for at in (BITE - 1, BITE, CHANGED + 2 * SECOND)]
     held = verdict_on(RUN, *times, (CHANGED + 9 * SECOND, CHANGED + 9 * SECOND), **seen)
     found = finding(held)
     assert [(it.disturbance.at_us, it.disturbance.partitions, it.count) for it in found.excuses] == [

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
-from support.evidence import BITE, LAST, SECOND, a_scenario, arm, case, cases, evidence_of, judged, lost
+from support.evidence import (
+    ABOVE,
+    BITE,
+    CUT,
+    LAST,
+    SECOND,
+    a_scenario,
+    arm,
+    case,
+    cases,
+    evidence_of,
+    judged,
+    lost,
+    setting,
+)
 
-from delivery_verifier.judgement.attribution import read_cases
+from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.verdict import ArmVerdict, Excuse, Finding, RunVerdict
+from delivery_verifier.model.verdict import Excuse, Finding, RunVerdict
 from delivery_verifier.pages import terminal
-from delivery_verifier.pages.excuses import GROUPS_SHOWN, excuse_lines, excuse_of_row
+from delivery_verifier.pages.excuses import GROUPS_SHOWN, ExcusesOfRows, excuse_lines
+from delivery_verifier.pages.material import Material
+from delivery_verifier.store.times import as_us
 
 RUN, NAME = a_scenario("acks_1"), "acks_1"
 CHANGED = BITE + 3 * SECOND
@@ -23,13 +41,13 @@ def seconds(at_us: int) -> str:
     return f"{at_us / SECOND:g} s"
 
 
-def judged_with(*times: tuple[int, int | None], count: int | None = None) -> tuple[RunVerdict, Any]:
+def judged_with(*times: tuple[int, int | None], count: int | None = None, **more: Any) -> tuple[RunVerdict, Evidence]:
     evidence = evidence_of(
         RUN,
         lost(count or len(times), NAME),
-        cases=cases(*(case(sent_us, settled_us, "LOST", arm=NAME) for sent_us, settled_us in times)),
+        cases=cases(*(case(sent_us, settled_us, "LOST", arm=NAME, **more) for sent_us, settled_us in times)),
     )
-    return judged(evidence), evidence.cases
+    return judged(evidence), evidence
 
 
 def of_loss(verdict: RunVerdict) -> Finding:
@@ -84,32 +102,49 @@ def test_many_disturbances_are_summed_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "texts"),
+    ("times", "offset", "texts"),
     [
-        ([(BITE, BITE + 1)], ["leader_change of partition 0 at 103 s (broker 2)"]),
-        ([(BITE, None)], ["unexplained"]),
-        ([(LAST, LAST)], ["unexplained"]),
-        ([(BITE, BITE), (LAST, LAST)], ["leader_change of partition 0 at 103 s (broker 2)", "unexplained"]),
+        ([(BITE, BITE + 1)], ABOVE, ["leader_change of partition 0 at 103 s (broker 2)"]),
+        ([(BITE, None)], ABOVE, ["unexplained"]),
+        ([(LAST, LAST)], ABOVE, ["unexplained"]),
+        ([(BITE, BITE), (LAST, LAST)], ABOVE, ["leader_change of partition 0 at 103 s (broker 2)", "unexplained"]),
+        ([(BITE, BITE + 1)], CUT - 1, ["unexplained"]),
     ],
 )
-def test_each_case_names_its_disturbance_as_the_verdict_counted_it(times: Any, texts: list[str]) -> None:
-    verdict, table = judged_with(*times)
-    assert [text_of(arm(verdict, NAME), row) for row in read_cases(table)] == texts
-    assert of_loss(verdict).excused == sum(text != "unexplained" for text in texts)
+def test_each_case_names_its_disturbance_as_the_verdict_counted_it(times: Any, offset: int, texts: list[str]) -> None:
+    verdict, evidence = judged_with(*times, acked_offset=offset)
+    assert texts_of(verdict, evidence) == texts
+    assert sum(it.excused for it in arm(verdict, NAME).findings) == sum(text != "unexplained" for text in texts)
 
 
-def text_of(judged_arm: ArmVerdict | None, row: Any) -> str:
-    columns = {"arm": row.arm, "kind": row.kinds[0], "producer": row.producer, "partition": row.partition}
-    return excuse_of_row(judged_arm, {**columns, "sent_at": row.sent_us, "settled_at": row.settled_us}, seconds)
+def texts_of(verdict: RunVerdict, evidence: Evidence) -> list[str]:
+    """Returns the text of each case of the run, as the page shows it."""
+    table = evidence.cases
+    assert table is not None
+    rows = pa.table({name: as_us(table[name]) for name in table.column_names}).to_pylist()
+    known: Any = {"injections": evidence.injections, "observations": evidence.observations}
+    excuses = ExcusesOfRows(Material(Path("nowhere"), verdict, evidence.scenario, **known))
+    arms = {judged_arm.arm: judged_arm for judged_arm in verdict.arms}
+    return [excuses.text(arms.get(row["arm"]), row, seconds) for row in rows]
+
+
+@pytest.mark.parametrize(("before_us", "text"), [(None, "–"), (BITE - SECOND, "unexplained")])
+def test_a_copy_that_no_retry_can_have_written_is_unexplained(before_us: int | None, text: str) -> None:
+    rows = [case(BITE, BITE + 1, "DUPLICATED", arm=NAME, appended_before=at) for at in (None, before_us)]
+    change = setting("books/producers.parquet", "duplicated", 2, arm=NAME, producer=0)
+    evidence = evidence_of(RUN, change, cases=cases(*rows))
+    verdict = judged(evidence)
+    assert texts_of(verdict, evidence) == ["–", text]
+    assert arm(verdict, NAME).verdict == ("HELD" if before_us is None else "VIOLATED")
 
 
 def test_a_case_that_needs_no_disturbance_has_a_dash() -> None:
     weak = a_scenario("acks_0")
     rows = cases(case(BITE, BITE, "LOST", arm="acks_0"))
-    verdict = judged(evidence_of(weak, lost(1, "acks_0"), cases=rows))
-    (row,) = read_cases(rows)
-    assert text_of(arm(verdict, "acks_0"), row) == "–"
-    assert text_of(None, row) == "–"
+    evidence = evidence_of(weak, lost(1, "acks_0"), cases=rows)
+    verdict = judged(evidence)
+    assert texts_of(verdict, evidence) == ["–"]
+    assert texts_of(msgspec.structs.replace(verdict, arms=[]), evidence) == ["–"]
     assert excuse_lines(of_anything(verdict), seconds) == []
 
 

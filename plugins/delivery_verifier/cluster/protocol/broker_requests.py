@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.cluster.protocol import fetch, requests, transactions
+from delivery_verifier.cluster.protocol import epochs, fetch, requests, transactions
 from delivery_verifier.cluster.protocol.encoding import Answer, Channel
+from delivery_verifier.cluster.protocol.epochs import Partition
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.protocol.transactions import ActiveProducer, TransactionState
 
@@ -27,6 +28,17 @@ class SocketRequests:
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
         """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
         return requests.describe_partitions(self._connection.address(broker), topics)
+
+    def epoch_ends(
+        self, broker: int, questions: Mapping[Partition, epochs.Question]
+    ) -> dict[Partition, epochs.EpochEnd]:
+        """Returns where leader epochs end in the logs of `broker`. Leaves out a partition that `broker` does not lead
+        in the epoch of the question."""
+        return epochs.epoch_ends(self._connection.address(broker), questions, requests.TIMEOUT_S)
+
+    def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
+        """Returns the partitions of which `broker` knows that it does not lead them in the epochs `led`."""
+        return epochs.not_leading(self._connection.address(broker), led, requests.TIMEOUT_S)
 
     def live_brokers(self, broker: int) -> set[int]:
         """Returns the ids of the unfenced brokers, as `broker` sees them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
 from delivery_verifier.cluster.protocol.fetch import Fetched
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.protocol.transactions import ActiveProducer, TransactionState
@@ -19,6 +20,15 @@ class BrokerRequests(Protocol):
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
         """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
+        ...
+
+    def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
+        """Returns where leader epochs end in the logs of `broker`. Leaves out a partition that `broker` does not lead
+        in the epoch of the question."""
+        ...
+
+    def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
+        """Returns the partitions of which `broker` knows that it does not lead them in the epochs `led`."""
         ...
 
     def live_brokers(self, broker: int) -> set[int]:

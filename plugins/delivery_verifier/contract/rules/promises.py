@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delivery_verifier.model.anomalies import KINDS, Anomaly, column
+from delivery_verifier.model.anomalies import KINDS, Anomaly, column, subset
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,26 @@ PROMISES: dict[Anomaly, Promise] = {
 """Maps each anomaly to the promise that forbids it if no rule permits it."""
 
 
+_NOT_TAKEN = (
+    "No disturbance that was seen can have taken it: it was acknowledged on another partition, at another time, below "
+    "the end that the log of each new leader had, or by the new leader itself."
+)
+_COPIES = subset(
+    "only these are permitted because a client sent a request again",
+    {
+        Anomaly.DUPLICATED: "No retry can have written it: a copy was appended before the record was sent, long after "
+        "it was acknowledged, or to another partition.",
+        Anomaly.REORDERED: "No retry can have written it there: it was appended before it was sent, or long after it "
+        "was acknowledged.",
+    },
+)
+
+
 def unexplained(anomaly: Anomaly) -> Promise:
     """Returns the reason why one case of `anomaly` is forbidden although the contract permits the anomaly in general:
-    no disturbance can excuse this case."""
-    return Promise(
-        f"{column(anomaly)}.unexplained",
-        f"No disturbance that was seen on its partition when it was acknowledged, or later, can excuse it. "
-        f"{PROMISES[anomaly].sentence}",
-        PROMISES[anomaly].source,
-    )
+    nothing that was seen can excuse this case."""
+    reason, promise = _COPIES.get(anomaly, _NOT_TAKEN), PROMISES[anomaly]
+    return Promise(f"{column(anomaly)}.unexplained", f"{reason} {promise.sentence}", f"{promise.source}; KIP-101")
 
 
 LATE = Promise(

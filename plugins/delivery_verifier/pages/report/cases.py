@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.verdict import ArmVerdict
-from delivery_verifier.pages.excuses import excuse_of_row
+from delivery_verifier.pages.excuses import ExcusesOfRows
 from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.truncation import Truncations
@@ -32,7 +32,7 @@ class Case:
       time `sent`. `isr`: the ISR of the partition at the same time.
     * `injection`: the name of the first injection that could have hurt the record (see `injection_during`).
     * `offsets`: the offsets of the copies of the record.
-    * `excuse`: the disturbance that excuses the case (see `excuse_of_row`).
+    * `excuse`: the disturbance that excuses the case (see `ExcusesOfRows`).
     * `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`); empty if that
       is not known.
 
@@ -79,11 +79,11 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
     counted = {(row["arm"], row["kind"]): row for row in _rows(material.table(tables.CASES))}
     pairs = {(row["arm"], row["kind"]) for row in table.group_by(["arm", "kind"]).aggregate([]).to_pylist()}
     pairs |= {pair for pair, row in counted.items() if row["cases"]}
-    leadership, truncations = Leadership(material.observations), Truncations(material)
+    leadership, truncations, excuses = Leadership(material.observations), Truncations(material), ExcusesOfRows(material)
     case_groups = []
     for arm, kind in sorted(pairs, key=lambda pair: _rank(material, *pair)):
         count = counted.get((arm, kind))
-        cases = [_case(material, clock, leadership, truncations, row) for row in first_rows(table, arm, kind)]
+        cases = [_case(material, clock, leadership, truncations, excuses, row) for row in first_rows(table, arm, kind)]
         total, cut = (count["cases"], count["cut"]) if count else (None, False)
         case_groups.append(CaseGroup(arm, role_of(material, arm), kind, total, cut, cases))
     return case_groups
@@ -122,7 +122,12 @@ def _rank(material: Material, arm: str, kind: str) -> tuple[int, str, int]:
 
 
 def _case(
-    material: Material, clock: Clock, leadership: Leadership, truncations: Truncations, row: dict[str, Any]
+    material: Material,
+    clock: Clock,
+    leadership: Leadership,
+    truncations: Truncations,
+    excuses: ExcusesOfRows,
+    row: dict[str, Any],
 ) -> Case:
     last_known_us = row["settled_at"] if row["settled_at"] is not None else row["sent_at"]
     observation = leadership.last_observation(topic_of(material, row["arm"]), row["partition"], last_known_us)
@@ -135,7 +140,7 @@ def _case(
         sent=clock.text(row["sent_at"]),
         settled=clock.text(row["settled_at"]),
         offsets=offsets_text(row["offsets"]),
-        excuse=excuse_of_row(_verdict_of(material, row["arm"]), row, clock.text),
+        excuse=excuses.text(_verdict_of(material, row["arm"]), row, clock.text),
         truncation=truncations.text(row),
     )
 

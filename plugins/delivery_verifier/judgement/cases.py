@@ -1,0 +1,85 @@
+"""The cases of a run: the rows of anomalies/, which list the records with anomalies, and their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delivery_verifier.store.anomalies import read_case_file
+from delivery_verifier.store.times import as_us
+
+_TIMES = ("sent_at", "settled_at", "appended_after", "appended_before")
+_OTHERS = ("arm", "kind", "also", "producer", "partition", "outcome", "acked_offset", "partitions", "overwritten")
+COLUMNS = (*_OTHERS, *_TIMES)
+"""The columns of the files in anomalies/ of which a Case is made."""
+EVIDENCE = ("sequence", "offsets", "detail")
+"""Further columns of these files, which `judgement.causes` needs."""
+
+
+class Case(NamedTuple):
+    """One case, with the values of its row in anomalies/. None: the value is unknown. All times are in µs since the
+    epoch.
+
+    * The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows.
+    * `sent_us`: when the record was sent. `settled_us`: when the client reported the record's outcome.
+    * `partitions`: the partitions of its copies in the log. None in runs that did not write them down.
+    * `overwritten`, `appended_after_us`, `appended_before_us`: see the table `anomalies` (docs/run-directory.md).
+    """
+
+    arm: str
+    kinds: tuple[str, ...]
+    producer: int | None
+    partition: int | None
+    sent_us: int | None
+    settled_us: int | None
+    outcome: str | None = None
+    acked_offset: int | None = None
+    partitions: tuple[int, ...] | None = None
+    overwritten: bool | None = None
+    appended_after_us: int | None = None
+    appended_before_us: int | None = None
+
+
+def read_cases(cases: pa.Table, of_arm: str = "") -> Iterator[Case]:
+    """Yields each row of `cases` as a Case. `cases` has the columns in COLUMNS. If `of_arm` is given, yields only the
+    rows of this arm."""
+    if of_arm:
+        cases = cases.filter(pc.equal(cases["arm"], of_arm))
+    columns = {name: as_us(cases[name]).to_pylist() for name in _TIMES}
+    columns |= {name: cases[name].to_pylist() for name in _OTHERS}
+    for values in zip(*columns.values(), strict=True):
+        yield case_of(dict(zip(columns, values, strict=True)))
+
+
+def case_of(row: Mapping[str, Any]) -> Case:
+    """Returns a row of anomalies/ as a Case. `row` has the columns in COLUMNS, with times in µs since the epoch."""
+    partitions = row["partitions"]
+    return Case(
+        arm=row["arm"],
+        kinds=(row["kind"], *(row["also"] or ())),
+        producer=row["producer"],
+        partition=row["partition"],
+        sent_us=row["sent_at"],
+        settled_us=row["settled_at"],
+        outcome=row["outcome"],
+        acked_offset=row["acked_offset"],
+        partitions=None if partitions is None else tuple(partitions),
+        overwritten=row["overwritten"],
+        appended_after_us=row["appended_after"],
+        appended_before_us=row["appended_before"],
+    )
+
+
+def read_case_files(folder: Path) -> pa.Table | None:
+    """Reads all files in `folder` (anomalies/ of a run directory), and returns their columns COLUMNS and EVIDENCE as
+    one table. Returns None if the folder has no file.
+
+    Raises KeyError if a column is missing that every format version has.
+    """
+    files = sorted(folder.glob("*.parquet"))
+    columns = [*COLUMNS, *EVIDENCE]
+    return pa.concat_tables([read_case_file(file).select(columns) for file in files]) if files else None
