@@ -48,7 +48,7 @@ def read(file: Path, meter: Meter) -> tuple[list[Spent], list[str]]:
         Spent(line["id"], after - before, line["cpu_s"], line["id"].startswith("unit/") and not line["slow"])
         for line, before, after in zip(ran, until, until[1:])
     ]
-    return spent, sorted(collected - Counter(_module(one.test) for one in spent))
+    return spent, sorted(collected - Counter(module_of(one.test) for one in spent))
 
 
 def table(rows: Sequence[tuple[str, float, Sequence[Spent]]], seconds: float) -> str:
@@ -94,7 +94,7 @@ def record(spent: Iterable[Spent]) -> None:
     named, known = gate.read().tests, gate.read_costs()
     by_module = defaultdict[str, list[Spent]](list)
     for one in spent:
-        by_module[_module(one.test)].append(one)
+        by_module[module_of(one.test)].append(one)
     fresh = {
         module: Cost(
             tests=len(own),
@@ -140,5 +140,6 @@ def of_batch(batch: Batch, known: Costs) -> float:
     return total
 
 
-def _module(test: str) -> str:
+def module_of(test: str) -> str:
+    """Returns the module of a test, as a path below tests/."""
     return test.partition("::")[0]

@@ -90,7 +90,7 @@ def main() -> int:
         code = 1  # a batch of the gate that ran no test proves nothing
     turns.remember(plan, rows)
     if asked.record:
-        costs.record([one for row in rows for one in row.spent])
+        costs.record([one for row in rows for one in row.spent if costs.module_of(one.test) not in row.unfinished])
     return INTERRUPTED if _interrupted.is_set() else turns.compose(plan, code)
 
 
@@ -110,6 +110,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--record", action="store_true", help="write the costs of what was run into tests/costs.json")
     parser.add_argument("--dry-run", action="store_true", help="print what would run and its recorded costs")
     asked = parser.parse_args()
+    if asked.record and not (asked.all or asked.tiers):
+        parser.error("--record needs whole modules: --all, or tiers")
     if unknown := sorted({*asked.tiers} - {*TIERS}):
         sys.exit(f"no such tier: {', '.join(unknown)}; there are {', '.join(TIERS)}")
     return asked

@@ -50,6 +50,31 @@ def result(batch: Batch) -> tiers.Row:
     return tiers.Row(batch, 0.0, {"tests": 1, "failures": 0, "errors": 0, "skipped": 0}, [], [], [], [])
 
 
+@pytest.mark.parametrize(("tests", "code"), [(1, 0), (0, 1)])
+def test_a_batch_of_the_gate_that_ran_no_test_is_red(tests: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [result(Batch((name,))) for name in ("kafka", "unit")]
+    rows[0].counts["tests"] = tests
+    monkeypatch.setattr(tiers, "run", lambda _: rows)
+    monkeypatch.setattr("sys.argv", ["tiers.py"])
+    assert tiers.main() == code
+
+
+def test_costs_are_recorded_of_whole_modules_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded: list[tiers.Spent] = []
+    spent = [tiers.Spent(f"unit/test_{name}.py::test", 1.0, 1.0, True) for name in ("whole", "part")]
+    rows = [result(Batch(("unit",)))._replace(spent=spent, unfinished=["unit/test_part.py"])]
+    monkeypatch.setattr(tiers, "run", lambda _: rows)
+    monkeypatch.setattr(tiers.costs, "record", recorded.extend)
+    monkeypatch.setattr("sys.argv", ["tiers.py", "unit", "--record"])
+    assert tiers.main() == 0 and recorded == spent[:1]
+    monkeypatch.setattr("sys.argv", ["tiers.py", "--turn", "--record"])
+    with pytest.raises(SystemExit):
+        tiers.main()
+    assert "--record needs whole modules" in capsys.readouterr().err
+
+
 def test_every_folder_with_tests_is_a_tier_that_is_run_once() -> None:
     folders = {file.relative_to(tiers.HERE).parts[0] for file in tiers.HERE.rglob("test_*.py")}
     assert sorted(folders - {"compose"}) == sorted(batches.TIERS)
