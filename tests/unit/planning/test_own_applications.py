@@ -22,6 +22,7 @@ from delivery_verifier.model.own_application import (
 from delivery_verifier.model.scenario_checks import check, loads
 from delivery_verifier.planning import own_applications
 from delivery_verifier.planning.build import scenario_from_params
+from delivery_verifier.planning.explanation import describe
 
 FILE = Path("sink.toml")
 ROOT = Path(__file__).resolve().parents[3]
@@ -223,6 +224,12 @@ def test_an_own_application_cannot_stand_at_a_crash_point(folder: Path) -> None:
     alone = tuple(arm for arm in scenario.arms if arm.role != "control")
     with pytest.raises(BadInput, match="about crash points, and the own application of safe has none"):
         check(msgspec.structs.replace(scenario, arms=alone))
+
+
+def test_the_plan_of_a_kill_says_that_the_group_must_commit(folder: Path) -> None:
+    said = "if its group never commits, nobody sees what a kill hits: the arm may then be VIOLATED, and never HELD"
+    for fault, count in (("none", 0), ("kill_application", 1)):
+        assert describe(scenario_from_params({"application": "sink", "fault": fault}, "r")).count(said) == count
 
 
 def test_a_kill_of_applications_needs_one() -> None:
