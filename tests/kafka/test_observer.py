@@ -109,7 +109,7 @@ def look_for_a_blind_observer(cluster: Cluster, watched: Scenario, target: str) 
 
 def test_every_new_leader_says_how_far_its_log_reached_when_it_was_elected(cluster: Cluster, watched: Scenario) -> None:
     topic, client = watched.subjects[0].topic_name, topics.admin(cluster.connection)
-    before = [it for it in observed(cluster) if (it.topic, it.partition, it.kind) == (topic, 0, "partition")][-1]
+    before = wait_until(lambda: _last_state(cluster, topic), "the first observation of the partition", PATIENCE_S)
     starts, written = {before.leader_epoch: 0}, 0
     for count in (7, 5):
         AckedWriter(cluster.connection).write([(topic, 0, b"record")] * count)
@@ -129,6 +129,11 @@ def test_every_new_leader_says_how_far_its_log_reached_when_it_was_elected(clust
         leader = cluster.address(cluster.partitions([topic])[topic, 0].leader)
         ends = [epoch_end(leader, topic, 0, number) for number in said[epoch].epochs[:-1]]
         assert said[epoch].epoch_starts == [0, *ends], "where the epoch before it ends, by the log of today"
+
+
+def _last_state(cluster: Cluster, topic: str) -> Observation | None:
+    states = [it for it in observed(cluster) if (it.topic, it.partition, it.kind) == (topic, 0, "partition")]
+    return states[-1] if states else None
 
 
 def _moved(cluster: Cluster, topic: str, old: PartitionState) -> PartitionState | None:

@@ -53,7 +53,8 @@ def test_a_killed_leader_bites_others_lead_its_partitions_and_it_comes_back(stag
         before, after = epochs[stage.topic, partition], now[stage.topic, partition]
         assert before.leader == victim != after.leader and after.leader_epoch > before.leader_epoch
     assert stage.cluster.states() == dict.fromkeys(stage.cluster.brokers, "running")
-    seen = [it.state for it in stage.observed() if it.broker == victim and it.at_us >= made.requested_at_us]
+    own = [it for it in stage.observed() if (it.kind, it.broker) == ("process", victim)]
+    seen = [it.state for it in own if it.at_us >= made.requested_at_us]
     assert seen == ["exited", "running"]
 
 
