@@ -5,36 +5,54 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple, Self
 
 import psutil
 
+TICK_S = 0.02
+"""Processor time is told in ticks of 0.01 s. A sum of two may be off by so many seconds."""
 EVERY_S = 0.5
 """Seconds between two looks. What a process that nobody waits for does after the last look at it is not counted."""
 
 
-class Seen(NamedTuple):
-    """One process at the last look. `parent` is the key of its parent. `used_s`: the processor seconds of the process
-    and of those of its children that it has waited for."""
+Key = tuple[int, float]
+"""A process: its pid and the time at which it began."""
 
-    parent: tuple[int, float] | None
-    used_s: float
+
+class Seen(NamedTuple):
+    """One process at the last look, in processor seconds. `waited_s`: the time of the children that it has waited for,
+    with that of theirs."""
+
+    parent: Key | None
+    own_s: float
+    waited_s: float
+
+    @property
+    def used_s(self) -> float:
+        """The time of the process and of the children that it has waited for."""
+        return self.own_s + self.waited_s
 
 
 class Meter:
     """Counts while its block runs. The mark is the value of an environment variable: children inherit it, and keep it
     when their parent ends. A child without the variable, e.g. a process in a container, counts like its parent.
 
-    A process counts as long as it is there, with all children that it has waited for. When it is gone, its parent has
-    its time. If its parent is gone, too, or does not count (the process was adopted), its last figure is kept.
+    A process counts as long as it is there, with all children that it has waited for. When it is gone, whoever waited
+    for it has its time: one of its ancestors, whose `waited_s` has grown by as much. If none has, nobody waited for the
+    process (it was adopted), and its last figure is kept. This is decided one look later, because the ancestor may have
+    been looked at just before.
     """
 
     def __init__(self, variable: str, mark: str) -> None:
         self._variable, self._mark = variable, mark
-        self._counts: dict[tuple[int, float], bool] = {}
-        self._seen: dict[tuple[int, float], Seen] = {}
+        self._counts: dict[Key, bool] = {}
+        self._seen: dict[Key, Seen] = {}
+        self._gone: dict[Key, Seen] = {}
+        self._parents: dict[Key, Key | None] = {}
+        self._waited_s: defaultdict[Key, float] = defaultdict(float)
         self._kept_s = 0.0
         self._curve: list[tuple[float, float]] = []
         self._end = threading.Event()
@@ -49,6 +67,7 @@ class Meter:
         self._end.set()
         self._thread.join()
         self._look()
+        self._look()  # decides about those that were gone at the look before
 
     @property
     def used_s(self) -> float:
@@ -68,27 +87,45 @@ class Meter:
             self._look()
 
     def _look(self) -> None:
-        there = dict[int, tuple[tuple[int, float], psutil.Process]]()
+        now = self._now()
+        for key, seen in now.items():
+            before = self._seen[key].waited_s if key in self._seen else 0.0
+            self._waited_s[key] += seen.waited_s - before
+            self._parents[key] = seen.parent
+        for key, seen in self._gone.items():
+            waiter = next((one for one in self._ancestors(key) if self._waited_s[one] >= seen.used_s - TICK_S), None)
+            if waiter is None:
+                self._kept_s += seen.used_s
+            else:
+                self._waited_s[waiter] -= seen.used_s
+        self._gone = {key: seen for key, seen in self._seen.items() if key not in now}
+        self._seen = now
+        used = self._kept_s + sum(seen.used_s for seen in now.values())
+        self._curve.append((time.monotonic(), max(used, self._curve[-1][1] if self._curve else 0.0)))
+
+    def _now(self) -> dict[Key, Seen]:
+        there = dict[int, tuple[Key, psutil.Process]]()
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 there[process.pid] = ((process.pid, process.create_time()), process)
-        now = dict[tuple[int, float], Seen]()
+        now = dict[Key, Seen]()
         for key, process in sorted(there.values(), key=lambda one: one[0][1]):  # parents first
             with suppress(psutil.Error), process.oneshot():
                 if self._is_counted(key, process, there):
                     parent, times = there.get(process.ppid()), process.cpu_times()
-                    used = times.user + times.system + times.children_user + times.children_system
-                    now[key] = Seen(parent[0] if parent else None, used)
-        gone = [seen for key, seen in self._seen.items() if key not in now]
-        self._kept_s += sum(seen.used_s for seen in gone if seen.parent not in now)
-        self._seen = now
+                    waited_s = times.children_user + times.children_system
+                    now[key] = Seen(parent[0] if parent else None, times.user + times.system, waited_s)
         self._counts = {key: self._counts[key] for key, _ in there.values() if key in self._counts}
-        used = self._kept_s + sum(seen.used_s for seen in now.values())
-        self._curve.append((time.monotonic(), max(used, self._curve[-1][1] if self._curve else 0.0)))
+        return now
 
-    def _is_counted(
-        self, key: tuple[int, float], process: psutil.Process, there: Mapping[int, tuple[tuple[int, float], object]]
-    ) -> bool:
+    def _ancestors(self, key: Key) -> Iterator[Key]:
+        """Yields the counted ancestors of a process, the nearest first, whether or not they are still there."""
+        parent = self._parents.get(key)
+        while parent is not None:
+            yield parent
+            parent = self._parents.get(parent)
+
+    def _is_counted(self, key: Key, process: psutil.Process, there: Mapping[int, tuple[Key, object]]) -> bool:
         if key not in self._counts:
             try:
                 mark = process.environ().get(self._variable)
