@@ -43,11 +43,13 @@ ATTEMPTS = 2
 
 class Expected(NamedTuple):
     """What a run of a program must end with. `anomaly`: what must be found; empty if nothing. `what`: a part of the
-    sentence that says what the program did; empty if nothing is to be said."""
+    sentence that says what the program did; empty if nothing is to be said. `otherwise`: another way in which it may
+    end, where chance decides."""
 
     verdict: VerdictName
     anomaly: str = ""
     what: str = ""
+    otherwise: Expected | None = None
 
 
 HELD, LATE = Expected("HELD"), "had applied records, and not committed their offsets"
@@ -60,7 +62,14 @@ EXPECTED: dict[str, tuple[Expected, Expected, Expected, Expected]] = {
     "timer": (HELD, HELD, AHEAD, AHEAD),
     "gap": (HELD, HELD, GAP, GAP),
     "swallow": (LEFT_OUT, LEFT_OUT, LEFT_OUT, LEFT_OUT),
-    "one_partition": (HELD, HELD, Expected("HELD", "reapplied", SOME), Expected("VIOLATED", "reapplied", SOME)),
+    # Without a kill, the end of the run stops the program: if a partition has not been committed by then, its group is
+    # given those records again.
+    "one_partition": (
+        HELD._replace(otherwise=Expected("HELD", "reapplied", SOME)),
+        HELD._replace(otherwise=Expected("VIOLATED", "reapplied", SOME)),
+        Expected("HELD", "reapplied", SOME),
+        Expected("VIOLATED", "reapplied", SOME),
+    ),
 }
 """What each program must end with: without and with a kill, each under the claims in the order of CLAIMS."""
 CELLS = {
@@ -173,6 +182,9 @@ def _in_hand(run_dir: Path, arm: ArmVerdict) -> int | None:
 
 def _wrong(row: Row, expected: Expected, verdict: RunVerdict) -> Iterator[str]:
     """Yields what was not as expected."""
+    if expected.otherwise and (row.skipped or row.reapplied):
+        yield from _wrong(row, expected.otherwise, verdict)
+        return
     if row.verdict != expected.verdict:
         yield f"{row.verdict}, expected {expected.verdict}"
     if verdict.exit_code != (0 if expected.verdict == "HELD" else 1):

@@ -57,15 +57,15 @@ good. This bound is the same for every kind of loss:
 |---|---|
 | `leader_change` | what the new leader lacked: at or above the end of its log, acknowledged in an earlier epoch. An in-sync replica that never fetched from the leader between two elections also lacks all that this leader appended |
 | `unclean_election` | the same: what the new leader lacked. It need not have what the ISR had |
-| `isr_power_loss` | what new leaders lacked that were elected from the loss on, up to the first one after the power was back |
+| `isr_power_loss` | what new leaders lacked that were elected after the first power cut, up to the first one after the power was back |
 
 If a leader was deposed before it answered, its successor's answer counts for both. If nobody answered for the last
 election, the record neither convicts nor is permitted: that is the doubt `bound_unseen`.
 
 Nobody says which leader acknowledged a record. A leader can have done so from its election on (1 s of room for the
 observer), until it is known to have stopped. That is known if its process has exited, if it leads again, if it says that
-it does not lead any more, or if it was out of the ISR and is back. While its process stood still, it acknowledged
-nothing that was sent and settled meanwhile. No epoch acknowledged an offset below its own start. If several epochs are
+it does not lead any more, or if it was out of the ISR and is back. While its process stood still, until an injection
+woke it, it acknowledged nothing that was sent and settled meanwhile. No epoch acknowledged an offset below its own start. If several epochs are
 left, and they lead to different answers, the log decides. A record is permitted if the log was provably written anew at
 its offset (`overwritten` in [`anomalies`](run-directory.md#anomalies)); otherwise it is the doubt `unexplained`.
 
@@ -77,9 +77,11 @@ possible as an attempt of one request, by what stands around it in the log. It c
 * A copy stands before a record that was settled before this one was sent. (The tolerance is 0.1 s: a clock that is set
   back further is noticed.)
 * A copy stands behind a record that was sent more than 10 s after this one was acknowledged, and nothing held up
-  requests meanwhile. A broker that stood still, that was cut off, or whose connections were held does that: until it
-  was healed, and for as long again. Within 2 s it may be a request that was overtaken; between 2 s and 10 s it is the
-  doubt `unexplained`.
+  requests meanwhile. A broker that stood still, that was cut off, or whose connections were held or delayed does that:
+  until it was healed, and for as long again. Within 2 s it may be a request that was overtaken; between 2 s and 10 s it
+  is the doubt `unexplained`. For a record that the client gave up on, more than 10 s are that doubt.
+* The only copy stands at its acknowledged offset, in a partition without an election, and behind a record that was sent
+  after this one was acknowledged (the same tolerance).
 
 **Every anomaly that a disturbance permits** lies within its reach. Another leader reaches until the deposed one can
 acknowledge nothing any more. A loss of power of the whole ISR reaches until the power is back, and each loss has a

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from delivery_verifier.model.history import Observation
+from delivery_verifier.model.history import Injection, Observation
 
 BROKERS = (1, 2, 3)
 MS = 1_000
@@ -84,6 +84,8 @@ class Partition:
         self.elected: dict[int, list[tuple[int, int]]] = {0: []}
         """The log of each leader at its election, by epoch."""
         self.observations: list[Observation] = []
+        self.injections: list[Injection] = []
+        """The freezes, with the times at which they were healed."""
         self._seen_us = self._answered = self._settled_us = 0
         self._deposed: dict[int, int] = {}
         self._seen = 0, 1
@@ -279,6 +281,9 @@ class Partition:
         self._see(Observation(at_us=0, kind="process", broker=number, state="running"), self.dice.randrange(100) * MS)
         waiting, broker.waiting = broker.waiting, []
         if was == "frozen":
+            fields = {"id": len(self.injections), "cycle": 0, "action": "pause", "brokers": [number], "hit": {}}
+            times = {"requested_at_us": 0, "bite_at_us": 0, "healed_at_us": self.now_us}
+            self.injections.append(Injection(**fields, **times, bit=True))  # type: ignore[arg-type]
             for record in waiting:  # what stood in its sockets: it does not know yet that it is deposed
                 self._arrive(record, number)
         if number == self.leader and was == "exited":

@@ -15,8 +15,9 @@ from delivery_verifier.contract.times import Span
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import LEAD_US, Injection, Observation
 
-_HOLDING = frozenset({"isolation", "connection_loss", "late_end"})
-"""The kinds of disturbance that hold up requests, and that no observer sees."""
+_HOLDING = frozenset({"isolate", "hold", "delay", "delay_end"})
+"""The actions that hold up requests, and that no observer sees. What the proxy drops, or closes a connection instead of
+forwarding, arrives at once or never."""
 
 
 def delays(observations: Sequence[Observation], injections: Iterable[Injection]) -> list[Span]:
@@ -44,13 +45,13 @@ def _of_processes(observations: Iterable[Observation]) -> Iterator[Span]:
 
 def _of_injections(injections: Iterable[Injection]) -> Iterator[Span]:
     for injection in injections:
-        act = ACTS.get(injection.action)
-        if act is None or not _HOLDING.isdisjoint(act.counts_as):
+        if injection.action in _HOLDING or injection.action not in ACTS:
             yield _stretched(injection.bite_at_us, injection.healed_at_us)
 
 
 def _stretched(begin_us: int, end_us: int | None) -> Span:
-    """Returns a period that is twice as long as the cause of the delay. Reason: TCP doubles the time between two
-    attempts to send. So the attempt after the cause may be as late as the cause lasted."""
+    """Returns a period that is twice as long as the cause of the delay. Reason: behind a cut link, TCP doubles the time
+    between two attempts to send. So the attempt after the cause may be as late as the cause lasted. A broker that stood
+    still, and a proxy, are given as long."""
     early_us = begin_us - LEAD_US
     return early_us, None if end_us is None else end_us + (end_us - begin_us) + OBSERVER_LAG_US

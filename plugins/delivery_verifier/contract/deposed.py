@@ -51,9 +51,11 @@ def last_answers(
     `observations`.
     """
     (exited, running), knew = _processes(observations), _knew(observations)
+    of_processes = {*exited, *running}
     answers: dict[Change, int | None] = {}
     for (topic, partition), states in partitions.items():
         brokers = {broker for _, now in states for broker in (now.leader, *now.isr, *now.elr) if broker >= 0}
+        brokers |= of_processes
         tracks = {
             broker: _Track(*_sights(broker, states), *knew[topic, partition, broker], exited[broker], running[broker])
             for broker in brokers
@@ -69,8 +71,8 @@ def _changes(states: list[Seen], brokers: set[int]) -> Iterator[tuple[int, Obser
     """Yields a tuple for each change of the leader or leader epoch: the position of the observation that shows the
     change, this observation, and the deposed leaders.
 
-    `brokers`: every broker that may have led the partition. If an epoch was skipped, nobody saw its leader. All
-    `brokers` except the new leader then count as deposed.
+    `brokers`: every broker that may have led the partition: all of the cluster. If an epoch was skipped, nobody saw its
+    leader. All `brokers` except the new leader then count as deposed.
     """
     before: tuple[int, int] | None = None
     for position, now in states:
@@ -89,7 +91,7 @@ def _end(track: _Track, change: int, observations: Sequence[Observation]) -> int
     that is frozen, cut off or slow goes on acknowledging until it learns of its successor. Each of these observations
     proves that it has stopped:
 
-    * It has said that it does not lead.
+    * It has said that it does not lead, in this epoch or a later one.
     * Its process has exited.
     * It leads again.
     * It was outside the ISR, and later a follower in the ISR: it has copied from its successor.

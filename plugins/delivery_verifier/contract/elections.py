@@ -13,7 +13,7 @@ this leader was elected. These facts follow (KIP-101, KIP-279):
   in-sync replica never fetched from the leader between.
 * These facts hold for every election, also for an unclean one, and for one after a loss of power.
 
-All functions are pure, and need observations alone.
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from delivery_verifier.contract.deposed import last_answers, seen_partitions
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.contract.times import Span
-from delivery_verifier.model.history import Observation
+from delivery_verifier.model.history import Injection, Observation
 
 
 class Answer(NamedTuple):
@@ -53,8 +53,8 @@ class Tenure(NamedTuple):
     """One leader epoch, in which a leader can have acknowledged records.
 
     `since_us`, `until_us`: the time in which it can have done so (µs since the epoch). Both have room for the lag of
-    the observer. None: no bound is known. `silent`: periods in which the process of the leader had exited, or stood
-    still; empty if nobody knows the leader.
+    the observer. None: no bound is known. `silent`: periods in which the process of the leader stood still; empty if
+    nobody knows the leader.
     """
 
     epoch: int
@@ -118,11 +118,12 @@ class Elections:
         return next((answer for answer in self.answers if answer.epoch >= epoch), None)
 
 
-def elections(observations: Sequence[Observation]) -> dict[tuple[str, int], Elections]:
+def elections(observations: Sequence[Observation], injections: Sequence[Injection]) -> dict[tuple[str, int], Elections]:
     """Returns the elections of each partition, by topic and number. `observations` must be in the order in which they
     were made."""
     partitions = seen_partitions(observations)
-    until, silences, answers = last_answers(observations, partitions), _silences(observations), _answers(observations)
+    until, answers = last_answers(observations, partitions), _answers(observations)
+    silences = _silences(observations, injections)
     exits = [(now.broker, now.at_us) for now in observations if now.state == "exited"]
     result = {}
     for (topic, partition), states in partitions.items():
@@ -162,7 +163,7 @@ def _tenures(
 ) -> Iterator[Tenure]:
     """Yields the tenures of a partition. `first_of`: the first observation of each epoch that was seen. `ends_us`: the
     time from which on the leaders that each of these but the first deposed acknowledge nothing. `exits`: when which
-    process was seen to have exited. `silences`: periods in which the process of a broker did nothing.
+    process was seen to have exited. `silences`: periods in which the process of a broker stood still.
 
     A process that starts again does not lead in the same epoch. The leader of an epoch that nobody saw, or that was
     never seen with a leader, is unknown.
@@ -174,7 +175,7 @@ def _tenures(
             before = first_of[number - 1]
             for epoch in range(before.leader_epoch + 1, now.leader_epoch):
                 yield Tenure(epoch, _early(before), last_us[number - 1], ())
-        gone_us = [_late(at_us) for broker, at_us in exits if broker == now.leader and at_us >= now.at_us]
+        gone_us = [at_us for broker, at_us in exits if broker == now.leader and at_us >= now.at_us]
         ends = [end_us for end_us in (last_us[number], *gone_us) if end_us is not None]
         yield Tenure(now.leader_epoch, since_us, min(ends, default=None), tuple(silences[now.leader]))
 
@@ -187,21 +188,28 @@ def _late(end_us: int | None) -> int | None:
     return None if end_us is None else end_us + OBSERVER_LAG_US
 
 
-def _silences(observations: Iterable[Observation]) -> Mapping[int, list[Span]]:
-    """Returns, for each broker, the periods in which its process provably had exited, or stood still.
+def _silences(observations: Iterable[Observation], injections: Sequence[Injection]) -> Mapping[int, list[Span]]:
+    """Returns, for each broker, the periods in which its process provably stood still.
 
-    A period begins when this was seen, and ends OBSERVER_LAG_US before the process was seen to run again.
+    A period begins when this was seen. It ends OBSERVER_LAG_US before an injection woke the process, or never. If no
+    injection did, nobody knows when the process woke: the observer may have seen it late. Then there is no period.
     """
     begun: dict[int, int] = {}
     silences: dict[int, list[Span]] = defaultdict(list)
     for now in observations:
         if now.kind != "process":
             continue
-        if now.state == "running":
-            if now.broker in begun:
-                silences[now.broker].append((begun.pop(now.broker), now.at_us - OBSERVER_LAG_US))
-        else:
-            begun.setdefault(now.broker, now.at_us)
+        begin_us = begun.pop(now.broker, None)
+        if now.state == "frozen":
+            begun[now.broker] = now.at_us if begin_us is None else begin_us
+        elif begin_us is not None:
+            woken = [
+                each.healed_at_us
+                for each in injections
+                if now.broker in each.brokers and each.healed_at_us is not None and each.healed_at_us > begin_us
+            ]
+            if woken:
+                silences[now.broker].append((begin_us, min(*woken, now.at_us) - OBSERVER_LAG_US))
     for broker, begin_us in begun.items():
         silences[broker].append((begin_us, None))
     return silences

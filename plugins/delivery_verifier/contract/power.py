@@ -91,14 +91,15 @@ def _states_by_partition(
 
     Yields nothing if no injection cut power.
     """
-    cuts = [injection for injection in injections if _cuts_power(injection)]
+    cuts = [injection for injection in injections if cuts_power(injection)]
     if cuts:
         crashes, isrs_of = _events(observations)
         for partition, isrs in isrs_of.items():
             yield partition, list(_states([*isrs, *crashes], cuts))
 
 
-def _cuts_power(injection: Injection) -> bool:
+def cuts_power(injection: Injection) -> bool:
+    """Returns whether the injection cuts the power of brokers."""
     act = ACTS.get(injection.action)
     return act is not None and "power_loss" in act.counts_as
 

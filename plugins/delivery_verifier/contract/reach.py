@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from delivery_verifier.contract.deposed import last_answers, seen_partitions
 from delivery_verifier.contract.observer import OBSERVER_LAG_US, in_window, unrecovered_since_us
-from delivery_verifier.contract.power import power_back
+from delivery_verifier.contract.power import cuts_power, power_back
 from delivery_verifier.contract.refusals import regained, satisfied
 from delivery_verifier.contract.rules.rule import ELECTIONS
 from delivery_verifier.contract.times import latest
@@ -32,12 +32,13 @@ from delivery_verifier.model.late_ends import has_late_end
 class Reach:
     """A disturbance and its reach. Only records that were acknowledged between `since_us` and `until_us` can be lost by
     the disturbance. All times are in µs since the epoch. `since_us` is None if the beginning of the reach is unknown.
-    `until_us` is None if its end is unknown. `begun_us`: a time before which the disturbance surely had not begun."""
+    `until_us` is None if its end is unknown. `begun_us`: a time before which the disturbance surely had not begun. It
+    is the begin of the window of the first injection that was not over yet; for a loss of power, of the first cut."""
 
     disturbance: Disturbance
     since_us: int | None
     until_us: int | None
-    begun_us: int = 0
+    begun_us: int
 
     def touches(self, partition: int) -> bool:
         """Returns whether the disturbance may have touched `partition` of the arm's topic."""
@@ -65,7 +66,7 @@ def reaches(
     The end of a reach is known only for these disturbances:
 
     * Another leader or leader epoch: when no deposed leader can acknowledge anything any more, i.e. each has exited,
-      leads again, or was seen to follow its successor.
+      leads again, has said that it does not lead, or was seen to follow its successor.
     * A loss of power of the whole ISR: when the power was back (see `power_back`).
     * A late end of a transaction: when the cluster had recovered from the injection.
     * An ISR that shrank: when all its earlier members were seen in it again. From then on, brokers refuse no requests.
@@ -97,7 +98,9 @@ def reaches(
             until_us = whole.get((disturbance.topic, partition, disturbance.at_us))
         elif disturbance.kind == "topic_altered" and disturbance.setting == "min.insync.replicas":
             until_us = satisfied(disturbance, partitions)
-        begun_us = unrecovered_since_us(injected, disturbance.at_us) - OBSERVER_LAG_US
+        cuts = [injection for injection in injected if cuts_power(injection)]
+        causes = cuts if disturbance.kind in ("isr_power_loss", "coordinator_power_loss") else injected
+        begun_us = unrecovered_since_us(causes, disturbance.at_us) - OBSERVER_LAG_US
         result.append(Reach(disturbance, since_us, until_us, begun_us))
     return result
 

@@ -13,10 +13,21 @@ from delivery_verifier.store.anomalies import read_case_file
 from delivery_verifier.store.times import as_us
 
 _TIMES = ("sent_at", "settled_at", "appended_after", "appended_before")
-_OTHERS = ("arm", "kind", "also", "producer", "partition", "outcome", "acked_offset", "partitions", "overwritten")
+_OTHERS = (
+    "arm",
+    "kind",
+    "also",
+    "producer",
+    "partition",
+    "outcome",
+    "acked_offset",
+    "offsets",
+    "partitions",
+    "overwritten",
+)
 COLUMNS = (*_OTHERS, *_TIMES)
 """The columns of the files in anomalies/ of which a Case is made."""
-EVIDENCE = ("sequence", "offsets", "detail")
+EVIDENCE = ("sequence", "detail")
 """Further columns of these files, which `judgement.causes` needs."""
 
 
@@ -26,7 +37,8 @@ class Case(NamedTuple):
 
     * The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows.
     * `sent_us`: when the record was sent. `settled_us`: when the client reported the record's outcome.
-    * `partitions`: the partitions of its copies in the log. None in runs that did not write them down.
+    * `offsets`: the offsets of its copies in the log. `partitions`: the partitions of these copies; None in runs that
+      did not write them down.
     * `overwritten`, `appended_after_us`, `appended_before_us`: see the table `anomalies` (docs/run-directory.md).
     """
 
@@ -38,10 +50,16 @@ class Case(NamedTuple):
     settled_us: int | None
     outcome: str | None = None
     acked_offset: int | None = None
+    offsets: tuple[int, ...] | None = None
     partitions: tuple[int, ...] | None = None
     overwritten: bool | None = None
     appended_after_us: int | None = None
     appended_before_us: int | None = None
+
+    @property
+    def stands_where_acked(self) -> bool:
+        """Whether the record has one copy in the log, at the offset at which it was acknowledged."""
+        return self.acked_offset is not None and self.offsets == (self.acked_offset,)
 
 
 def read_cases(cases: pa.Table, of_arm: str = "") -> Iterator[Case]:
@@ -57,7 +75,7 @@ def read_cases(cases: pa.Table, of_arm: str = "") -> Iterator[Case]:
 
 def case_of(row: Mapping[str, Any]) -> Case:
     """Returns a row of anomalies/ as a Case. `row` has the columns in COLUMNS, with times in µs since the epoch."""
-    partitions = row["partitions"]
+    offsets, partitions = row["offsets"], row["partitions"]
     return Case(
         arm=row["arm"],
         kinds=(row["kind"], *(row["also"] or ())),
@@ -67,6 +85,7 @@ def case_of(row: Mapping[str, Any]) -> Case:
         settled_us=row["settled_at"],
         outcome=row["outcome"],
         acked_offset=row["acked_offset"],
+        offsets=None if offsets is None else tuple(offsets),
         partitions=None if partitions is None else tuple(partitions),
         overwritten=row["overwritten"],
         appended_after_us=row["appended_after"],

@@ -120,7 +120,7 @@ class Evidence:
     @cached_property
     def elections(self) -> dict[tuple[str, int], Elections]:
         """The elections of each partition, by topic and number."""
-        return elections(self.observations)
+        return elections(self.observations, self.injections)
 
     @cached_property
     def arms(self) -> tuple[ArmEvidence, ...]:

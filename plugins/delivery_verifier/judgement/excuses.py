@@ -27,7 +27,7 @@ from delivery_verifier.contract.times import Span
 from delivery_verifier.judgement.cases import Case, read_cases
 from delivery_verifier.judgement.copies import Placement, placement_of
 from delivery_verifier.judgement.evidence import ArmEvidence
-from delivery_verifier.judgement.truncations import Causes, Fate, fate_of
+from delivery_verifier.judgement.truncations import Causes, Fate, fate_of, has_one_log
 from delivery_verifier.judgement.windows import before_the_end, in_transaction, nearest, under_way
 from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly, subset
 from delivery_verifier.model.verdict import Excuse
@@ -150,7 +150,7 @@ def _fate(
     if anomaly in COPIED or (anomaly is Anomaly.MISPLACED and case.partitions is not None):
         if arm.run.format_version < PLACES_SINCE:
             return Fate.UNSEEN
-        placement = placement_of(case, held_up)
+        placement = placement_of(case, held_up, one_log=has_one_log(case, arm.elections))
         if placement is not Placement.POSSIBLE:
             return _OF_COPIES[placement]
     return None if causes is None else excuse_of(anomaly, case, causes, arm.elections)

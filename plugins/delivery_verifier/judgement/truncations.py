@@ -49,6 +49,12 @@ class Causes(NamedTuple):
     possible: Sequence[Reach] = ()
 
 
+def has_one_log(case: Case, elections: Mapping[int, Elections]) -> bool:
+    """Returns whether the partition of the case had one leader epoch throughout, so that nothing in its log was ever
+    written anew. `elections` maps a partition of the arm to its elections."""
+    return case.partition is not None and case.partition in elections and not elections[case.partition].seen
+
+
 def fate_of(case: Case, causes: Causes, elections: Mapping[int, Elections]) -> int | Fate:
     """Returns the index in `causes.reached` of the disturbance that took the acknowledged copy of a record, or its
     Fate.

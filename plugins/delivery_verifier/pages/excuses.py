@@ -14,7 +14,7 @@ from delivery_verifier.contract.reach import Reach, reaches
 from delivery_verifier.judgement.cases import case_of
 from delivery_verifier.judgement.copies import Placement, placement_of
 from delivery_verifier.judgement.excuses import COPIED, excuse_of
-from delivery_verifier.judgement.truncations import Causes
+from delivery_verifier.judgement.truncations import Causes, has_one_log
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.verdict import ArmVerdict, Excuse, Finding
@@ -61,7 +61,7 @@ class ExcusesOfRows:
 
     def __init__(self, material: Material) -> None:
         self._material = material
-        self._elections = elections(material.observations)
+        self._elections = elections(material.observations, material.injections)
         self._delays = delays(material.observations, material.injections)
         self._reached: dict[tuple[str, str], list[Reach]] = {}
 
@@ -80,12 +80,14 @@ class ExcusesOfRows:
         excuses = [excuse for finding in findings for excuse in finding.excuses]
         anomaly, case = Anomaly(row["kind"]), case_of(row)
         is_split = len(findings) > 1 or any(finding.doubtful for finding in findings)
-        if is_split and anomaly in COPIED and placement_of(case, self._delays) is not Placement.POSSIBLE:
+        history = self._elections_of(row["arm"])
+        placement = placement_of(case, self._delays, one_log=has_one_log(case, history))
+        if is_split and anomaly in COPIED and placement is not Placement.POSSIBLE:
             return "unexplained"
         if not excuses:
             return "unexplained" if is_split and anomaly not in COPIED else "–"
         reached = self._reaches(row["arm"], row["kind"], excuses)
-        index = excuse_of(anomaly, case, Causes(reached), self._elections_of(row["arm"]))
+        index = excuse_of(anomaly, case, Causes(reached), history)
         return _named([reached[index].disturbance], time_text) if isinstance(index, int) else "unexplained"
 
     def _reaches(self, arm: str, kind: str, excuses: Sequence[Excuse]) -> list[Reach]:

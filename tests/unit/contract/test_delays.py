@@ -23,14 +23,14 @@ def process(at_us: int, broker: int, state: str) -> Observation:
     return Observation(at_us=at_us, kind="process", broker=broker, state=state)
 
 
-@pytest.mark.parametrize("action", ["isolate", "drop", "hold", "delay", "close", "delay_end", "of a newer version"])
+@pytest.mark.parametrize("action", ["isolate", "hold", "delay", "delay_end", "of a newer version"])
 def test_what_holds_up_connections_holds_up_requests_for_as_long_again(action: str) -> None:
     assert delays([], [injection(action)]) == [(10 * S - LEAD, 18 * S + LAG)]
     assert delays([], [injection(action, healed_at_us=None, bit=False)]) == [(10 * S - LEAD, None)]
 
 
-@pytest.mark.parametrize("action", ["kill", "stop", "power_off", "elect_preferred", "kill_producer", "alter_topic"])
-def test_what_ends_a_process_or_elects_a_leader_holds_up_nothing(action: str) -> None:
+@pytest.mark.parametrize("action", ["kill", "stop", "power_off", "drop", "close", "kill_producer", "alter_topic"])
+def test_what_ends_a_process_or_a_connection_or_elects_a_leader_holds_up_nothing(action: str) -> None:
     assert delays([], [injection(action)]) == []
 
 

@@ -82,7 +82,7 @@ def test_a_disturbance_without_a_topic_or_partitions_touches_every_partition(
     topic: str, partitions: list[int], touched: bool
 ) -> None:
     kind = Disturbance(kind="isr_shrink", at_us=0, planned=True, topic=topic, partitions=partitions)
-    assert Reach(kind, None, None).touches(1) == touched
+    assert Reach(kind, None, None, 0).touches(1) == touched
 
 
 def test_power_that_one_of_two_cuts_never_gave_back_is_not_back() -> None:

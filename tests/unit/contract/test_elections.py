@@ -8,7 +8,7 @@ import pytest
 
 from delivery_verifier.contract.elections import Answer, Elections, elections
 from delivery_verifier.contract.observer import OBSERVER_LAG_US as LAG
-from delivery_verifier.model.history import Observation
+from delivery_verifier.model.history import Injection, Observation
 
 SECOND = 1_000_000
 KEY = ("t", 0)
@@ -38,8 +38,21 @@ def said(at_s: float, *starts: tuple[int, int], partition: int = 0) -> Observati
     )
 
 
-def of(*observations: Observation) -> Elections:
-    return elections(observations)[KEY]
+def of(*observations: Observation, healed_s: tuple[float, ...] = ()) -> Elections:
+    """Returns the elections of partition 0. `healed_s`: when injections on broker 1 were healed."""
+    fields: dict[str, Any] = {
+        "cycle": 0,
+        "action": "pause",
+        "brokers": [1],
+        "hit": {},
+        "requested_at_us": 0,
+        "bit": True,
+    }
+    healed = [
+        Injection(id=number, bite_at_us=0, healed_at_us=int(at_s * SECOND), **fields)
+        for number, at_s in enumerate(healed_s)
+    ]
+    return elections(observations, healed)[KEY]
 
 
 def epochs_of(place: Elections, sent_s: float, settled_s: float, offset: int = 1000) -> list[int]:
@@ -141,10 +154,21 @@ def test_a_deposed_leader_that_is_never_seen_to_learn_of_it_may_acknowledge_unti
 def test_a_process_that_stands_still_or_is_gone_acknowledges_nothing_that_is_sent_and_settled_meanwhile(
     state: str, sent_s: float, settled_s: float, epochs: list[int]
 ) -> None:
-    place = of(seen(1, 1, 0), process(5, 1, state), seen(10, 2, 1), process(15, 1, "running"))
+    states = [process(5, 1, state), seen(10, 2, 1), process(15, 1, "running")]
+    place = of(seen(1, 1, 0), *states, healed_s=(4, 15))
     if state == "exited":  # then it has stopped for good: it leads again only in a later epoch
-        epochs = [epoch for epoch in epochs if epoch or sent_s <= 11]
+        epochs = [epoch for epoch in epochs if epoch or sent_s <= 5]
     assert epochs_of(place, sent_s, settled_s) == epochs
+
+
+def test_who_was_seen_late_to_run_again_may_acknowledge_from_the_time_at_which_it_was_woken() -> None:
+    states = [process(5, 1, "frozen"), seen(10, 2, 1), process(30, 1, "running")]
+    woken_at_15, nobody_knows_when = (
+        of(seen(1, 1, 0), *states, healed_s=(15,)),
+        of(seen(1, 1, 0), *states, healed_s=(4,)),
+    )
+    assert [epochs_of(woken_at_15, 12, settled_s) for settled_s in (13.9, 14.1)] == [[1], [0, 1]]
+    assert epochs_of(nobody_knows_when, 12, 13) == [0, 1]
 
 
 def test_a_broker_that_never_runs_again_is_silent_until_the_end() -> None:
@@ -154,7 +178,7 @@ def test_a_broker_that_never_runs_again_is_silent_until_the_end() -> None:
 
 def test_a_second_freeze_is_a_period_of_its_own() -> None:
     states = [process(5, 1, "frozen"), process(8, 1, "running"), process(20, 1, "frozen"), process(30, 1, "running")]
-    place = of(seen(1, 1, 0), seen(2, 2, 1), *states)
+    place = of(seen(1, 1, 0), seen(2, 2, 1), *states, healed_s=(8, 30))
     found = [epochs_of(place, sent_s, sent_s + 1) for sent_s in (5.5, 7.5, 19, 21, 28.5)]
     assert found == [[1], [0, 1], [0, 1], [1], [0, 1]]
 
@@ -191,7 +215,7 @@ def test_a_leader_that_is_elected_again_goes_on_in_another_epoch() -> None:
 
 def test_a_leader_that_exits_and_starts_again_leads_no_longer_in_the_same_epoch() -> None:
     place = of(seen(1, 1, 0), process(5, 1, "exited"), process(6, 1, "running"), seen(10, 2, 1))
-    assert epochs_of(place, 5.9, 6) == [0] and epochs_of(place, 6.1, 8) == []
+    assert epochs_of(place, 5, 6) == [0] and epochs_of(place, 5.1, 8) == []
 
 
 def test_a_former_leader_that_knows_of_it_acknowledges_nothing_any_more() -> None:
@@ -206,6 +230,6 @@ def test_no_epoch_that_starts_behind_the_offset_acknowledged_it() -> None:
 
 
 def test_each_partition_has_elections_of_its_own() -> None:
-    found = elections([seen(1, 1, 0), seen(1, 1, 0, partition=1), seen(2, 2, 1), said(2, (0, 0), (1, 5))])
+    found = elections([seen(1, 1, 0), seen(1, 1, 0, partition=1), seen(2, 2, 1), said(2, (0, 0), (1, 5))], [])
     assert [len(found["t", number].answers) for number in (0, 1)] == [1, 0]
     assert [len(found["t", number].seen) for number in (0, 1)] == [1, 0]

@@ -91,13 +91,14 @@ def plain_reaches(seen: list[Observation]) -> dict[tuple[int, int], int | None]:
     for now in seen:
         if now.kind == "partition":
             replicas.setdefault(now.partition, set()).update(broker for broker in (now.leader, *now.isr) if broker > 0)
+    processes = {now.broker for now in seen if now.kind == "process"}
     ends = {}
     for number, now in enumerate(seen):
         if now.kind != "partition":
             continue
         leader, epoch = before.get(now.partition, (now.leader, now.leader_epoch))
         if now.partition in before and (now.leader, now.leader_epoch) != (leader, epoch):
-            deposed = {leader} if now.leader_epoch <= epoch + 1 else replicas[now.partition]
+            deposed = {leader} if now.leader_epoch <= epoch + 1 else replicas[now.partition] | processes
             found = [plain_end(broker, number, seen) for broker in deposed - {now.leader}]
             ends[now.partition, now.at_us] = max([now.at_us, *(it or 0 for it in found)]) if None not in found else None
         if now.leader >= 0 or now.partition in before:

@@ -17,9 +17,11 @@ POSSIBLE, IMPOSSIBLE, UNKNOWN, UNSEEN = Placement.POSSIBLE, Placement.IMPOSSIBLE
 
 
 def placed(*delays: Span, **more: Any) -> Placement:
-    fields: dict[str, Any] = {"outcome": "ACKED", "acked_offset": 7, "partitions": (0, 0)} | more
+    fields: dict[str, Any] = {"outcome": "ACKED", "acked_offset": 7, "offsets": (7, 9), "partitions": (0, 0)} | more
     times = (fields.pop("sent_us", SENT), fields.pop("settled_us", SETTLED))
-    return placement_of(Case("a", ("DUPLICATED",), 0, fields.pop("partition", 0), *times, **fields), delays)
+    one_log = fields.pop("one_log", False)
+    case = Case("a", ("DUPLICATED",), 0, fields.pop("partition", 0), *times, **fields)
+    return placement_of(case, delays, one_log=one_log)
 
 
 def test_copies_of_which_the_log_says_nothing_else_are_retries() -> None:
@@ -46,8 +48,22 @@ def test_a_copy_that_was_appended_before_the_record_was_sent_is_no_retry(outcome
 )
 def test_a_copy_that_was_appended_long_after_the_acknowledgement_is_no_retry(late_us: int, said: Placement) -> None:
     assert placed(appended_after_us=SETTLED + late_us) is said
-    assert placed(appended_after_us=SETTLED + late_us, outcome="INDETERMINATE") is POSSIBLE
+    given_up = UNKNOWN if late_us > STRAY_US else POSSIBLE
+    assert placed(appended_after_us=SETTLED + late_us, outcome="INDETERMINATE") is given_up
+    assert placed(appended_after_us=SETTLED + late_us, outcome="SENT") is POSSIBLE
     assert placed(appended_after_us=SETTLED + late_us, settled_us=None) is POSSIBLE
+
+
+@pytest.mark.parametrize(("late_us", "said"), [(CLOCK_SLACK_US, POSSIBLE), (CLOCK_SLACK_US + 1, IMPOSSIBLE)])
+def test_the_only_copy_stood_in_the_log_when_it_was_acknowledged_if_nothing_was_written_anew(
+    late_us: int, said: Placement
+) -> None:
+    alone: dict[str, Any] = {"offsets": (7,), "partitions": (0,), "appended_after_us": SETTLED + late_us}
+    assert placed(one_log=True, **alone) is said
+    assert placed((SENT, None), one_log=True, **alone) is said, "what is held up has not been acknowledged"
+    assert placed(one_log=False, **alone) is POSSIBLE
+    assert placed(one_log=True, **alone | {"offsets": (8,)}) is POSSIBLE
+    assert placed(one_log=True, **alone | {"offsets": (7, 8), "partitions": (0, 0)}) is POSSIBLE
 
 
 @pytest.mark.parametrize(

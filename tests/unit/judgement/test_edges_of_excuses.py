@@ -47,7 +47,7 @@ LOST, DUPLICATED, TORN = Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.TORN
 def reach(at_us: int = AT, since_us: int | None = SINCE, until_us: int | None = UNTIL, **more: Any) -> Reach:
     """Returns the reach of a change of the leader of partition 0."""
     place = {"topic": "t", "partitions": [0]} | more
-    return Reach(Disturbance(kind="leader_change", at_us=at_us, planned=True, **place), since_us, until_us)
+    return Reach(Disturbance(kind="leader_change", at_us=at_us, planned=True, **place), since_us, until_us, 0)
 
 
 def record(sent_us: int | None, settled_us: int | None, at: int | None = 0, producer: int | None = 0) -> Case:

@@ -299,3 +299,22 @@ def test_not_all_copies_written_down_is_a_doubt_even_on_a_quiet_day() -> None:
     )
     verdict = arm(judged(evidence_of(run, change, cases=cases(row))), "acks_1")
     assert (verdict.verdict, doubts_of(verdict)) == ("INCONCLUSIVE", {("coverage", "unexplained")})
+
+
+@pytest.mark.parametrize("profile", ["acks_all", "safe"])
+def test_a_loss_of_power_takes_nothing_that_an_earlier_clean_election_had_taken(profile: str) -> None:
+    """Broker 1 was killed, and its successor lacked the record: that was seen before any power was cut."""
+    run, _, (cut,) = powerless(profile)
+    times = {"requested_at_us": BITE - 9 * S - 1, "bite_at_us": BITE - 9 * S, "healed_at_us": BITE - 2 * S}
+    kill = msgspec.structs.replace(cut, id=2, action="kill", brokers=[1], recovered_at_us=RECOVERED, **times)
+    seen = [it for it in the_observations(run) if it.at_us < BITE - 9 * S]
+    seen += exited(BITE - 9 * S, 1, back_us=BITE - 2 * S)
+    for at_us, leader, starts in ((BITE - 7 * S, 2, {0: 0, 1: CUT}), (CHANGED, 3, {0: 0, 1: CUT, 2: CUT + 60})):
+        elected = [partition(run, at_us, it.name, 0, leader, len(starts) - 1, [leader, 3]) for it in run.arms]
+        seen += [*elected, *(answer(it, starts) for it in elected)]
+        seen += exited(BITE, 1, 2, 3, back_us=BITE + S) if leader == 2 else []
+    plan = (FaultStep(trigger=AT_ONCE, action="kill", target="leader"), *run.fault.steps)
+    run = msgspec.structs.replace(run, fault=msgspec.structs.replace(run.fault, steps=plan))
+    history = History(run, sorted(seen, key=lambda it: it.at_us), [kill, cut])
+    verdict = verdict_on(history, (BITE - 10 * S, BITE - 10 * S + 1000), CUT + 20, case={"overwritten": True})
+    assert (verdict.verdict, rules_of(verdict)) == ("VIOLATED", ["lost.unexplained"])

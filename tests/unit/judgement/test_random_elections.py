@@ -38,7 +38,7 @@ class Played:
 
     def fate(self, record: Record, log: Log) -> int | Fate:
         """Returns what the judge says of a record that `log` lacks."""
-        evidence = (record.sent_us, record.settled_us, "ACKED", record.offset, (), self._overwritten(record, log))
+        evidence = (record.sent_us, record.settled_us, "ACKED", record.offset, (), (), self._overwritten(record, log))
         return fate_of(Case("a", ("LOST",), 0, 0, *evidence), Causes(self.reached), {0: self.place})
 
     def _overwritten(self, record: Record, log: Log) -> bool:
@@ -63,7 +63,7 @@ def play(seed: int) -> Played:
     history.play(120)
     seen, log = history.observations, history.log
     reached = [reach for reach in reaches(disturbances(seen, []), seen, []) if reach.disturbance.kind in ELECTIONS]
-    played = Played(history, elections(seen)[TOPIC, 0], reached)
+    played = Played(history, elections(seen, history.injections)[TOPIC, 0], reached)
     for record in history.records:
         if record.offset is not None:
             stands = log[record.offset : record.offset + 1] == [(record.epoch, record.number)]
