@@ -98,11 +98,14 @@ def reaches(
             until_us = whole.get((disturbance.topic, partition, disturbance.at_us))
         elif disturbance.kind == "topic_altered" and disturbance.setting == "min.insync.replicas":
             until_us = satisfied(disturbance, partitions)
-        cuts = [injection for injection in injected if cuts_power(injection)]
-        causes = cuts if disturbance.kind in ("isr_power_loss", "coordinator_power_loss") else injected
-        begun_us = unrecovered_since_us(causes, disturbance.at_us) - OBSERVER_LAG_US
-        result.append(Reach(disturbance, since_us, until_us, begun_us))
+        result.append(Reach(disturbance, since_us, until_us, _begun_us(disturbance, injected)))
     return result
+
+
+def _begun_us(disturbance: Disturbance, injected: Iterable[Injection]) -> int:
+    is_power_loss = disturbance.kind in ("isr_power_loss", "coordinator_power_loss")
+    causes = [injection for injection in injected if cuts_power(injection) or not is_power_loss]
+    return unrecovered_since_us(causes, disturbance.at_us) - OBSERVER_LAG_US
 
 
 def _restarted_us(disturbance: Disturbance, injected: Iterable[Injection]) -> int | None:
