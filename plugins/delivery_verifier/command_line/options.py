@@ -31,6 +31,11 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
         "(default none); one of the catalogue, or of your own; `kdv list applications`",
     },
     "fault": {"metavar": _choices(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
+    "fault_s": {
+        "metavar": "S",
+        "help": "least whole seconds that the fault lasts: "
+        f"{', '.join(catalogue.USUAL_S)} only (default: until others lead; 10 for the last two)",
+    },
     "claim": {
         "metavar": _choices(get_args(Claim)),
         "help": "what must hold: the settings' contract (default), or more; ordered speaks of first copies, later "

@@ -104,6 +104,7 @@ FIELDS: dict[str, Check] = {
     "profile": lambda field, value: choice(field, value, [*profiles.known(), profiles.OWN], LISTED),
     "application": own_applications.check_name,
     "fault": lambda field, value: choice(field, _with_underscores(value), catalogue.FAULTS, LISTED),
+    "fault_s": lambda field, value: whole(field, value, 1, catalogue.LONGEST_FAULT_S, 30),
     "claim": _one_of(get_args(Claim)),
     "pacing": _one_of(get_args(OwnPacing)),
     "kafka_version": lambda field, value: choice(field, value, kafka_versions()),
