@@ -125,18 +125,19 @@ def _saying_how_to_judge(run_dir: Path) -> Iterator[None]:
 
 
 def _show_promises(params: dict[str, Any], follower: Follower) -> None:
-    """Shows what the settings promise, before anything is started.
+    """Shows what the settings promise, and what the run cannot show, before anything is started.
 
     Raises BadInput if a field is not allowed. Without this check, a task of Airflow would find the error, and only log
     it.
     """
     from delivery_verifier.catalogue.applications import application_lines
+    from delivery_verifier.planning import beforehand
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import promises
 
     scenario = scenario_from_params(params, "planned")
     for arm in scenario.subjects:
-        texts = (*arm.profile.notes, *application_lines(arm.application))
+        texts = (*arm.profile.notes, *application_lines(arm.application), *beforehand.lines(scenario, arm))
         for line in (*texts, f"{arm.name} promises under {scenario.fault.name}:", *promises(scenario, arm)):
             follower.say(line)
 
