@@ -156,7 +156,8 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
     from delivery_verifier.planning.build import check_settings
     from delivery_verifier.planning.own_settings import profiles
 
-    name = params.get("profile")
+    if name := params.get("profile"):
+        profiles.require_unambiguous(name)
     if name and arguments.producer_config:
         raise BadInput(f"profile is {name!r}, but producer_config gives all producer settings: give one of the two")
     if name in catalogue.PROFILES or not name:
