@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from delivery_verifier.command_line import run as running
 from delivery_verifier.planning import beforehand
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.explanation import describe
+from delivery_verifier.run.progress import Follower
 
 ALONE = {"replication_factor": 1, "min_insync_replicas": 1}
 OWN = 'summary = "Writes orders."\ncommand = "true"\n'
@@ -34,6 +37,13 @@ def test_offsets_in_a_checkpoint_are_named_before_a_program_of_ones_own_is_kille
     assert said(application="orders", fault="kill_application") == [beforehand.NEVER_COMMITS]
     assert said(application="orders", fault="kill_leader") == [], "its group hides nothing that a broker's end hits"
     assert said(application="commit_after", fault="kill_application") == [], "the verifier's own groups commit"
+
+
+def test_a_run_says_the_same_before_anything_starts() -> None:
+    heard: list[str] = []
+    running._show_promises({"fault": "kill_leader", **ALONE}, cast(Follower, SimpleNamespace(say=heard.append)))
+    assert beforehand.ONE_REPLICA in heard
+    assert heard.index(beforehand.ONE_REPLICA) < heard.index("safe promises under kill_leader:")
 
 
 @pytest.mark.parametrize("fault", ["kill_leader", "stop_leader", "pause_leader", "rolling_restart", "all_brokers"])
