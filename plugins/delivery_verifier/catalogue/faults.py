@@ -107,6 +107,9 @@ USUAL_S = {"kill_leader": 4.0, "stop_leader": 1.0, "pause_leader": 10.0, "all_br
 """The plans whose length a user can choose: a first step harms brokers, and a second step heals them. Maps each plan to
 the seconds between the two steps if the user chooses none. Those of `kill_leader` and `stop_leader` are estimates."""
 
+_LEAST_S = 4.0
+"""Estimated seconds until the session of a killed or frozen broker has ended, and others lead. No shorter time heals."""
+
 
 def lasting(plan: FaultPlan, seconds: int) -> FaultPlan:
     """Returns `plan` with a fault that lasts at least `seconds`. The plan must be one of USUAL_S.
@@ -114,12 +117,12 @@ def lasting(plan: FaultPlan, seconds: int) -> FaultPlan:
     The brokers are healed once this time has passed and the fault is proven: a killed, stopped or frozen leader comes
     back only after others lead, however short the time is. A plan without such a proof does not wait for it.
     """
-    begin, heal = plan.steps
+    (begin, heal), usual_s = plan.steps, USUAL_S[plan.name]
     others = step(MOVED, heal.action) if begin.proofs is None else step(AT_ONCE, heal.action)
     return replace(
         plan,
         summary=f"{plan.summary.partition(_LASTS)[0]}{_LASTS}{seconds} s.",
-        duration_s=plan.duration_s + max(0.0, seconds - USUAL_S[plan.name]),
+        duration_s=plan.duration_s - usual_s + max(seconds, min(usual_s, _LEAST_S)),
         steps=(begin, step(after(seconds), "wait"), others),
     )
 

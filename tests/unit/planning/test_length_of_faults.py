@@ -45,6 +45,8 @@ def test_the_plan_says_how_long_and_the_load_lasts_as_much_longer(fault: str) ->
     assert "The fault lasts at least 40 s." in describe(longer) and describe(longer).count("at least 40") == 1
     assert "10 s" not in longer.fault.summary
     assert longer.load.duration_s == usual.load.duration_s + 40 - USUAL_S[fault]
+    shorter = scenario_from_params({"fault": fault, "fault_s": 1}, "run")
+    assert 5 <= shorter.load.duration_s <= usual.load.duration_s, "the records stay close to a short fault"
     assert "--fault-s 40" in longer.command and "--fault-s" not in usual.command
 
 
