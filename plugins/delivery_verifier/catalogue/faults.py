@@ -108,7 +108,7 @@ USUAL_S = {"kill_leader": 4.0, "stop_leader": 1.0, "pause_leader": 10.0, "all_br
 the seconds between the two steps if the user chooses none. Those of `kill_leader` and `stop_leader` are estimates."""
 
 _LEAST_S = 4.0
-"""Estimated seconds until the session of a killed or frozen broker has ended, and others lead. No shorter time heals."""
+"""Estimated seconds until the session of a killed or frozen broker has ended, and others lead."""
 
 
 def lasting(plan: FaultPlan, seconds: int) -> FaultPlan:
