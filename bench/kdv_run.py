@@ -20,7 +20,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 STEPS = ("produce", "settle", "read_topic", "reconcile", "validate", "conclude")
 """The steps from the first record to the verdict, in their order."""
 KDV = (str(Path(sys.executable).with_name("kdv")),)
-TAG = "KDV_BENCH"
+TAG = "KDV_TEST_BENCH"
 """A variable of the environment. All processes of the run inherit it, so that they are known by it."""
 AIRFLOW_PORT = 18080
 """The port of the local Airflow of a benchmark. This Airflow has a home of its own (`KDV_HOME`), too, so that a user's

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -24,8 +24,9 @@ from delivery_verifier.host.java.class_archive import ClassArchive, patience_s
 from delivery_verifier.host.optional import optional
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.model.errors import VerifierError
-from spark_jobs import java_classes
+from spark_jobs import java_classes, jvm
 
+APP = "kafka-delivery-verifier"
 JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
 SMALL_RECORDS = 2_000_000
@@ -116,11 +117,13 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _forget_ended_jvm()
-    builder = SparkSession.builder.appName("kafka-delivery-verifier")
+    builder = SparkSession.builder.appName(APP)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, whose JVM is running already
-        builder = builder.master(master)
-        for key, value in settings(records).items():
-            builder = builder.config(key, value)
+        conf = {**settings(records), "spark.master": master, "spark.app.name": APP}
+        if SparkContext._gateway is None:
+            gateway = jvm.launch(SparkConf().setAll([*conf.items()]))
+            SparkContext._ensure_initialized(gateway=gateway)
+        builder = builder.config(map=dict(conf))
     spark = builder.getOrCreate()
     java_classes.remember(spark)
     spark.sparkContext.setLogLevel("ERROR")

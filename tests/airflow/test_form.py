@@ -58,6 +58,7 @@ def test_a_choice_offers_exactly_what_the_library_knows_each_with_a_label(name: 
         ("transaction_records", 1, 100_000),
         ("abort_every", 2, 1_000_000),
         ("cycles", 1, 1000),
+        ("fault_s", 1, 3600),
         ("seed", 0, 2**31 - 1),
         ("rate", 1, None),
     ],
@@ -111,7 +112,7 @@ def test_a_section_says_what_it_holds_before_it_is_opened() -> None:
         "Own settings: none",
         "Load: spread, 1 producer per arm, 100 bytes",
         f"Topic and cluster: 3 partitions, 3 replicas, Kafka {version}",
-        "Repetition: 1 cycle, seed 0",
+        "Length and repetition of the fault: as the fault says, 1 cycle, seed 0",
         "Testing the verifier",
     ]
 

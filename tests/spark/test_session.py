@@ -55,6 +55,7 @@ def test_a_killed_jvm_is_named_as_what_ended_and_the_next_session_has_another() 
         "says what a run needs",
         '"not Spark\'s fault"',
     ]
+    assert [line for line in done.stderr.splitlines() if "incubator" in line or "log level" in line] == []
 
 
 def test_kafka_alone_is_read_by_the_newer_source(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ Weak spot: the expectations of a scenario are written by hand. Only a run on rea
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import build
-from delivery_verifier.catalogue.faults import FAULTS, for_one_replica
+from delivery_verifier.catalogue.faults import FAULTS, LONGEST_FAULT_S, USUAL_S, for_one_replica, lasting
 from delivery_verifier.catalogue.prices import PRICES
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.catalogue.scenarios import ENTRIES
@@ -29,12 +29,15 @@ __all__ = [
     "ENTRIES",
     "FAULTS",
     "FEWEST_RECORDS",
+    "LONGEST_FAULT_S",
     "PRICES",
     "PROFILES",
     "SCENARIOS",
+    "USUAL_S",
     "WEAK",
     "build",
     "for_one_replica",
+    "lasting",
     "scenario",
     "token",
 ]

@@ -7,6 +7,11 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.parts import AT_ONCE, DEPOSED, FULL, MOVED, SHRUNK, after, step
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 
+LONGEST_FAULT_S = 3600
+"""The longest time, in whole seconds, that a user can ask a fault to last."""
+_LASTS = " The fault lasts at least "
+"""The beginning of the last sentence in the summary of a plan whose fault has a length."""
+
 
 def _restart(broker: str, when: Trigger) -> tuple[FaultStep, ...]:
     """Returns the steps that restart `broker` in a rolling restart.
@@ -74,11 +79,22 @@ FAULTS: dict[str, FaultPlan] = {
         ),
         FaultPlan(
             name="pause_leader",
-            summary="Freeze (SIGSTOP) a leader for 10 s, longer than its session, so that it wakes up deposed.",
+            summary=f"Freeze (SIGSTOP) a leader for longer than its session, so that it wakes up deposed.{_LASTS}10 s.",
             duration_s=18,
             steps=(
                 step(Trigger(kind="reported", value=0.15), "pause", "leader"),
                 step(after(10), "resume"),
+            ),
+        ),
+        FaultPlan(
+            name="all_brokers",
+            summary="SIGKILL all brokers at once, and start them again: meanwhile nobody acknowledges anything."
+            f"{_LASTS}10 s.",
+            duration_s=24,
+            steps=(
+                # Nobody is left to say who leads: that every process has exited is the whole proof.
+                step(Trigger(kind="reported", value=0.15), "kill", "all", ()),
+                step(after(10), "start"),
             ),
         ),
     )
@@ -87,6 +103,30 @@ FAULTS: dict[str, FaultPlan] = {
 stands for 15 % of the records that a subject sends in one cycle. The trigger fires once this share of each subject's
 records was reported, counted from the end of the previous step (see `Trigger`)."""
 
+USUAL_S = {"kill_leader": 4.0, "stop_leader": 1.0, "pause_leader": 10.0, "all_brokers": 10.0}
+"""The plans whose length a user can choose: a first step harms brokers, and a second step heals them. Maps each plan to
+the seconds between the two steps if the user chooses none. Those of `kill_leader` and `stop_leader` are estimates."""
+
+_LEAST_S = 4.0
+"""Estimated seconds until the session of a killed or frozen broker has ended, and others lead."""
+
+
+def lasting(plan: FaultPlan, seconds: int) -> FaultPlan:
+    """Returns `plan` with a fault that lasts at least `seconds`. The plan must be one of USUAL_S.
+
+    The brokers are healed once this time has passed and the fault is proven: a killed, stopped or frozen leader comes
+    back only after others lead, however short the time is. A plan without such a proof does not wait for it.
+    """
+    (begin, heal), usual_s = plan.steps, USUAL_S[plan.name]
+    others = step(MOVED, heal.action) if begin.proofs is None else step(AT_ONCE, heal.action)
+    return replace(
+        plan,
+        summary=f"{plan.summary.partition(_LASTS)[0]}{_LASTS}{seconds} s.",
+        duration_s=plan.duration_s - usual_s + max(seconds, min(usual_s, _LEAST_S)),
+        steps=(begin, step(after(seconds), "wait"), others),
+    )
+
+
 _ALONE = {
     "kill_leader": "SIGKILL the broker that leads a third of the partitions, and start it again once these have no "
     "leader: with one replica, no other broker can lead them.",
@@ -94,8 +134,8 @@ _ALONE = {
     "leader: with one replica, no other broker can lead them.",
     "rolling_restart": "Restart all brokers in order, one after the other, each once all partitions have a leader "
     "again: with one replica, no other broker can lead those of a broker that is down.",
-    "pause_leader": "Freeze (SIGSTOP) a leader for 10 s, longer than its session, so that its partitions have no "
-    "leader: with one replica, no other broker can lead them.",
+    "pause_leader": "Freeze (SIGSTOP) a leader for longer than its session, so that its partitions have no leader: "
+    "with one replica, no other broker can lead them.",
 }
 """The summaries of those plans of which another leader or a smaller ISR is the proof, for topics with one replica."""
 
@@ -106,7 +146,8 @@ def for_one_replica(plan: FaultPlan) -> FaultPlan:
     in _ALONE stays as it is."""
     if plan.name not in _ALONE:
         return plan
-    return replace(plan, summary=_ALONE[plan.name], steps=tuple(_step_for_one_replica(each) for each in plan.steps))
+    summary = "".join((_ALONE[plan.name], *plan.summary.partition(_LASTS)[1:]))
+    return replace(plan, summary=summary, steps=tuple(_step_for_one_replica(each) for each in plan.steps))
 
 
 def _step_for_one_replica(each: FaultStep) -> FaultStep:

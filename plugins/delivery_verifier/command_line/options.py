@@ -31,6 +31,11 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
         "(default none); one of the catalogue, or of your own; `kdv list applications`",
     },
     "fault": {"metavar": _choices(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
+    "fault_s": {
+        "metavar": "S",
+        "help": "least whole seconds that the fault lasts: "
+        f"{', '.join(catalogue.USUAL_S)} only (default: until others lead; 10 for the last two)",
+    },
     "claim": {
         "metavar": _choices(get_args(Claim)),
         "help": "what must hold: the settings' contract (default), or more; ordered speaks of first copies, later "
@@ -105,6 +110,17 @@ properties are left out of the profile, so that it holds no secrets.
 OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}
 """Maps each option that overrides settings to a field of a run. Each use of the option overrides one setting. The field
 holds the settings of all uses, one per line."""
+GROUPS: dict[str, tuple[str, ...]] = {
+    "the question": ("scenario", "profile", "application", "fault", "fault_s", "cycles", "claim"),
+    "settings of your own": (*FILES, *OVERRIDES),
+    "the load": (
+        *("records", "rate", "pacing", "producers", "payload_bytes", "transaction_records", "abort_every"),
+        *("duration_s", "recovery_s", "deadline_s", "min_exposed"),
+    ),
+    "topics and cluster": ("partitions", "replication_factor", "min_insync_replicas", "kafka_version", "seed"),
+    "testing the verifier": ("fail_step",),
+}
+"""The groups under which --help shows the options: all of RUN_FIELDS, FILES and OVERRIDES, each once."""
 
 
 def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -151,7 +167,8 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
     from delivery_verifier.planning.build import check_settings
     from delivery_verifier.planning.own_settings import profiles
 
-    name = params.get("profile")
+    if name := params.get("profile"):
+        profiles.require_unambiguous(name)
     if name and arguments.producer_config:
         raise BadInput(f"profile is {name!r}, but producer_config gives all producer settings: give one of the two")
     if name in catalogue.PROFILES or not name:
@@ -181,16 +198,18 @@ def _unknown(name: str) -> Profile:
 
 
 def add(parser: argparse.ArgumentParser, only: Container[str] = frozenset(RUN_FIELDS)) -> None:
-    """Adds options to `parser`: the options in FILES and OVERRIDES, and those options in RUN_FIELDS that `only`
-    names."""
-    for name, options in {**{name: RUN_FIELDS[name] for name in RUN_FIELDS if name in only}, **FILES}.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **options)
-    for name in OVERRIDES:
+    """Adds options to `parser`, in GROUPS: the options in FILES and OVERRIDES, and those options in RUN_FIELDS that
+    `only` names."""
+    for title, names in GROUPS.items():
+        group = parser.add_argument_group(title)  # --help leaves an empty group out
+        for name in names:
+            if name in only or name not in RUN_FIELDS:
+                group.add_argument(f"--{name.replace('_', '-')}", dest=name, **_arguments_of(name))
+
+
+def _arguments_of(name: str) -> dict[str, Any]:
+    """Returns the arguments that argparse takes for an option."""
+    if name in OVERRIDES:
         what = name.removesuffix("_override")
-        parser.add_argument(
-            f"--{what}-override",
-            dest=name,
-            action="append",
-            metavar="NAME=VALUE",
-            help=f"one {what} setting; repeatable",
-        )
+        return {"action": "append", "metavar": "NAME=VALUE", "help": f"one {what} setting; repeatable"}
+    return {**RUN_FIELDS, **FILES}[name]

@@ -48,9 +48,9 @@ def try_to_print(what: str, work: Callable[[], object]) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def add_junit(parser: argparse.ArgumentParser) -> None:
-    """Adds the option --junit to `parser`."""
-    parser.add_argument("--junit", metavar="FILE", help="write the verdict as JUnit XML, for a CI server")
+def add_junit(group: argparse._ActionsContainer) -> None:
+    """Adds the option --junit to `group`, which may be a parser."""
+    group.add_argument("--junit", metavar="FILE", help="write the verdict as JUnit XML, for a CI server")
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:

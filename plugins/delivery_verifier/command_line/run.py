@@ -35,11 +35,13 @@ def register(add: Add) -> None:
     """Adds `kdv run`, `kdv plan` and `kdv explain` to the command line by calls of `add` (see `parsers.Add`)."""
     run_parser = add("run", run, "Run one scenario and give a verdict.", epilog=_EXAMPLES)
     options.add(run_parser)
-    run_parser.add_argument("--run-id", help="name of the run (default: the time)")
-    run_parser.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
-    run_parser.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
-    run_parser.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
-    outputs.add_junit(run_parser)
+    way = run_parser.add_argument_group("how it runs")
+    way.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
+    way.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
+    way.add_argument("--run-id", metavar="NAME", help="name of the run (default: the time)")
+    output = run_parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
+    outputs.add_junit(output)
     plan_parser = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
     options.add(plan_parser)
     plan_parser.add_argument("--json", action="store_true", help="print scenario.json")
@@ -125,18 +127,19 @@ def _saying_how_to_judge(run_dir: Path) -> Iterator[None]:
 
 
 def _show_promises(params: dict[str, Any], follower: Follower) -> None:
-    """Shows what the settings promise, before anything is started.
+    """Shows what the settings promise, and what the run cannot show, before anything is started.
 
     Raises BadInput if a field is not allowed. Without this check, a task of Airflow would find the error, and only log
     it.
     """
     from delivery_verifier.catalogue.applications import application_lines
+    from delivery_verifier.planning import beforehand
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import promises
 
     scenario = scenario_from_params(params, "planned")
     for arm in scenario.subjects:
-        texts = (*arm.profile.notes, *application_lines(arm.application))
+        texts = (*arm.profile.notes, *application_lines(arm.application), *beforehand.lines(scenario, arm))
         for line in (*texts, f"{arm.name} promises under {scenario.fault.name}:", *promises(scenario, arm)):
             follower.say(line)
 

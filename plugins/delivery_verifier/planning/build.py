@@ -64,7 +64,7 @@ def _ad_hoc_scenario(params: Mapping[str, Any], name: str) -> Scenario:
         chosen = subject.profile(params)
     refusals.require_none()
     assert chosen is not None
-    fault = _with_cycles(_pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS), params)
+    fault = _fault(params)
     records = int(params["records"]) if params.get("records") is not None else 20_000
     load = _load(params, fault, records)
     if load.replication_factor == 1:
@@ -187,7 +187,19 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
         raise BadInput(f"profile {profile.name}: {error}") from None
 
 
-def _with_cycles(fault: FaultPlan, params: Mapping[str, Any]) -> FaultPlan:
+def _fault(params: Mapping[str, Any]) -> FaultPlan:
+    """Returns the fault plan that the fields `fault`, `fault_s` and `cycles` describe.
+
+    Raises BadInput if there is no such plan, or if `fault_s` is given and the fault has no length.
+    """
+    fault: FaultPlan = _pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS)
+    if (seconds := params.get("fault_s")) is not None:
+        if fault.name not in catalogue.USUAL_S:
+            raise BadInput(
+                f"fault_s is {seconds}, but the fault {fault.name} has no length to choose; allowed: fault_s with "
+                f"{', '.join(catalogue.USUAL_S)}; leave fault_s out, or choose one of these faults"
+            )
+        fault = catalogue.lasting(fault, int(seconds))
     return msgspec.structs.replace(fault, cycles=int(params.get("cycles") or 1))
 
 

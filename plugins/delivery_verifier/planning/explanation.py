@@ -23,7 +23,7 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Claim, Client, Scenario
 from delivery_verifier.model.verdict import expected_text
-from delivery_verifier.planning import consumers, own_applications, own_consumers
+from delivery_verifier.planning import beforehand, consumers, own_consumers
 from delivery_verifier.planning.consumers import ConsumerExplanation, ruling_lines
 
 
@@ -231,7 +231,7 @@ def describe(scenario: Scenario) -> str:
     ]
     for arm in scenario.loaded:
         lines.append(f"arm      {arm.name} ({arm.role}): at least {arm.records:,} records, claim {arm.claim}")
-        notes = (*arm.profile.notes, *application_lines(arm.application), *own_applications.notes(scenario, arm))
+        notes = (*arm.profile.notes, *application_lines(arm.application), *beforehand.lines(scenario, arm))
         lines += [f"           {line}" for line in (*notes, *promises(scenario, arm))]
     lines.append("arm      canary: planted anomalies of every kind, all of which must be found")
     return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.inputs import BadInput, choice
 from delivery_verifier.model.own_application import OwnApplication, read_folder
-from delivery_verifier.model.scenario import Arm, Claim, Scenario
+from delivery_verifier.model.scenario import Claim, Scenario
 
 LISTED = "`kdv list applications` describes them"
 
@@ -67,13 +67,6 @@ def chosen(name: str | None, claim: Claim) -> Application | None:
             "it: contract, at_most_once, at_least_once, exactly_once"
         )
     return application
-
-
-def notes(scenario: Scenario, arm: Arm) -> Iterator[str]:
-    """Yields what a user must know before an own application is killed."""
-    is_killed = any("application_crash" in step.act.counts_as for step in scenario.fault.steps)
-    if arm.application is not None and arm.application.discipline == "own" and is_killed:
-        yield "if its group never commits, nobody sees what a kill hits: the arm may then be VIOLATED, and never HELD"
 
 
 def listing() -> Iterator[str]:

@@ -91,6 +91,13 @@ def _seconds(low: float, high: float, *, above: bool = False) -> Check:
     return lambda field, value: decimal(field, value, low, high, above=above)
 
 
+def _profile(field: str, value: object) -> str:
+    """Returns `value`, the name of a profile. Raises BadInput if there is none, or if the name stands for two."""
+    name = choice(field, value, [*profiles.known(), profiles.OWN], LISTED)
+    profiles.require_unambiguous(name)
+    return name
+
+
 def _text(field: str, value: object) -> str:
     """Returns `value`, which must be a text, without a byte order mark. Raises BadInput for anything else. The message
     does not show the value, because it may hold a password."""
@@ -101,9 +108,10 @@ def _text(field: str, value: object) -> str:
 
 FIELDS: dict[str, Check] = {
     "scenario": _one_of(catalogue.SCENARIOS, LISTED),
-    "profile": lambda field, value: choice(field, value, [*profiles.known(), profiles.OWN], LISTED),
+    "profile": _profile,
     "application": own_applications.check_name,
     "fault": lambda field, value: choice(field, _with_underscores(value), catalogue.FAULTS, LISTED),
+    "fault_s": lambda field, value: whole(field, value, 1, catalogue.LONGEST_FAULT_S, 30),
     "claim": _one_of(get_args(Claim)),
     "pacing": _one_of(get_args(OwnPacing)),
     "kafka_version": lambda field, value: choice(field, value, kafka_versions()),

@@ -75,6 +75,22 @@ def phase(run_dir: Path, steps: Steps) -> str:
     return (_of_load(run_dir) if step in _LOAD else "") or DOING[step]
 
 
+def coming(run_dir: Path) -> str:
+    """Returns what the run in `run_dir` will do, in one sentence, as long as its load has not begun.
+
+    The directory need not exist yet.
+    """
+    end = "then Spark compares what was acknowledged with what the topics hold, and the report stands here."
+    try:
+        scenario = RunDirectory(run_dir).read_scenario()
+    except (IncompleteRun, OSError, ValueError):
+        return f"What comes: the brokers start; producers send the load, under the fault that was asked for; {end}"
+    records, fault = max(arm.records for arm in scenario.subjects), scenario.fault
+    load = f"producers send at least {records:,} records" if records else "producers send records"
+    under = f"under the fault {fault.name} ({fault.summary.rstrip('.')})" if fault.steps else "without a fault"
+    return f"What comes: the brokers start; {load}, {under}; {end}"
+
+
 def _of_load(run_dir: Path) -> str:
     """Returns what the load and the fault plan do now. Returns an empty text if nobody can see the workspace."""
     run = RunDirectory(run_dir)

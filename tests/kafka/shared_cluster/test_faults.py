@@ -13,7 +13,7 @@ from support.fault_stage import AT_ONCE, FaultStage
 from support.patience import PATIENCE_S
 from support.quiet_load import QuietLoad
 
-from delivery_verifier.catalogue import FAULTS, PROFILES, for_one_replica
+from delivery_verifier.catalogue import FAULTS, PROFILES, for_one_replica, lasting
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.contract.disturbances import disturbances
@@ -90,6 +90,34 @@ def test_with_one_replica_the_proof_is_that_nobody_leads_and_then_the_same_broke
     seen = [it for it in alone.observed() if it.at_us >= begun_us or it.kind == "partition"]
     found = [it for it in disturbances(seen, made) if it.at_us >= begun_us]
     assert found and [it.detail for it in found if not it.planned] == []
+
+
+def test_all_brokers_are_down_at_once_for_the_chosen_time_and_then_all_replicas_are_in_sync(stage: FaultStage) -> None:
+    before, begun_us, lasts_s = stage.cluster.partitions([stage.topic]), now_us(), 4
+    (made,) = stage.inject(*lasting(FAULTS["all_brokers"], lasts_s).steps)
+    down = {f"broker {broker}": "exited" for broker in stage.cluster.brokers}
+    assert made.bit and made.proof["process"] == made.proof["process_before_heal"] == down
+    assert (made.healed_at_us or 0) - made.bite_at_us >= lasts_s * 1_000_000
+    assert (made.recovered_at_us or 0) > (made.healed_at_us or 0)
+    assert stage.cluster.states() == dict.fromkeys(stage.cluster.brokers, "running")
+    assert {*stage.cluster.partitions([stage.topic])} == {*before} and stage.cluster.isr_full(stage.topics)
+    seen = [it for it in stage.observed() if it.at_us >= begun_us or it.kind == "partition"]
+    found = [it for it in disturbances(seen, [made]) if it.at_us >= begun_us]
+    assert sum(it.kind == "broker_crash" for it in found) == len(stage.cluster.brokers)
+    assert [it.detail for it in found if not it.planned or it.kind == "unclean_election"] == []
+
+
+def test_a_broker_that_survives_leaves_all_brokers_without_proof(
+    stage: FaultStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, kill = Cluster.send, ACTIONS["kill"]
+    assert isinstance(kill, Signal)
+    monkeypatch.setitem(ACTIONS, "kill", Signal(kill.name, kill.state, deadline_s=2.0))
+    monkeypatch.setattr(
+        Cluster, "send", lambda cluster, broker, name: now_us() if broker == 1 else real(cluster, broker, name)
+    )
+    (made,) = stage.inject(*lasting(FAULTS["all_brokers"], 1).steps)
+    assert not made.bit and "to be exited" in str(made.proof["failed"])
 
 
 def test_after_pause_every_thread_of_the_broker_stands_still_until_it_is_resumed(stage: FaultStage) -> None:

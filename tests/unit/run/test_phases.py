@@ -3,6 +3,7 @@ and no others, and the time that is left runs down or is not told."""
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -10,10 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.played_runs import Happening, PlayedRun, directly, play, through_airflow
 from support.refusals import bare_host
 from support.runs_for_overview import planned
 
+from delivery_verifier.catalogue import FAULTS
+from delivery_verifier.model.data import dumps
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.steps import DOING, STEPS
 from delivery_verifier.orchestration.plugin import live_run, unreported
@@ -21,6 +25,7 @@ from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.run import estimates, phases
 from delivery_verifier.run.phases import Steps, phase
 from delivery_verifier.run.progress import Follower
+from delivery_verifier.store.run_directory import RunDirectory
 
 Script = Callable[[PlayedRun], list[Happening]]
 LEFT = re.compile(r"about (\d+) s left")
@@ -188,3 +193,26 @@ def test_a_load_without_a_fault_says_so(runs: Path, monkeypatch: pytest.MonkeyPa
     run.start_cluster()
     run.touch("produce.begun")()
     assert phase(run.path, Steps({"produce": "running"}, {})) == "load without a fault"
+
+
+def test_before_the_load_the_tab_says_what_will_come_and_afterwards_it_shows_what_is(runs: Path) -> None:
+    run = planned(runs / "runs", "coming")
+    fault = run.read_scenario().fault
+
+    def page(name: str, **states: str | None) -> str:
+        state = State("running", [Step(step, at, took_s=1.0 if at else None) for step, at in states.items()])
+        return html.unescape(unreported.run_without_report(name, state, live_run.look(runs / "runs" / name, state)))
+
+    unplanned = page("not yet", plan="running", produce=None)
+    assert "What comes: the brokers start; producers send the load, under the fault that was asked for" in unplanned
+    begun = page("coming", plan="success", start_cluster="running", produce=None)
+    assert f"producers send at least 1,000 records, under the fault {fault.name} ({fault.summary[:-1]})" in begun
+    assert "What comes" not in page("coming", plan="success", start_cluster="success", produce="running")
+    assert "What comes" not in page("coming", plan="success", start_cluster="failed", produce=None)
+    assert "without a fault" in _coming_without_fault(run)
+
+
+def _coming_without_fault(run: RunDirectory) -> str:
+    scenario = replace(run.read_scenario(), fault=FAULTS["none"])
+    (run.path / "scenario.json").write_bytes(dumps(scenario))
+    return phases.coming(run.path)

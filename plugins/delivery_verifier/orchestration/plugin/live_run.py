@@ -25,6 +25,7 @@ class LiveRun(Struct, frozen=True):
     * `busy`: if the run still waits, who uses this host, in words; else an empty text.
     * `load`: the progress of the load; None if the run has no cluster.
     * `spark`: what Spark does, in words, as long as the step reconcile is under way; else an empty text.
+    * `coming`: what the run will do, in words, as long as its load has not begun; else an empty text.
     """
 
     phase: str
@@ -32,6 +33,7 @@ class LiveRun(Struct, frozen=True):
     busy: str = ""
     load: LiveView | None = None
     spark: str = ""
+    coming: str = ""
 
 
 def look(run_dir: Path, state: State) -> LiveRun:
@@ -43,7 +45,8 @@ def look(run_dir: Path, state: State) -> LiveRun:
 
     holder = lease.holder()
     if state.state == "queued" or not any(step.state for step in state.steps):
-        return LiveRun(phases.WAITING, "", f"This host is in use: {holder}." if holder is not None else "")
+        busy = f"This host is in use: {holder}." if holder is not None else ""
+        return LiveRun(phases.WAITING, "", busy, coming=phases.coming(run_dir))
     load = live.look(run_dir)
     steps = _steps(state)
     spark = live.spark(run_dir) if "reconcile" in steps.running else None
@@ -52,6 +55,7 @@ def look(run_dir: Path, state: State) -> LiveRun:
         _clock(run_dir, state, steps),
         load=None if load is None else view(load),
         spark="" if spark is None else str(spark),
+        coming="" if "produce" in {*steps.running, *steps.ended} else phases.coming(run_dir),
     )
 
 

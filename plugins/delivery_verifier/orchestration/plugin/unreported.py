@@ -84,7 +84,8 @@ def run_without_report(run_id: str, state: State | None, live: LiveRun | None = 
         headline, explanation = _end(state)
         return _page(headline, f"{explanation} {remedy}".rstrip(), state.steps, failures, None)
     headline, explanation = _progress(state, live)
-    explanation = f"{live.busy} {explanation}" if live and live.busy else explanation
+    coming = live.coming if live and not failures else ""
+    explanation = " ".join(filter(None, (live.busy if live else "", explanation, coming)))
     return _page(headline, explanation, state.steps, failures, LOOKS_AGAIN_S, live)
 
 

@@ -58,7 +58,8 @@ def _question() -> dict[str, Param]:
             "no application",
             "A consumer under test that applies the subject's records: what it skips or applies twice is compared with "
             "the log. Empty: only the log is verified. A program of your own has the name that the operator of the "
-            "host has given it. A new one appears here after a minute at most.",
+            "host has given it. A new one appears here after a minute at most. If its group never commits (offsets in "
+            "a checkpoint), a killed one may be VIOLATED, and never HELD.",
         ),
         "fault": fields.choice(
             "Fault",
@@ -168,7 +169,12 @@ def _topic() -> dict[str, Param]:
             section=section,
         ),
         "replication_factor": fields.number(
-            "Replication factor", Load, "replication_factor", replicas, "Replicas per partition.", section=section
+            "Replication factor",
+            Load,
+            "replication_factor",
+            replicas,
+            "Replicas per partition. With 1, no run can show that a record survives the loss of its broker.",
+            section=section,
         ),
         "min_insync_replicas": Param(
             None,
@@ -189,13 +195,23 @@ def _topic() -> dict[str, Param]:
 
 
 def _repetition() -> dict[str, Param]:
-    section = f"Repetition: {fields.default(FaultPlan, 'cycles')} cycle, seed {fields.default(Scenario, 'seed')}"
+    cycles, seed = fields.default(FaultPlan, "cycles"), fields.default(Scenario, "seed")
+    section = f"Length and repetition of the fault: as the fault says, {cycles} cycle, seed {seed}"
     return {
+        "fault_s": Param(
+            None,
+            type=["integer", "null"],
+            **fields.bounds(1, catalogue.LONGEST_FAULT_S),
+            title="Fault lasts (s)",
+            description=f"Least seconds that the fault lasts. For {', '.join(catalogue.USUAL_S)}. Empty: until others "
+            "lead; 10 s for the last two.",
+            section=section,
+        ),
         "cycles": fields.number(
             "Cycles",
             FaultPlan,
             "cycles",
-            fields.default(FaultPlan, "cycles"),
+            cycles,
             "How often the fault is repeated in one run.",
             section=section,
         ),
@@ -203,7 +219,7 @@ def _repetition() -> dict[str, Param]:
             "Seed",
             Scenario,
             "seed",
-            fields.default(Scenario, "seed"),
+            seed,
             "Two runs with one seed choose the same targets.",
             section=section,
         ),

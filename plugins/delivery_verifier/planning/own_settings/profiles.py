@@ -22,6 +22,8 @@ OWN = "own"
 """The name of the user's own profile, as long as the user has not saved the profile under another name."""
 RESERVED = frozenset({*catalogue.PROFILES, catalogue.CANARY, OWN})
 """Names under which no profile can be saved."""
+SAVED = "saved-"
+"""What stands before the name of a saved profile, if the catalogue has a profile of this name by now."""
 
 
 def folder() -> Path:
@@ -51,22 +53,42 @@ def unreadable() -> dict[str, str]:
 
 
 def read(file: Path) -> Profile | str:
-    """Returns the profile in `file`. If the file holds no valid profile, returns a text that says what is wrong."""
+    """Returns the profile in `file`. If the file holds no valid profile, returns a text that says what is wrong.
+
+    A later catalogue may have taken the name. The saved profile is then called `saved-` and its name.
+    """
     try:
         profile = msgspec.json.decode(file.read_bytes(), type=Profile)
     except (OSError, msgspec.MsgspecError) as error:
         return str(error)
-    if profile.name != file.stem or profile.name in RESERVED:
-        return f"it names the profile {profile.name!r}, but the file allows {file.stem!r} only"
+    if profile.name != file.stem:
+        return f"its field name is {profile.name!r}; allowed: the name of the file, {file.stem!r}; change one of them"
+    if profile.name in catalogue.PROFILES:
+        return replace(profile, name=f"{SAVED}{profile.name}")
+    if profile.name in RESERVED:
+        return f"its name is {profile.name!r}, which is reserved; rename the file, and the field name in it"
     return profile
+
+
+def require_unambiguous(name: str) -> None:
+    """Raises BadInput if `name` is the name of a profile of the catalogue, and a saved profile had this name before.
+
+    Otherwise a command that ran with the saved profile would run with other settings, and nobody would notice.
+    """
+    file = folder() / f"{name}.json"
+    if name in catalogue.PROFILES and file.is_file():
+        raise BadInput(
+            f"profile is {name!r}, which you have saved, and which the catalogue has by now; allowed: {SAVED}{name} "
+            f"for yours; for that of the catalogue, rename or remove {file}"
+        )
 
 
 def save(profile: Profile, name: str) -> Profile:
     """Saves the profile under `name`. Replaces a saved profile with this name. Returns the profile with its new name.
 
-    Raises BadInput if `name` is in RESERVED, begins with `control-`, or breaks the rules for names.
+    Raises BadInput if `name` is in RESERVED, begins with `control-` or `saved-`, or breaks the rules for names.
     """
-    if name in RESERVED or name.startswith("control-"):
+    if name in RESERVED or name.startswith(("control-", SAVED)):
         raise BadInput(f"save_profile is {name!r}, which is taken; choose another name")
     try:
         named = msgspec.convert({**msgspec.to_builtins(profile), "name": name}, Profile)
