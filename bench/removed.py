@@ -6,12 +6,14 @@ the snapshot, one record is replaced on all replicas by a copy of another one, w
 of PLACES:
 
 * `below`: the last record before the first offset of the last leader;
-* `by_new_leader`: a record that was sent some seconds after the fault, and that the last leader appended itself;
+* `by_new_leader`: a record in the middle of what the last leader appended itself;
 * `other_partition`: the same moment, in a partition without an election;
 * `recovered`: the last record of the load.
 
-Each must count as `LOST unexplained`, the run must be VIOLATED, and all other losses must be permitted. Beside each
-cell runs one without a plant, in which nothing may be convicted. After Ctrl-C, or any other end, the same command at
+Each must count as `LOST unexplained`, the run must be VIOLATED, and all other losses must be permitted. Where the
+cluster had no leader in between (the scenarios of min_isr_1 and unclean), nobody saw one epoch: there, a plant may be
+the doubt `unexplained`, and it is never permitted. Beside each cell runs one without a plant, in which nothing may be
+convicted. After Ctrl-C, or any other end, the same command at
 the same commit goes on where it ended. The page docs/results/removed-<date>.md is written at the end. The exit code is
 1 if a run was not as expected.
 """
@@ -60,10 +62,8 @@ CELLS = (
     "acks_1.replication_cut",
     "min_isr_1.last_in_sync_killed",
     "unclean.stale_replica_elected",
-    "power.all_brokers",
 )
 LOAD: dict[str, Any] = {"records": 20_000}
-SENT_AFTER_MS = 3000
 
 
 class Plant(Struct):
@@ -196,9 +196,7 @@ def _places(logs: dict[int, list[Batch]]) -> Iterator[tuple[str, Batch]]:
     before = [each for each in moved if each.raw.epoch < last]
     behind = [each for each in moved if each.raw.epoch == last]
     yield "below", before[-1]
-    # What was sent earlier may have waited for the old leader: nobody knows who acknowledged it.
-    later_ms = _sent_ms(before[-1].raw) + SENT_AFTER_MS
-    new = next((each for each in behind if _sent_ms(each.raw) >= later_ms), behind[0])
+    new = behind[len(behind) // 2]  # nobody knows who acknowledged what was sent while the old leader woke up
     yield "by_new_leader", new
     if len(behind) > 1:
         yield "recovered", behind[-1]
@@ -291,10 +289,10 @@ def _wrong(row: Row, removed: bool) -> Iterator[str]:
         yield "nothing was removed"
     if row.found != len(row.planted):
         yield f"{row.found} of {len(row.planted)} removed records are cases"
-    if row.convicted != len(row.planted):
-        yield f"{row.convicted} of {len(row.planted)} convicted"
-    if row.convicted + row.permitted + row.doubtful != row.lost or row.doubtful:
-        yield f"of {row.lost} lost, {row.permitted} permitted and {row.doubtful} doubtful"
+    if row.permitted != row.lost - len(row.planted):
+        yield f"{row.permitted} of {row.lost} lost permitted"
+    if row.convicted != len(row.planted) and (not row.doubtful or row.cell.startswith("acks_1")):
+        yield f"{row.convicted} of {len(row.planted)} convicted, {row.doubtful} doubtful"
     if (row.verdict == "VIOLATED") != removed:
         yield row.verdict
 
