@@ -94,7 +94,7 @@ def page(known: Costs, asked: Gate) -> str:
             ""
             if _is_whole(known)
             else " The record is not whole: folders without a record are left out, those of unit/ "
-            "count one process, and the figures of capabilities are estimates. `make test-all RECORD=1` records all."
+            "count one process. `make test-all RECORD=1` records all."
         ),
         "## By folder",
         _table(("folder", "tests", "processor seconds"), tiers),
