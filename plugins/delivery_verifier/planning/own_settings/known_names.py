@@ -1,0 +1,120 @@
+"""Whose property a name is: all names that Kafka's clients, brokers and tools know, and what is near an unknown name.
+
+A message proposes a name only if it is spelt alike, and says whose property it is. A name of another meaning would do
+harm: `session.timeout.ms` is no misspelt `message.timeout.ms`. The names stand in `kafka_names.json`, with their
+sources.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from delivery_verifier.planning.own_settings import producer_names
+from delivery_verifier.planning.own_settings.spring_names import uniform
+
+FILE = Path(__file__).with_name("kafka_names.json")
+OWNERS: dict[str, str] = {
+    "producer": "a producer's",
+    "librdkafka producer": "a producer's",
+    "consumer": "a consumer's",
+    "librdkafka consumer": "a consumer's",
+    "topic": "a topic's",
+    "admin": "an admin client's",
+    "librdkafka": "a client's",
+    "broker": "a broker's",
+    "connect": "a Kafka Connect worker's",
+    "connector": "a connector's",
+    "mirror": "MirrorMaker's",
+    "streams": "Kafka Streams'",
+}
+"""Maps each list of names in `kafka_names.json` to the word for whose names they are. A name in several lists belongs
+to the first."""
+_ALIKE = 0.8
+"""The least likeness (from 0 to 1) of a name that a message proposes."""
+_RULED = frozenset(
+    "enable.auto.commit enable.auto.offset.store auto.offset.reset isolation.level group.protocol".split()
+)
+"""The consumer's properties on which the rules depend."""
+
+
+def owner(name: str) -> str | None:
+    """Returns whose property `name` is, e.g. `a consumer's`. Returns None for a name that nobody knows."""
+    return next((word for owned, word in OWNERS.items() if name in names(owned)), None)
+
+
+@cache
+def names(owned: str) -> frozenset[str]:
+    """Returns the names in one list of `kafka_names.json`. `owned` is a key of OWNERS."""
+    return frozenset(_table()["names"][owned])
+
+
+@cache
+def topic_of_broker() -> dict[str, tuple[str, int]]:
+    """Maps a broker's property to the topic property for which it is the default, and to the factor between their
+    units, e.g. 3600000 for hours and ms."""
+    return {name: (topic, factor) for name, (topic, factor) in _table()["topic_of_broker"].items()}
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(FILE.read_text())
+    return table
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Returns the end of an error message about `name`, which is not in `known`.
+
+    The text says whose property `name` is. If nobody knows it, the text proposes the name that is spelt most alike, in
+    `known` or not, and then says whose property that is. If no name is alike, it tells the user to remove `name` or to
+    correct it.
+    """
+    allowed = set(known)
+    if whose := owner(name):
+        return f", but {whose}; remove it here"
+    near = nearest(name, {*allowed, *(each for owned in OWNERS for each in names(owned))})
+    if near is None:
+        return "; remove it, or correct its name"
+    return f"; did you mean {near}{'' if near in allowed else f', which is {owner(near)}'}?"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Returns the name in `known` that is spelt like `name`, or None. A name that differs only in case and in the
+    signs between its words comes first."""
+    folded: dict[str, str] = {}
+    for each in sorted(known):
+        folded.setdefault(uniform(each), each)
+    if not (text := uniform(name)):
+        return None
+    matches = difflib.get_close_matches(text, folded, n=1, cutoff=_ALIKE)
+    return folded[matches[0]] if matches else None
+
+
+def is_spelling(name: str) -> bool:
+    """Returns whether `name` differs from a known name only in case and in the signs between its words."""
+    return uniform(name) in _uniform_names()
+
+
+@cache
+def _uniform_names() -> frozenset[str]:
+    return frozenset(uniform(name) for owned in OWNERS for name in names(owned))
+
+
+def spelt(text: str, role: str) -> list[str]:
+    """Returns Kafka's own names of the `role` (producer or consumer) that differ from `text` only in case and in the
+    signs between words."""
+    return sorted(name for name in names(role) if uniform(name) == uniform(text))
+
+
+def is_judged(name: str, role: str) -> bool:
+    """Returns whether the verifier needs the value of the property: a promise depends on it, or a run has it."""
+    return name in _RULED if role == "consumer" else name not in producer_names.LEFT_OUT
+
+
+def is_connection(name: str) -> bool:
+    """Returns whether `name`, in any spelling, says how to reach a cluster and who one is there."""
+    return uniform(name).startswith(("bootstrapservers", "ssl", "sasl", "security", "clientid"))
