@@ -17,6 +17,7 @@ from delivery_verifier.planning.own_settings import (
     properties,
     shippers,
     spring,
+    topic,
     topic_files,
     tree_files,
     trees,
@@ -148,7 +149,8 @@ def _complete(reading: Reading, field: str) -> Reading:
     for name, value in list(reading.settings.items()):
         if not _PLACEHOLDER.search(value):
             continue
-        if role != "topic" and not known_names.is_judged(name, role):
+        plays_no_part = name in topic.LEFT_OUT if role == "topic" else not known_names.is_judged(name, role)
+        if plays_no_part:
             del reading.settings[name]
             reading.leave_out([name], "its value is not in the file, and plays no part in delivery")
             continue

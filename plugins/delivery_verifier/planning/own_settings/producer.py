@@ -21,6 +21,8 @@ from delivery_verifier.planning.own_settings.translation import (
     printable_name,
 )
 
+_REQUEST_TIMEOUT_MAX_MS = 900_000
+"""The greatest request.timeout.ms that librdkafka allows. The Java client allows more."""
 _SOCKET_TIMEOUT_MAX_MS = 300_000
 """The greatest socket.timeout.ms that librdkafka allows."""
 _LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
@@ -89,6 +91,11 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     elif name == "batch.size":
         # A batch.size of 0 in Java and of 1 in librdkafka both mean batches of one record.
         translation.put(name, max(1, values.whole_number(name, text)), name)
+    elif (
+        name == "request.timeout.ms" and client == "java" and values.whole_number(name, text) > _REQUEST_TIMEOUT_MAX_MS
+    ):
+        translation.put(name, _REQUEST_TIMEOUT_MAX_MS, name)
+        translation.notes.append(f"{name}={_REQUEST_TIMEOUT_MAX_MS}: librdkafka allows no more than that")
     elif librdkafka_name in EXERCISED:
         translation.put(librdkafka_name, values.typed(librdkafka_name, text), name)
     else:

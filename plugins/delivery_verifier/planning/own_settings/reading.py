@@ -15,7 +15,7 @@ from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings.properties import is_withheld
-from delivery_verifier.planning.own_settings.translation import Translation
+from delivery_verifier.planning.own_settings.translation import Translation, printable_name
 
 Role = Literal["producer", "consumer", "topic"]
 """Whose settings a file holds."""
@@ -68,7 +68,7 @@ class Reading:
 
     def leave_out(self, names: Iterable[str], reason: str) -> None:
         """Adds `names` to those that are left out for `reason`."""
-        self.left_out.setdefault(reason, []).extend(names)
+        self.left_out.setdefault(reason, []).extend(map(printable_name, names))
 
     def over(self, translation: Translation) -> Translation:
         """Returns `translation`, the translation of `settings`, with the notes and names of this reading before its

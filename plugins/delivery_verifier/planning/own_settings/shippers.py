@@ -46,7 +46,10 @@ def vector(sinks: Mapping[str, dict[str, Any]], role: Role, field: str) -> Readi
     _require_producer(role, field, "a file of vector")
     sink = _only(sinks, field, "vector")
     reading = Reading(client="librdkafka")
-    options = trees.joined(trees.below(sink, "librdkafka_options"))
+    all_options = trees.below(sink, "librdkafka_options")
+    options = trees.scalars(all_options)
+    nested = [name for name in all_options if name not in options]
+    reading.leave_out(nested, "vector takes a text for each of its librdkafka_options: write the name in quotes")
     own = {_VECTOR[name]: value for name, value in trees.scalars(sink).items() if name in _VECTOR}
     for name, value in trees.scalars(trees.below(sink, "batch")).items():
         if name in _VECTOR_BATCH:
@@ -83,7 +86,7 @@ def fluent_bit(outputs: Mapping[str, dict[str, Any]], role: Role, field: str) ->
     """Returns the settings that Fluent Bit gives librdkafka. Raises BadInput for several outputs, and for another
     role."""
     _require_producer(role, field, "a file of Fluent Bit")
-    output = trees.joined(_only(outputs, field, "Fluent Bit"))
+    output = trees.scalars(_only(outputs, field, "Fluent Bit"))
     reading = Reading(client="librdkafka")
     prefix = "rdkafka."
     named = {name: value for name, value in output.items() if name.lower().startswith(prefix)}

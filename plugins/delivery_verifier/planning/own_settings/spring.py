@@ -95,7 +95,8 @@ def read(documents: Iterable[Mapping[str, str]], role: Role, field: str) -> Read
     * A name that Spring Boot does not bind has no effect. It is left out.
 
     `field` is the field of the run that names the file; messages show it. Raises BadInput for a file with topic
-    settings, for a value that cannot be known, and for a file in which another tree sets a producer (see `other_trees`).
+    settings, for a value that cannot be known, and for a file in which another tree sets a producer (see
+    `other_trees`).
     """
     if role == "topic":
         raise BadInput(f"{field} names a file of Spring Boot, which has no topic settings. Give .properties syntax")

@@ -58,7 +58,7 @@ def strimzi_topic(document: Mapping[str, Any], role: Role, field: str) -> Readin
     _require_topic(role, field, "a KafkaTopic of Strimzi")
     reading = Reading()
     spec = trees.below(document, "spec")
-    reading.put_all(trees.joined(trees.below(spec, "config")))
+    reading.put_all(trees.scalars(trees.below(spec, "config")))
     sizes = {"partitions": spec.get("partitions"), "replication.factor": spec.get("replicas")}
     reading.put_all({name: value for name, value in sizes.items() if value is not None})
     return reading

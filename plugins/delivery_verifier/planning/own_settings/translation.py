@@ -20,7 +20,9 @@ WITHHELD = "how to reach a cluster and who one is there; the cluster under test 
 """The reason why properties of connection and security are left out."""
 
 _LIKE_A_NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*")
-_LONGEST_NAME = 80
+_PART_OF_PATH = re.compile(r"[a-z]+(?:[A-Z][a-z]+)*[0-9]*|[0-9]*")
+_BETWEEN_PARTS = re.compile(r"->|[].\[_-]")
+_LONGEST_NAME = 120
 
 
 @dataclass
@@ -60,12 +62,18 @@ def defaults_in_words(defaults: Mapping[str, Setting]) -> str:
     return ", ".join(f"{name}={setting_text(value)}" for name, value in defaults.items()) or "there are none"
 
 
+def _is_path(name: str) -> bool:
+    """Returns whether `name` looks like a path of names, e.g. `app.kafkaProducer.acks`. A path has at least one dot,
+    which few passwords have."""
+    return "." in name and all(map(_PART_OF_PATH.fullmatch, _BETWEEN_PARTS.split(name)))
+
+
 def printable_name(name: str) -> str:
     """Returns `name` if it looks like the name of a property, or is a spelling of a known one, e.g. `batchSize`.
     Otherwise returns a text that hides `name`.
 
     A text that does not look like a name may be part of a key or a password.
     """
-    if len(name) <= _LONGEST_NAME and (_LIKE_A_NAME.fullmatch(name) or known_names.is_spelling(name)):
+    if len(name) <= _LONGEST_NAME and (_LIKE_A_NAME.fullmatch(name) or _is_path(name) or known_names.is_spelling(name)):
         return name
     return "a name that is not shown (a value over several lines needs a backslash at the end of each)"

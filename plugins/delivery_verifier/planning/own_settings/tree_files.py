@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import (
@@ -50,13 +49,13 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
         return reading
     config = trees.below(document, "config") or document
     if "connector.class" in config:
-        return connect.connector(trees.joined(config), role, field)
+        return connect.connector(trees.scalars(config), role, field)
     for what, path in _OTHER_TREES:
         if any(trees.below(document, *path)):
             raise _not_read(field, what)
-    if document and _is_flat(document, role):
+    if _is_flat(document):
         reading = Reading()
-        reading.put_all(trees.joined(document))
+        reading.put_all(trees.scalars(document))
         return reading
     names = ", ".join(printable_name(str(name)) for name in list(document)[:_NAMED])
     if any(other_trees.sets_client(spring.name_path(name), role) for name in flat[0]):
@@ -71,11 +70,11 @@ def _of_kubernetes(document: trees.Tree, role: Role, field: str) -> Reading:
     if kind == "KafkaTopic":
         return topic_files.strimzi_topic(document, role, field)
     if kind == "Kafka":
-        return topic_files.broker(trees.joined(trees.below(spec, "kafka", "config")), role, field)
+        return topic_files.broker(trees.scalars(trees.below(spec, "kafka", "config")), role, field)
     if kind == "KafkaConnect":
-        return connect.worker(trees.joined(trees.below(spec, "config")), role, field)
+        return connect.worker(trees.scalars(trees.below(spec, "config")), role, field)
     if kind == "KafkaConnector":
-        return connect.connector(trees.joined(trees.below(spec, "config")), role, field)
+        return connect.connector(trees.scalars(trees.below(spec, "config")), role, field)
     raise _not_read(field, f"a Kubernetes resource of the kind {printable_name(kind.lower())}")
 
 
@@ -91,12 +90,9 @@ def _of_shipper(document: trees.Tree, role: Role, field: str) -> Reading | None:
     return None
 
 
-def _is_flat(document: trees.Tree, role: Role) -> bool:
+def _is_flat(document: trees.Tree) -> bool:
     """Returns whether the document is one mapping of Kafka's own names, as programs in Python or JavaScript have it."""
-    names: dict[str, Any] = trees.joined(document)
-    return any(known_names.owner(name) for name in names) and all(
-        known_names.owner(name) or not isinstance(document.get(name), dict) for name in names
-    )
+    return trees.scalars(document).keys() == document.keys() and any(map(known_names.owner, document))
 
 
 def _not_read(field: str, what: str) -> BadInput:

@@ -54,14 +54,6 @@ def flat(tree: Mapping[Any, Any]) -> dict[str, str]:
     return dict(_paths(tree))
 
 
-def joined(tree: Mapping[Any, Any]) -> dict[str, str]:
-    """Returns each value of the tree under its path of keys, joined with dots. A list becomes a text with commas."""
-    return {
-        name: ",".join(str(item) for item in value) if isinstance(value, list) else _text(value)
-        for name, value in _leaves(tree)
-    }
-
-
 def below(tree: object, *path: str) -> Tree:
     """Returns the mapping below the keys of `path`; an empty one if there is none."""
     for key in path:
@@ -72,15 +64,6 @@ def below(tree: object, *path: str) -> Tree:
 def scalars(tree: Mapping[Any, Any]) -> dict[str, str]:
     """Returns the members of the tree that are no mappings and no lists."""
     return {str(key): _text(value) for key, value in tree.items() if not isinstance(value, dict | list)}
-
-
-def _leaves(tree: Mapping[Any, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        name = f"{path}.{key}" if path else str(key)
-        if isinstance(value, dict):
-            yield from _leaves(value, name)
-        else:
-            yield name, value
 
 
 def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
