@@ -19,8 +19,8 @@ from delivery_verifier.planning.own_settings import known_names
 WITHHELD = "how to reach a cluster and who one is there; the cluster under test is the verifier's own"
 """The reason why properties of connection and security are left out."""
 
-_LIKE_A_NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*")
-_PART_OF_PATH = re.compile(r"[a-z]+(?:[A-Z][a-z]+)*[0-9]*|[0-9]*")
+_LIKE_A_NAME = re.compile(r"[A-Z]?[a-z][a-z0-9]*([._-][a-z0-9]+)*")
+_PART_OF_PATH = re.compile(r"[A-Z]{0,4}[a-z]*(?:[A-Z][a-z]+)*[0-9]{0,4}")
 _BETWEEN_PARTS = re.compile(r"->|[].\[_-]")
 _LONGEST_NAME = 120
 
