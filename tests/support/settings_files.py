@@ -521,7 +521,7 @@ SHIPPERS = (
         "fluent-bit.conf",
         "[SERVICE]\n    Flush 1\n[OUTPUT]\n    Name stdout\n[OUTPUT]\n    Name        kafka\n    Brokers     b:9092\n"
         "    rdkafka.request.required.acks 0\n    rdkafka.sasl.password hunter2\n",
-        NOTHING,
+        NO_COPIES,
         "acks=0",
         ("Name, Brokers (Fluent Bit's own)",),
     ),
