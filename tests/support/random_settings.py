@@ -25,6 +25,9 @@ VALUES = {
     "compression.type": ("lz4",),
 }
 """The settings on which promises depend, under Kafka's own names, with values that every client takes."""
+FREE = ("linger.ms", "batch.size", "compression.type")
+"""Those of VALUES on which no promise depends: a file without their values is read."""
+NOWHERE = "${NOWHERE}"
 FOREIGN = ("session.timeout.ms", "auto.offset.reset", "min.insync.replicas", "num.partitions", "plugin.path")
 
 
@@ -88,8 +91,9 @@ def spring(seed: int) -> RandomFile:
     bound = {name.removeprefix("producer.") for name in bound_names() if name.startswith("producer.")}
     for name, value in draft.settings():
         written, is_read = _spring_name(draft, name, bound)
-        draft.write(written, _spring_value(draft, name, value) if is_read else value)
-        if is_read:
+        placed = _spring_value(draft, name, value) if is_read else value
+        draft.write(written, placed)
+        if is_read and placed != NOWHERE:
             draft.in_force[name] = value
     if draft.chance.random() < 0.2:
         draft.write("spring.kafka.consumer.properties.acks", "0")
@@ -132,8 +136,8 @@ def _spring_value(draft: Draft, name: str, value: str) -> str:
         draft.write(own, value)
         return f"${{{own}:all}}"
     if kind == 2:
-        draft.is_known = False
-        return "${NOWHERE}"
+        draft.is_known = draft.is_known and name in FREE
+        return NOWHERE
     return value
 
 

@@ -111,7 +111,7 @@ SPRING = (
         _spring("producer:", "  acks: ${ORDERS_ACKS:1}", "  client-id: ${app}-x", "bootstrap-servers: ${BROKERS}"),
         NOTHING,
         "acks=1",
-        ("acks: the default of the placeholder ${ORDERS_ACKS}", "client-id (its value is not in the file"),
+        ("acks: the default of the placeholder ${ORDERS_ACKS}", "client-id (the file does not have the value"),
     ),
     SettingsFile(
         "placeholder-of-the-same-file.yml",
@@ -119,6 +119,28 @@ SPRING = (
         + _spring("producer:", "  acks: ${app.kafka.producer.acks:all}"),
         NO_COPIES,
         "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "no-default-where-no-promise-depends.yml",
+        _spring("producer:", "  acks: 1", "  batch-size: ${BATCH}", "  properties: {linger.ms: '${LINGER}'}"),
+        NOTHING,
+        "acks=1 batch.size=16384 linger.ms=5",
+        ("producer.batch-size, spring.kafka.producer.properties.linger.ms (the file does not have the value, and no",),
+    ),
+    SettingsFile(
+        "serializers.yml",
+        _spring("producer:", "  properties: {spring.json.add.type.headers: false, avro.remove.java.properties: true}"),
+        ALL,
+        "acks=all",
+        ("spring.json.add.type.headers, avro.remove.java.properties (a serializer's property: no part in delivery)",),
+    ),
+    SettingsFile(
+        "logging.yml",
+        "logging.level: {org.apache.kafka.clients.producer: WARN}\nmanagement: {kafka: {producer: {acks: 0}}}\n"
+        + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
         (),
     ),
     SettingsFile(
@@ -577,6 +599,14 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
+        "heartbeat.yml",
+        "output.kafka.hosts: [b]\noutput.kafka.required_acks: -1\n",
+        None,
+        "",
+        ("whose client is sarama",),
+        refused=True,
+    ),
+    SettingsFile(
         "metricbeat.yml",
         "output:\n  kafka:\n    required_acks: 1\n",
         None,
@@ -694,6 +724,23 @@ TOPICS = (
         "min.insync.replicas=2 flush.ms=1",
         ("--partitions 4", "--replication-factor 2"),
         field="topic_config",
+    ),
+    SettingsFile(
+        "chart.properties",
+        "segment.ms={{ .Values.segment }}\nreplication.factor=${RF}\nmin.insync.replicas=2\n",
+        None,
+        "min.insync.replicas=2 !segment.ms",
+        ("segment.ms, replication.factor (the file does not have the value",),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "chart-where-it-matters.properties",
+        "min.insync.replicas={{ .Values.isr }}\n",
+        None,
+        "",
+        ("min.insync.replicas is a placeholder",),
+        field="topic_config",
+        refused=True,
     ),
     SettingsFile(
         "two-topics.txt",

@@ -15,7 +15,7 @@ from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning.build import check_settings
-from delivery_verifier.planning.own_settings import consumer, files, profiles
+from delivery_verifier.planning.own_settings import connect, consumer, files, profiles, properties
 
 SECRET = "hunter2"
 
@@ -82,6 +82,11 @@ def test_every_command_reads_through_the_same_reader(
     option = [] if command == "init" else ["--producer-config"]
     assert cli.main([command, *option, str(tmp_path / "application.yml")]) == 0
     assert "linger-ms (Spring Boot does not bind these names" in capsys.readouterr().out
+
+
+def test_connects_own_settings_are_those_of_the_published_example() -> None:
+    example = Path(__file__).parents[3] / "docs" / "examples" / "kafka-connect.properties"
+    assert connect.DEFAULTS["producer"] == properties.parse(example.read_text(), "producer_config")
 
 
 def test_a_client_that_the_framework_does_not_have_is_refused(tmp_path: Path) -> None:

@@ -102,6 +102,8 @@ def translate(properties: Mapping[str, str]) -> Translation:
 
 
 def _reason_to_leave_out(name: str) -> str | None:
+    if known_names.is_serializers(name):
+        return producer_names.SERIALIZERS
     return JAVA_ONLY.get(name) or OLD_CONSUMER.get(name) or producer_names.LEFT_OUT.get(name)
 
 

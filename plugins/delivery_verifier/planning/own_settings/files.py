@@ -22,7 +22,7 @@ from delivery_verifier.planning.own_settings import (
     tree_files,
     trees,
 )
-from delivery_verifier.planning.own_settings.reading import Reading, Role, role_of
+from delivery_verifier.planning.own_settings.reading import NO_VALUE, Reading, Role, role_of
 from delivery_verifier.planning.own_settings.translation import printable_name
 from delivery_verifier.planning.own_settings.trees import Syntax
 
@@ -149,10 +149,9 @@ def _complete(reading: Reading, field: str) -> Reading:
     for name, value in list(reading.settings.items()):
         if not _PLACEHOLDER.search(value):
             continue
-        plays_no_part = name in topic.LEFT_OUT if role == "topic" else not known_names.is_judged(name, role)
-        if plays_no_part:
+        if not known_names.is_judged(name, role) or name in topic.RUN_OPTIONS:
             del reading.settings[name]
-            reading.leave_out([name], "its value is not in the file, and plays no part in delivery")
+            reading.leave_out([name], NO_VALUE)
             continue
         raise BadInput(f"{field}: {printable_name(name)} is a placeholder. Write the value in its place")
     return reading

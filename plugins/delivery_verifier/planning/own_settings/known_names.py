@@ -36,10 +36,29 @@ OWNERS: dict[str, str] = {
 to the first."""
 _ALIKE = 0.8
 """The least likeness (from 0 to 1) of a name that a message proposes."""
-_RULED = frozenset(
-    "enable.auto.commit enable.auto.offset.store auto.offset.reset isolation.level group.protocol".split()
-)
-"""The consumer's properties on which the rules depend."""
+_JUDGED: dict[str, frozenset[str]] = {
+    "producer": frozenset(
+        """
+        acks request.required.acks enable.idempotence enable.gapless.guarantee retries message.send.max.retries
+        max.in.flight.requests.per.connection max.in.flight delivery.timeout.ms message.timeout.ms request.timeout.ms
+        socket.timeout.ms socket.max.fails transactional.id transaction.timeout.ms
+        """.split()
+    ),
+    "consumer": frozenset(
+        "enable.auto.commit enable.auto.offset.store auto.offset.reset isolation.level group.protocol".split()
+    ),
+    "topic": frozenset(
+        "min.insync.replicas unclean.leader.election.enable flush.messages cleanup.policy remote.storage.enable".split()
+    ),
+}
+"""The properties of each role on which a promise, or the refusal of the whole file, depends."""
+_SERIALIZERS = """
+    spring.json. spring.deserializer. json. avro. protobuf. specific.avro. specific.protobuf. apicurio.registry.
+    key.subject.name.strategy value.subject.name.strategy context.name.strategy auto.register.schemas
+    use.latest.version use.latest.with.metadata use.schema.id latest.compatibility.strict latest.cache normalize.schemas
+    """.split()
+"""What the names of serializers' own properties begin with: those of Spring for Apache Kafka (`JsonSerializer`,
+`ErrorHandlingDeserializer`), Confluent (`AbstractKafkaSchemaSerDeConfig`) and Apicurio."""
 
 
 def owner(name: str) -> str | None:
@@ -111,8 +130,18 @@ def spelt(text: str, role: str) -> list[str]:
 
 
 def is_judged(name: str, role: str) -> bool:
-    """Returns whether the verifier needs the value of the property: a promise depends on it, or a run has it."""
-    return name in _RULED if role == "consumer" else name not in producer_names.LEFT_OUT
+    """Returns whether the value of the property matters: a promise depends on it, or it is refused whatever it is.
+
+    `role`: whose settings they are: `producer`, `consumer` or `topic`.
+    """
+    if name in _JUDGED[role] or name in producer_names.REFUSED:
+        return True
+    return owner(name) is None and not is_serializers(name) and name not in producer_names.LEFT_OUT
+
+
+def is_serializers(name: str) -> bool:
+    """Returns whether the property is one of a serializer or a deserializer, which Kafka's clients pass on."""
+    return name.startswith(tuple(_SERIALIZERS))
 
 
 def is_connection(name: str) -> bool:

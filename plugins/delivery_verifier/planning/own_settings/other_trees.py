@@ -19,6 +19,8 @@ _PROMISING = {
 }
 """Names that show a client's settings even below a tree that names Kafka alone."""
 _BOOTS = {"producer": PRODUCER, "consumer": CONSUMER}
+_BOOTS_OWN = {("logging",), ("management",), ("server",), ("info",)}
+"""The first parts of Spring Boot's own names, beside `spring`."""
 _OTHER_BROKERS = ("rabbit", "pulsar", "rocketmq", "activemq", "jms")
 
 
@@ -31,6 +33,8 @@ def sets_client(path: tuple[str, ...], role: str) -> bool:
         return _is_of_another_client(path[2:], role)
     if path[:1] == ("spring",):
         return path[1:3] == ("cloud", "stream")
+    if path[:1] in _BOOTS_OWN:
+        return False
     return _is_of_an_own_client(tuple(uniform(part) for part in path), role)
 
 

@@ -12,7 +12,15 @@ from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings import clients, known_names, librdkafka, values
-from delivery_verifier.planning.own_settings.producer_names import EXERCISED, INERT, LEFT_OUT, ONLY_VALUE, REFUSED, SAME
+from delivery_verifier.planning.own_settings.producer_names import (
+    EXERCISED,
+    INERT,
+    LEFT_OUT,
+    ONLY_VALUE,
+    REFUSED,
+    SAME,
+    SERIALIZERS,
+)
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import (
     WITHHELD,
@@ -44,6 +52,8 @@ def translate(properties: Mapping[str, str], client: Client, transactional: bool
             translation.leave_out(name, WITHHELD)
         elif name in LEFT_OUT:
             translation.leave_out(name, LEFT_OUT[name])
+        elif known_names.is_serializers(name):
+            translation.leave_out(name, SERIALIZERS)
         elif name == "transaction.timeout.ms" and not (transactional or "transactional.id" in properties):
             translation.leave_out(name, INERT)
         elif name in REFUSED or name.startswith("test."):

@@ -37,6 +37,7 @@ both names have the same unit."""
 
 NOT_DELIVERY = "no part in delivery"
 _OWN_PARTITIONS = "the verifier chooses every record's partition itself"
+SERIALIZERS = "a serializer's property: no part in delivery"
 INERT = "without transactional.id it does nothing"
 _OWN_CALLBACKS = "the verifier's own instruments; they do not change what happens to a record"
 
@@ -56,8 +57,6 @@ LEFT_OUT: dict[str, str] = {
             "metadata.cluster.check.enable",
             "allow.auto.create.topics",
             "auto.include.jmx.reporter",
-            "auto.register.schemas",
-            "use.latest.version",
             "builtin.features",
             "enable.random.seed",
             "reconnect.backoff.jitter.ms",

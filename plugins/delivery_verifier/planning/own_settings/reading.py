@@ -19,6 +19,8 @@ from delivery_verifier.planning.own_settings.translation import Translation, pri
 
 Role = Literal["producer", "consumer", "topic"]
 """Whose settings a file holds."""
+NO_VALUE = "the file does not have the value, and no promise depends on it"
+"""Why a property with a placeholder is left out."""
 NOT_KNOWN = (
     "Give the settings that are in force as a .properties file: the Java client logs them when it starts, as "
     "ProducerConfig values or ConsumerConfig values"

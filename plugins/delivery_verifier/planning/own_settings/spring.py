@@ -15,7 +15,7 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import known_names, other_trees, spring_values
 from delivery_verifier.planning.own_settings.placeholders import Placeholders, UnknownValue
 from delivery_verifier.planning.own_settings.properties import is_withheld
-from delivery_verifier.planning.own_settings.reading import NOT_KNOWN, Reading, Role
+from delivery_verifier.planning.own_settings.reading import NO_VALUE, NOT_KNOWN, Reading, Role
 from delivery_verifier.planning.own_settings.spring_names import (
     CONSUMER,
     LISTENER,
@@ -227,7 +227,7 @@ def _take_over(
             text = spring_values.plain(kafka, placeholders.replaced(known), kind)
         except UnknownValue as error:
             if not known_names.is_judged(kafka, role):
-                reading.leave_out([name], "its value is not in the file, and plays no part in delivery")
+                reading.leave_out([name], NO_VALUE)
                 continue
             raise BadInput(
                 f"{field}: {printable_name(kafka)} is a placeholder of Spring or Maven without a value ({error}). "
@@ -289,7 +289,7 @@ def _require_no_other_tree(merged: Merged, used: set[NamePath], role: Role, fiel
     if unread:
         more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
         raise BadInput(
-            f"{field} sets a {role} beside {PREFIX}{role}, which is not read: "
+            f"{field} has names that may set a {role} of the application's own, and are not read: "
             f"{', '.join(map(printable_name, unread[:_NAMED]))}{more}; so what this application's {role} promises is "
             f"not known. {NOT_KNOWN}; or remove these names, to judge what is below spring.kafka alone"
         )

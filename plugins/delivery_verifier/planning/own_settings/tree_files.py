@@ -45,6 +45,8 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
     (document,) = documents
     if "kind" in document and "apiVersion" in document:
         return _of_kubernetes(document, role, field)
+    if any(name.startswith("output.kafka") for name in flat[0]):
+        raise BadInput(f"{field} is a file of Filebeat or another Beat, {_SARAMA}. Nothing can be verified for it")
     if (reading := _of_shipper(document, role, field)) is not None:
         return reading
     config = trees.below(document, "config") or document
@@ -83,8 +85,6 @@ def _of_shipper(document: trees.Tree, role: Role, field: str) -> Reading | None:
         return shippers.vector(sinks, role, field)
     if outputs := shippers.fluent_bit_outputs(document):
         return shippers.fluent_bit(outputs, role, field)
-    if trees.below(document, "output.kafka") or trees.below(document, "output", "kafka"):
-        raise BadInput(f"{field} is a file of Filebeat or another Beat, {_SARAMA}. Nothing can be verified for it")
     if trees.below(document, "outputs").get("kafka"):
         raise BadInput(f"{field} is a file of Telegraf, {_SARAMA}. Nothing can be verified for it")
     return None
