@@ -28,6 +28,15 @@ VALUES = {
 FREE = ("linger.ms", "batch.size", "compression.type")
 """Those of VALUES on which no promise depends: a file without their values is read."""
 NOWHERE = "${NOWHERE}"
+LIBRDKAFKA = {
+    "acks": "request.required.acks",
+    "retries": "message.send.max.retries",
+    "max.in.flight.requests.per.connection": "max.in.flight",
+    "delivery.timeout.ms": "message.timeout.ms",
+    "linger.ms": "queue.buffering.max.ms",
+    "compression.type": "compression.codec",
+}
+"""Names that librdkafka has for the same settings, and the Java client does not."""
 FOREIGN = ("session.timeout.ms", "auto.offset.reset", "min.insync.replicas", "num.partitions", "plugin.path")
 
 
@@ -110,7 +119,9 @@ def _spring_name(draft: Draft, name: str, bound: set[str]) -> tuple[str, bool]:
     """Returns a name for a setting, somewhere in the file, and whether Spring Boot gives it to the producer."""
     relaxed = draft.chance.choice(RELAXED)(name)
     below = draft.chance.choice(("properties.", "producer.properties."))
-    kind = draft.chance.randrange(9)
+    kind = draft.chance.randrange(10)
+    if kind == 9:
+        return f"spring.kafka.{below}{LIBRDKAFKA.get(name, name)}", name not in LIBRDKAFKA
     if kind <= 2:
         return f"spring.kafka.producer.{relaxed}", _kebab(name) in bound
     if kind <= 4:

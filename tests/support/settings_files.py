@@ -129,6 +129,13 @@ SPRING = (
         ("producer.batch-size, spring.kafka.producer.properties.linger.ms (the file does not have the value, and no",),
     ),
     SettingsFile(
+        "names-of-librdkafka.yml",
+        _spring("producer:", "  acks: 1", "  properties: {max.in.flight: 1, message.timeout.ms: 9}"),
+        NOTHING,
+        "acks=1 max.in.flight.requests.per.connection=5 delivery.timeout.ms=120000",
+        ("left out: max.in.flight, message.timeout.ms (librdkafka's property: the Java client does not use it)",),
+    ),
+    SettingsFile(
         "serializers.yml",
         _spring("producer:", "  properties: {spring.json.add.type.headers: false, avro.remove.java.properties: true}"),
         ALL,

@@ -139,6 +139,11 @@ def is_judged(name: str, role: str) -> bool:
     return owner(name) is None and not is_serializers(name) and name not in producer_names.LEFT_OUT
 
 
+def is_librdkafkas(name: str) -> bool:
+    """Returns whether librdkafka's producer has the property, and the Java client's does not."""
+    return name in (names("librdkafka producer") | names("librdkafka")) - names("producer")
+
+
 def is_serializers(name: str) -> bool:
     """Returns whether the property is one of a serializer or a deserializer, which Kafka's clients pass on."""
     return name.startswith(tuple(_SERIALIZERS))

@@ -50,6 +50,8 @@ def translate(properties: Mapping[str, str], client: Client, transactional: bool
     for name, text in properties.items():
         if is_withheld(name):
             translation.leave_out(name, WITHHELD)
+        elif client == "java" and known_names.is_librdkafkas(name) and name not in REFUSED:
+            translation.leave_out(name, "librdkafka's property: the Java client does not use it")
         elif name in LEFT_OUT:
             translation.leave_out(name, LEFT_OUT[name])
         elif known_names.is_serializers(name):
