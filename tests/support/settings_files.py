@@ -479,6 +479,46 @@ CLIENTS = (
         refused=True,
     ),
     SettingsFile(
+        "service.env",
+        "SPRING_KAFKA_PRODUCER_ACKS=all\nLOG_LEVEL=hunter2\n",
+        None,
+        "",
+        ("has names of environment variables of Spring Boot, e.g. SPRING_KAFKA_PRODUCER_ACKS, which is not read",),
+        refused=True,
+    ),
+    SettingsFile(
+        "reference.conf",
+        "akka.kafka.producer {\n  kafka-clients {\n    acks = all\n  }\n}\n",
+        None,
+        "",
+        ("has blocks of braces or tags, in a format that is not read; give .properties syntax",),
+        refused=True,
+    ),
+    SettingsFile(
+        "producer.py",
+        "from kafka import KafkaProducer\np = KafkaProducer(acks='all')\n",
+        None,
+        "",
+        ("has no property of Kafka, so its format is not known",),
+        refused=True,
+    ),
+    SettingsFile(
+        "alias.yml",
+        "spring: &a\n  kafka: *a\n",
+        None,
+        "",
+        ("is no valid YAML",),
+        refused=True,
+    ),
+    SettingsFile(
+        "mirror-maker.yaml",
+        "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaMirrorMaker2\nspec: {}\n",
+        None,
+        "",
+        ("a Kubernetes resource of the kind KafkaMirrorMaker2, which is not read",),
+        refused=True,
+    ),
+    SettingsFile(
         "micronaut.yml",
         "micronaut: {application: {name: x}}\nkafka: {producers: {default: {acks: all}}}\n",
         None,
@@ -658,14 +698,14 @@ TOPICS = (
         field="topic_config",
     ),
     SettingsFile(
-        "topic-as-producer.yml", f"{_TOPIC}  replicas: 3\n", None, "", ("Name it by --topic-config",), refused=True
+        "topic-as-producer.yml", f"{_TOPIC}  replicas: 3\n", None, "", ("name it by --topic-config",), refused=True
     ),
     SettingsFile(
         "deployment.yml",
         "apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 3}\n",
         None,
         "",
-        ("a Kubernetes resource of the kind deployment, which is not read",),
+        ("a Kubernetes resource of the kind Deployment, which is not read",),
         refused=True,
     ),
     SettingsFile(

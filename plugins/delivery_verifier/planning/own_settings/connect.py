@@ -70,7 +70,7 @@ def connector(entries: Mapping[str, str], role: Role, field: str) -> Reading:
     prefix = f"{role}.override."
     reading.put_all({name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)})
     _leave_out_unprefixed(reading, [name for name in entries if not name.startswith(prefix)], prefix, role)
-    reading.lay_beneath(DEFAULTS[role], "Kafka Connect")
+    reading.lay_beneath(DEFAULTS[role], f"Kafka Connect, unless the {role}. settings of its worker say otherwise,")
     reading.notes.append(
         f"its worker's own {role}. settings lie beneath these, and are not in this file: judge the worker's file, too"
     )
@@ -124,7 +124,7 @@ def _flow(entries: Mapping[str, str], flow: tuple[str, str], role: Role) -> Read
 
 def _require_clients(role: Role, field: str, what: str) -> None:
     if role == "topic":
-        raise BadInput(f"{field} is {what}, which has no topic settings. Give the topic's own")
+        raise BadInput(f"{field} is {what}, which has no topic settings; give the topic's own")
 
 
 def _leave_out_unprefixed(reading: Reading, names: list[str], prefix: str, role: str) -> None:

@@ -31,11 +31,15 @@ _UTF_8_MARK = "\u00ef\u00bb\u00bf"
 """UTF-8's byte order mark, decoded as Latin-1."""
 _LOGSTASH = re.compile(r"^\s*(?:input|filter|output)\s*\{", re.MULTILINE)
 _FLUENT_BIT = re.compile(r"^\s*\[(?:SERVICE|INPUT|OUTPUT|FILTER)\]\s*$", re.MULTILINE | re.IGNORECASE)
+_BLOCK = re.compile(r"^\s*[\w.\"-]+\s*[=:]?\s*\{\s*$|^\s*<[?!\w]", re.MULTILINE)
+"""Matches what begins a block of braces, e.g. in HOCON, and a tag of XML."""
 _TOML = re.compile(r"^\s*\[\[?[\w.\"' -]+\]\]?\s*(?:#.*)?$", re.MULTILINE)
 _YAML = re.compile(r"^(?:---|[\w.\"'-]+:)[ \t]*(?:#.*)?\r?\n(?:[ \t]*(?:#.*)?\r?\n)*(?:[ ]+|- )\S", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\$\{|\$[A-Z_]+|\{\{|%\{|@[\w.-]+@")
 """Matches a placeholder of any framework, shell or template."""
 
+_NAMED = 3
+"""The greatest number of names that a message lists."""
 _Read = Callable[[Mapping[str, str], Role, str], Reading]
 _BY_NAMES: tuple[tuple[Callable[[Mapping[str, str]], bool], _Read], ...] = (
     (connect.is_mirror_maker, connect.mirror_maker),
@@ -53,6 +57,9 @@ _NOT_READ: tuple[tuple[str, str], ...] = (
     ("producer.", "Kafka Connect or Kafka Streams"),
     ("consumer.", "Kafka Connect or Kafka Streams"),
     ("main.consumer.", "Kafka Streams"),
+    ("CONNECT_", "environment variables of Kafka Connect"),
+    ("SPRING_", "environment variables of Spring Boot"),
+    ("KAFKA_", "environment variables"),
 )
 """What the names of a file begin with if they are written for a framework that is not read, or not known."""
 
@@ -90,6 +97,8 @@ def read_text(text: str, field: str) -> Reading:
         return _complete(shippers.fluent_bit(shippers.fluent_bit_sections(text), role, field), field)
     if _LOGSTASH.search(text):
         return _complete(shippers.logstash(text, role, field), field)
+    if _BLOCK.search(text):
+        raise BadInput(f"{field} has blocks of braces or tags, in a format that is not read; give .properties syntax")
     return _complete(_of_properties(text, role, field), field)
 
 
@@ -129,9 +138,20 @@ def _of_properties(text: str, role: Role, field: str) -> Reading:
             f"{field} is a file of Kafka Streams, whose {role} has settings of its own, and is not read; give what is "
             "in force, in .properties syntax"
         )
+    if len(entries) > 1 and not any(map(_is_kafkas, entries)):  # of a single name, its own refusal says more
+        names = ", ".join(printable_name(name) for name in list(entries)[:_NAMED])
+        raise BadInput(
+            f"{field} has no property of Kafka, so its format is not known ({names}); give .properties syntax"
+        )
     reading = Reading()
     reading.put_all(entries)
     return reading
+
+
+def _is_kafkas(name: str) -> bool:
+    """Returns whether the name is one that Kafka's clients may be given, or is spelt like one."""
+    known = known_names.owner(name) or known_names.nearest_of_all(name) or topic.RUN_OPTIONS.get(name)
+    return bool(known) or properties.is_withheld(name) or known_names.is_serializers(name) or known_names.is_gone(name)
 
 
 _DOCUMENT = re.compile(r"^[#!]---[ \t\r]*$", re.MULTILINE)

@@ -95,7 +95,7 @@ def hint(name: str, known: Iterable[str]) -> str:
     allowed = set(known)
     if whose := owner(name):
         return f", but {whose}; remove it here"
-    near = nearest(name, {*allowed, *(each for owned in OWNERS for each in names(owned))})
+    near = nearest_of_all(name, allowed)
     if near is None:
         return "; remove it, or correct its name"
     return f"; did you mean {near}{'' if near in allowed else f', which is {owner(near)}'}?"
@@ -121,6 +121,16 @@ def is_spelling(name: str) -> bool:
 @cache
 def _uniform_names() -> frozenset[str]:
     return frozenset(uniform(name) for owned in OWNERS for name in names(owned))
+
+
+def nearest_of_all(name: str, more: Iterable[str] = ()) -> str | None:
+    """Returns the name that is spelt like `name`, among all that anybody knows and `more`; None if there is none."""
+    return nearest(name, {*more, *(each for owned in OWNERS for each in names(owned))})
+
+
+def is_gone(name: str) -> bool:
+    """Returns whether a table of the producer refuses the name: it was a property once, or is not to be verified."""
+    return name in producer_names.REFUSED
 
 
 def spelt(text: str, role: str) -> list[str]:

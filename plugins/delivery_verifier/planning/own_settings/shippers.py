@@ -161,7 +161,7 @@ def _in_ms(seconds: str) -> str:
 
 def _require_producer(role: Role, field: str, what: str) -> None:
     if role != "producer":
-        raise BadInput(f"{field} is {what}, of which only the producer is read. Give .properties syntax")
+        raise BadInput(f"{field} is {what}, of which only the producer is read; give .properties syntax")
 
 
 def _leave_out_own(reading: Reading, names: list[str], framework: str, where: str) -> None:

@@ -99,11 +99,11 @@ def read(documents: Iterable[Mapping[str, str]], role: Role, field: str) -> Read
     `other_trees`).
     """
     if role == "topic":
-        raise BadInput(f"{field} names a file of Spring Boot, which has no topic settings. Give .properties syntax")
+        raise BadInput(f"{field} names a file of Spring Boot, which has no topic settings; give .properties syntax")
     reading = Reading(client="java")
     merged = _merged(documents, reading, field)
     if not any(path[:2] == _KAFKA or other_trees.sets_client(path, role) for path in merged):
-        raise BadInput(f"{field} has nothing below {PREFIX[:-1]}. Give the file that has, or .properties syntax")
+        raise BadInput(f"{field} has nothing below {PREFIX[:-1]}; give the file that has, or .properties syntax")
     placeholders = Placeholders(lambda name: merged.get(name_path(name), (name, None))[1])
     sources: dict[str, tuple[str, str, Kind]] = {}
     for section in ((), (role,)):
@@ -291,5 +291,5 @@ def _require_no_other_tree(merged: Merged, used: set[NamePath], role: Role, fiel
         raise BadInput(
             f"{field} has names that may set a {role} of the application's own, and are not read: "
             f"{', '.join(map(printable_name, unread[:_NAMED]))}{more}; so what this application's {role} promises is "
-            f"not known. {NOT_KNOWN}; or remove these names, to judge what is below spring.kafka alone"
+            f"not known; {NOT_KNOWN}; or remove these names, to judge what is below spring.kafka alone"
         )

@@ -88,4 +88,4 @@ def _times(value: str, factor: int) -> str:
 
 def _require_topic(role: Role, field: str, what: str) -> None:
     if role != "topic":
-        raise BadInput(f"{field} is {what}, which has no {role} settings. Name it by --topic-config")
+        raise BadInput(f"{field} is {what}, which has no {role} settings; name it by --topic-config")

@@ -21,6 +21,8 @@ WITHHELD = "how to reach a cluster and who one is there; the cluster under test 
 
 _LIKE_A_NAME = re.compile(r"[A-Z]?[a-z][a-z0-9]*([._-][a-z0-9]+)*")
 _PART_OF_PATH = re.compile(r"[A-Z]{0,4}[a-z]*(?:[A-Z][a-z]+)*[0-9]{0,4}")
+_ENVIRONMENT = re.compile(r"[A-Z]+(?:_[A-Z0-9]+)+")
+"""Matches the name of a variable of the environment."""
 _BETWEEN_PARTS = re.compile(r"->|[].\[_-]")
 _LONGEST_NAME = 120
 
@@ -65,6 +67,8 @@ def defaults_in_words(defaults: Mapping[str, Setting]) -> str:
 def _is_path(name: str) -> bool:
     """Returns whether `name` looks like a path of names, e.g. `app.kafkaProducer.acks`. A path has at least one dot,
     which few passwords have."""
+    if _ENVIRONMENT.fullmatch(name):
+        return True
     return "." in name and all(map(_PART_OF_PATH.fullmatch, _BETWEEN_PARTS.split(name)))
 
 

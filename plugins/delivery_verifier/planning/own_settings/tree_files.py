@@ -18,6 +18,7 @@ from delivery_verifier.planning.own_settings.reading import NOT_KNOWN, Reading, 
 from delivery_verifier.planning.own_settings.translation import printable_name
 
 _SARAMA = "whose client is sarama: neither the Java client nor librdkafka, so nothing is promised of it"
+_TOPIC_ALONE = "the topic alone can be verified, with --topic-config"
 _OTHER_TREES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a Compose file", ("services",)),
     ("a file of the OpenTelemetry Collector", ("exporters",)),
@@ -41,12 +42,12 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
     if any(spring.is_spring(document) for document in flat):
         return spring.read(flat, role, field)
     if len(documents) != 1:
-        raise BadInput(f"{field} has {len(documents)} documents; allowed: 1. Give the one that holds the settings")
+        raise BadInput(f"{field} has {len(documents)} documents; allowed: 1; give the one that holds the settings")
     (document,) = documents
     if "kind" in document and "apiVersion" in document:
         return _of_kubernetes(document, role, field)
     if any(name.startswith("output.kafka") for name in flat[0]):
-        raise BadInput(f"{field} is a file of Filebeat or another Beat, {_SARAMA}. Nothing can be verified for it")
+        raise BadInput(f"{field} is a file of Filebeat or another Beat, {_SARAMA}; {_TOPIC_ALONE}")
     if (reading := _of_shipper(document, role, field)) is not None:
         return reading
     config = trees.below(document, "config") or document
@@ -62,7 +63,7 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
     names = ", ".join(printable_name(str(name)) for name in list(document)[:_NAMED])
     if any(other_trees.sets_client(spring.name_path(name), role) for name in flat[0]):
         raise BadInput(
-            f"{field} sets a {role} in a tree that is not read ({names}), so what it promises is not known. {NOT_KNOWN}"
+            f"{field} sets a {role} in a tree that is not read ({names}), so what it promises is not known; {NOT_KNOWN}"
         )
     raise _not_read(field, f"a file in a format that is not known (nothing below spring.kafka; its names: {names})")
 
@@ -77,7 +78,7 @@ def _of_kubernetes(document: trees.Tree, role: Role, field: str) -> Reading:
         return connect.worker(trees.scalars(trees.below(spec, "config")), role, field)
     if kind == "KafkaConnector":
         return connect.connector(trees.scalars(trees.below(spec, "config")), role, field)
-    raise _not_read(field, f"a Kubernetes resource of the kind {printable_name(kind.lower())}")
+    raise _not_read(field, f"a Kubernetes resource of the kind {kind if kind.isalnum() else 'that it names'}")
 
 
 def _of_shipper(document: trees.Tree, role: Role, field: str) -> Reading | None:
@@ -86,7 +87,7 @@ def _of_shipper(document: trees.Tree, role: Role, field: str) -> Reading | None:
     if outputs := shippers.fluent_bit_outputs(document):
         return shippers.fluent_bit(outputs, role, field)
     if trees.below(document, "outputs").get("kafka"):
-        raise BadInput(f"{field} is a file of Telegraf, {_SARAMA}. Nothing can be verified for it")
+        raise BadInput(f"{field} is a file of Telegraf, {_SARAMA}; {_TOPIC_ALONE}")
     return None
 
 

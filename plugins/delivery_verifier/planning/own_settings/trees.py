@@ -22,7 +22,7 @@ def documents(text: str, syntax: Syntax, field: str) -> list[Tree]:
     """
     parsed = _parsed(text, syntax, field)
     if any(not isinstance(document, dict) for document in parsed):
-        raise BadInput(f"{field} holds no mapping of names to values. Give one, or .properties syntax")
+        raise BadInput(f"{field} holds no mapping of names to values; give one, or .properties syntax")
     return parsed
 
 
@@ -34,7 +34,9 @@ def _parsed(text: str, syntax: Syntax, field: str) -> list[Any]:
             return [json.loads(text)]
         if syntax == "TOML":
             return [tomllib.loads(text)]
-        return [document for document in yaml.safe_load_all(placeholders.readable(text)) if document is not None]
+        parsed = [document for document in yaml.safe_load_all(placeholders.readable(text)) if document is not None]
+        flat({"": parsed})  # an alias may refer to what it stands in
+        return parsed
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
@@ -45,7 +47,7 @@ def _parsed(text: str, syntax: Syntax, field: str) -> list[Any]:
         where = f" at {position}" if position.startswith(("line ", "end ")) else ""
     except (ValueError, RecursionError):
         where = ""
-    raise BadInput(f"{field} is no valid {syntax}{where}. Correct it, or give .properties syntax")
+    raise BadInput(f"{field} is no valid {syntax}{where}; correct it, or give .properties syntax")
 
 
 def flat(tree: Mapping[Any, Any]) -> dict[str, str]:
