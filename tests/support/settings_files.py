@@ -231,6 +231,18 @@ SPRING = (
         (),
     ),
     SettingsFile(
+        "negated-condition.yml",
+        "spring.profiles.include: [eu, cheap]\n"
+        + _spring("producer:", "  acks: all")
+        + '---\nspring.config.activate.on-profile: "!prod"\nspring.kafka.producer.acks: 1\n'
+        + '---\nspring.config.activate.on-profile: "!cheap"\nspring.kafka.producer.acks: 0\n'
+        + "---\nspring.config.activate.on-profile: [us, eu]\nspring.kafka.producer.retries: 3\n"
+        + "---\nspring.config.activate.on-cloud-platform: heroku\nspring.kafka.producer.retries: 0\n",
+        NOTHING,
+        "acks=1 retries=3",
+        ("left out: spring.kafka.producer.acks, spring.kafka.producer.retries (in a document",),
+    ),
+    SettingsFile(
         "two-spellings.properties",
         "spring.kafka.producer.batch-size=1\nspring.kafka.producer.batchSize=2\n",
         None,
@@ -278,6 +290,13 @@ CONNECT = (
         IN_ORDER,
         "acks=all enable.idempotence=false",
         ("left out: enable.idempotence, acks (without producer. before them they have no effect on a producer)",),
+    ),
+    SettingsFile(
+        "worker-with-overrides.properties",
+        f"{_WORKER}producer.override.acks=0\n",
+        IN_ORDER,
+        "acks=all",
+        ("producer.override.acks (a worker does not read them",),
     ),
     SettingsFile(
         "worker-idempotent.properties",

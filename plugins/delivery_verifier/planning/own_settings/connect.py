@@ -51,9 +51,11 @@ def worker(entries: Mapping[str, str], role: Role, field: str) -> Reading:
     _require_clients(role, field, "a Kafka Connect worker's file")
     reading = Reading(client="java")
     prefix = f"{role}."
-    reading.put_all({name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)})
-    others = [name for name in entries if not name.startswith(prefix)]
-    _leave_out_unprefixed(reading, others, prefix, role)
+    overriding = [name for name in entries if name.startswith(f"{prefix}override.")]
+    reading.leave_out(overriding, "a worker does not read them: they belong into a connector's configuration")
+    read = {name: value for name, value in entries.items() if name.startswith(prefix) and name not in overriding}
+    reading.put_all({name.removeprefix(prefix): value for name, value in read.items()})
+    _leave_out_unprefixed(reading, [name for name in entries if not name.startswith(prefix)], prefix, role)
     if role == "producer" and entries.get("exactly.once.source.support", "").lower() == "enabled":
         exactly_once = {"enable.idempotence": "true", "transactional.id": "connect-cluster"}
         reading.lay_beneath(exactly_once, "exactly.once.source.support=enabled")

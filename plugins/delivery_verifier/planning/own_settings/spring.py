@@ -41,6 +41,9 @@ _BOUND: dict[str, dict[str, Bound]] = {
         ("template", dict.fromkeys(TEMPLATE, Bound(""))),
     )
 }
+_PROFILES = ("spring", "profiles")
+_ACTIVE = {(*_PROFILES, "active"), (*_PROFILES, "include")}
+_ON_PROFILE = ("spring", "config", "activate", "onprofile")
 _COMMON = ("bootstrapservers", "clientid")
 _SECURITY = ("security", "ssl", "jaas")
 _STRING = "org.apache.kafka.common.serialization.String"
@@ -134,12 +137,11 @@ def _merged(documents: Iterable[Mapping[str, str]], reading: Reading, field: str
         for document in placed
         for path, (_, value) in document.items()
         for profile in value.split(",")
-        if path[:3] == ("spring", "profiles", "active")
+        if path[:3] in _ACTIVE
     }
     merged: Merged = {}
     for document in placed:
-        condition = _condition(document)
-        if not condition or condition in active:
+        if _applies(document, active):
             merged |= document
         elif of_kafka := [name for path, (name, _) in document.items() if path[:2] == _KAFKA]:
             reading.leave_out(of_kafka, "in a document that applies only under a condition (spring.config.activate)")
@@ -158,13 +160,19 @@ def _by_path(document: Mapping[str, str], field: str) -> Merged:
     return placed
 
 
-def _condition(document: Merged) -> str:
-    """Returns the profile of Spring that activates the document, or another text if it is no plain name. Returns an
-    empty text for a document that always applies."""
-    for path, (_, value) in document.items():
-        if path == ("spring", "profiles") or path[:3] == ("spring", "config", "activate"):
-            return value if path[-1] in ("profiles", "onprofile") else f"!{value}"
-    return ""
+def _applies(document: Merged, active: set[str]) -> bool:
+    """Returns whether the document applies if the profiles `active` are. Knows single profiles, their lists, and `!`;
+    any other condition counts as not met."""
+    conditions = [(path, value) for path, (_, value) in document.items() if _is_condition(path)]
+    if any(path[:2] != _PROFILES and path[:4] != _ON_PROFILE for path, _ in conditions):
+        return False
+    profiles = [profile.strip() for _, value in conditions for profile in value.split(",")]
+    met = (name[1:].strip() not in active if name.startswith("!") else name in active for name in profiles)
+    return not profiles or any(met)
+
+
+def _is_condition(path: NamePath) -> bool:
+    return path[:3] == _ON_PROFILE[:3] or (path[:2] == _PROFILES and (len(path) == 2 or path[2].isdigit()))
 
 
 def _ack_mode(merged: Merged) -> list[str]:
@@ -181,9 +189,9 @@ def _ack_mode(merged: Merged) -> list[str]:
 
 
 def is_condition(name: str) -> bool:
-    """Returns whether the property says which of Spring's profiles activate a document."""
+    """Returns whether the property says which of Spring's profiles activate a document, or which are active."""
     path = name_path(name)
-    return path[:2] == ("spring", "profiles") or path[:3] == ("spring", "config", "activate")
+    return _is_condition(path) or path[:3] in _ACTIVE
 
 
 def _settings(merged: Merged, section: NamePath, role: Role) -> dict[str, tuple[str, str, Kind]]:
