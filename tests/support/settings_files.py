@@ -129,6 +129,20 @@ SPRING = (
         ("producer.batch-size, spring.kafka.producer.properties.linger.ms (the file does not have the value, and no",),
     ),
     SettingsFile(
+        "empty-values.yml",
+        _spring("properties: {retries: 0, acks: 1}", "producer:", "  retries:", "  batch-size: '${B:}'"),
+        NO_COPIES,
+        "retries=0 acks=1 batch.size=16384",
+        (),
+    ),
+    SettingsFile(
+        "overridden-placeholder.yml",
+        _spring("properties: {acks: '${NOWHERE}'}", "producer: {properties: {acks: 0}}"),
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
         "names-of-librdkafka.yml",
         _spring("producer:", "  acks: 1", "  properties: {max.in.flight: 1, message.timeout.ms: 9}"),
         NOTHING,
@@ -434,6 +448,13 @@ CLIENTS = (
         "session.timeout.ms=45000 auto.offset.reset=latest",
         ("acks (a producer's property: a consumer does not use it)",),
         field="consumer_config",
+    ),
+    SettingsFile(
+        "serializers.properties",
+        f"{_JAVA}acks=all\nspring.json.add.type.headers=false\n",
+        ALL,
+        "acks=all",
+        ("spring.json.add.type.headers (a serializer's property: no part in delivery)",),
     ),
     SettingsFile(
         "min-isr.properties",

@@ -3,13 +3,15 @@ application.properties.
 
 Spring Boot binds a few names below `spring.kafka.producer` and `spring.kafka.consumer` (see `spring_names`), and drops
 all others without a word. Below `properties` stand Kafka's own names, which it passes on. Source: Spring Boot
-reference, "Apache Kafka Support" and "Externalized Configuration", and `KafkaProperties`.
+reference, "Apache Kafka Support" and "Externalized Configuration", and `KafkaProperties`. Spellings, placeholders, lists
+and empty values were compared with what Boot 3.4.11 itself binds.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import known_names, other_trees, spring_values
@@ -59,13 +61,23 @@ _NAMED = 5
 NamePath = tuple[str, ...]
 """Where a property stands, in the form in which Spring Boot compares names. Below `properties`, the last part is
 Kafka's own name."""
+
+
+class Source(NamedTuple):
+    """Where a setting stands in the file: its name and its value there, and what Boot converts the value to."""
+
+    name: str
+    value: str
+    kind: Kind
+
+
 Merged = dict[NamePath, tuple[str, str]]
-"""Maps each place to the name of the property, as it was written, and its value."""
+"""Maps each path to the name of the property, as it was written, and its value."""
 
 
 def is_spring(names: Iterable[str]) -> bool:
     """Returns whether one of the property names is one of Spring's."""
-    return any(name_path(name)[:1] == ("spring",) for name in names)
+    return any(name_path(name)[:1] == ("spring",) and not known_names.is_serializers(name) for name in names)
 
 
 def is_of_kafka(name: str) -> bool:
@@ -108,10 +120,8 @@ def read(documents: Iterable[Mapping[str, str]], role: Role, field: str) -> Read
     if not any(path[:2] == _KAFKA or other_trees.sets_client(path, role) for path in merged):
         raise BadInput(f"{field} has nothing below {PREFIX[:-1]}; give the file that has, or .properties syntax")
     placeholders = Placeholders(lambda name: merged.get(name_path(name), (name, None))[1])
-    sources: dict[str, tuple[str, str, Kind]] = {}
-    for section in ((), (role,)):
-        sources |= _settings(merged, section, role)
-    defaulted = _take_over(reading, sources, placeholders, role, field)
+    layers = [*_layers(merged, (), role), *_layers(merged, (role,), role)]
+    defaulted = _take_over(reading, layers, placeholders, role, field)
     if defaulted:
         names = ", ".join(f"${{{name}}}" for name in dict.fromkeys(placeholders.defaulted))
         reading.notes.append(
@@ -194,58 +204,56 @@ def is_condition(name: str) -> bool:
     return _is_condition(path) or path[:3] in _ACTIVE
 
 
-def _settings(merged: Merged, section: NamePath, role: Role) -> dict[str, tuple[str, str, Kind]]:
-    """Returns the settings that Spring Boot takes from `section`, under Kafka's own names.
-
-    Each comes with the name in the file, its value and its kind. What stands below `properties` comes last.
-    """
+def _layers(merged: Merged, section: NamePath, role: Role) -> tuple[dict[str, Source], dict[str, Source]]:
+    """Returns the settings that Spring Boot takes from `section`, under Kafka's own names: first those that Boot binds,
+    then those below `properties`, which count before them."""
     bound = {name: _BOUND[role][name] for name in (_BOUND[role] if section else _COMMON)}
-    named: dict[str, tuple[str, str, Kind]] = {}
-    below: dict[str, tuple[str, str, Kind]] = {}
+    named: dict[str, Source] = {}
+    below: dict[str, Source] = {}
     for path, (name, value) in merged.items():
         rest = path[len(_KAFKA) + len(section) :]
         if path[: len(path) - len(rest)] != (*_KAFKA, *section) or not rest:
             continue
         if rest[0] == "properties" and len(rest) > 1:
-            below[rest[-1]] = (name, value, "text")
+            below[rest[-1]] = Source(name, value, "text")
         elif rest[0] in bound and (len(rest) == 1 or rest[0] == "bootstrapservers"):
-            named[bound[rest[0]].kafka] = (name, value, bound[rest[0]].kind)
-    return named | below
+            named[bound[rest[0]].kafka] = Source(name, value, bound[rest[0]].kind)
+    return named, below
 
 
 def _take_over(
-    reading: Reading,
-    sources: Mapping[str, tuple[str, str, Kind]],
-    placeholders: Placeholders,
-    role: Role,
-    field: str,
+    reading: Reading, layers: list[dict[str, Source]], placeholders: Placeholders, role: Role, field: str
 ) -> list[str]:
-    """Puts the settings into `reading`. Returns the names of those whose value is the default of a placeholder.
+    """Puts the settings of all layers into `reading`; a later layer counts first. Returns the names of the settings
+    whose value is the default of a placeholder.
 
     Raises BadInput for a value that cannot be known, if the verifier needs the value.
     """
     defaulted = []
-    for kafka, (name, value, kind) in sources.items():
+    for kafka in dict.fromkeys(name for layer in layers for name in layer):
         before = len(placeholders.defaulted)
-        if is_withheld(kafka):
-            reading.put(kafka, value)
-            continue
-        known = spring_values.without_placeholders(value) if kafka == "transactional.id" else value
-        try:
-            text = spring_values.plain(kafka, placeholders.replaced(known), kind)
-        except UnknownValue as error:
-            if not known_names.is_judged(kafka, role):
-                reading.leave_out([name], NO_VALUE)
-                continue
-            raise BadInput(
-                f"{field}: {printable_name(kafka)} is a placeholder of Spring or Maven without a value ({error}). "
-                f"Write the value in the place of {printable_name(name)}"
-            ) from None
-        if text is not None:
-            reading.put(kafka, text)
-        if len(placeholders.defaulted) > before:
+        for source in (layer[kafka] for layer in reversed(layers) if kafka in layer):
+            try:
+                text = "" if is_withheld(kafka) else _text(kafka, source, placeholders)
+            except UnknownValue as error:
+                if known_names.is_judged(kafka, role):
+                    raise BadInput(
+                        f"{field}: {printable_name(kafka)} is a placeholder of Spring or Maven without a value "
+                        f"({error}). Write the value in the place of {printable_name(source.name)}"
+                    ) from None
+                reading.leave_out([source.name], NO_VALUE)
+                break
+            if text is not None:  # else Boot leaves the property as it was
+                reading.put(kafka, text)
+                break
+        if len(placeholders.defaulted) > before and kafka in reading.settings:
             defaulted.append(kafka)
     return defaulted
+
+
+def _text(kafka: str, source: Source, placeholders: Placeholders) -> str | None:
+    value = spring_values.without_placeholders(source.value) if kafka == "transactional.id" else source.value
+    return spring_values.plain(kafka, placeholders.replaced(value), source.kind)
 
 
 def _leave_out(reading: Reading, merged: Merged, role: Role) -> None:
@@ -292,7 +300,7 @@ def _would(unbound: Mapping[str, str], role: Role) -> str:
 
 def _require_no_other_tree(merged: Merged, used: set[NamePath], role: Role, field: str) -> None:
     """Raises BadInput if properties that are not read here set a producer or a consumer, because then nobody knows
-    what the application's own one promises. `used`: the places that placeholders refer to; these are read."""
+    what the application's own one promises. `used`: the paths that placeholders refer to; these are read."""
     unread = [name for path, (name, _) in merged.items() if path not in used and other_trees.sets_client(path, role)]
     if unread:
         more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
