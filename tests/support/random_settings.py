@@ -223,6 +223,22 @@ def fluent_bit(seed: int) -> RandomFile:
     return RandomFile("fluent-bit.conf", "\n".join([*lines, ""]), draft.in_force, "librdkafka", True)
 
 
+LOGSTASH = {"acks", "retries", "linger.ms", "batch.size", "compression.type", "request.timeout.ms"}
+"""Those of VALUES that Logstash's kafka output has an option for."""
+
+
+def logstash(seed: int) -> RandomFile:
+    """Returns a pipeline of Logstash."""
+    draft = Draft(seed)
+    in_force = {"acks": "1", "linger.ms": "0", "request.timeout.ms": "40000", "enable.idempotence": "false"}
+    lines = ["output {", "  kafka {", '    topic_id => "t"']
+    for name, value in draft.settings():
+        lines.append(f"    {name.replace('.', '_')} => {draft.chance.choice((json.dumps(value), value))}")
+        if name in LOGSTASH:
+            in_force[name] = value
+    return RandomFile("pipeline.conf", "\n".join([*lines, "  }", "}", ""]), in_force, "java", True)
+
+
 def all_clients(seed: int) -> RandomFile:
     """Returns one client.properties for all clients, sometimes with a misspelt name."""
     draft = Draft(seed)
@@ -247,6 +263,7 @@ FORMATS: tuple[Callable[[int], RandomFile], ...] = (
     connector,
     vector,
     fluent_bit,
+    logstash,
     all_clients,
 )
 """The generators, each with a seed. Spring's is there three times, because Spring has most ways to write a name."""

@@ -3,8 +3,8 @@ application.properties.
 
 Spring Boot binds a few names below `spring.kafka.producer` and `spring.kafka.consumer` (see `spring_names`), and drops
 all others without a word. Below `properties` stand Kafka's own names, which it passes on. Source: Spring Boot
-reference, "Apache Kafka Support" and "Externalized Configuration", and `KafkaProperties`. Spellings, placeholders, lists
-and empty values were compared with what Boot 3.4.11 itself binds.
+reference, "Apache Kafka Support" and "Externalized Configuration", and `KafkaProperties`. Spellings, placeholders,
+lists and empty values were compared with what Boot 3.4.11 itself binds.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def _leave_out(reading: Reading, merged: Merged, role: Role) -> None:
             reading.leave_out([name], WITHHELD)
         elif not _is_bound(rest):
             unbound[name] = "".join(rest[1:] if rest[0] in SECTIONS else rest)
-        elif rest[0] in SECTIONS and rest[0] != role:
+        elif rest[0] in SECTIONS and rest[0] != role and (rest[0], role) != ("listener", "consumer"):
             others.add(PREFIX + rest[0])
         elif rest[1:] == ("transactionidprefix",) and "transactional.id" in reading.settings:
             reading.notes.append(f"{name}: its value plays no part, every producer has an id of its own")
