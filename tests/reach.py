@@ -27,6 +27,7 @@ EVERYTHING = ("Makefile", "pyproject.toml", "uv.lock", "tests/conftest.py", "tes
 DATA = {
     "plugins/delivery_verifier/pages/*templates/*": ("plugins/delivery_verifier/pages/html.py",),
     "plugins/delivery_verifier/host/java/jars.lock.json": ("plugins/delivery_verifier/host/java/jars.py",),
+    f"{LIBRARY}planning/own_settings/kafka_names.json": (f"{LIBRARY}planning/own_settings/known_names.py",),
     "plugins/.airflowignore": ("tests/airflow/test_plugins_folder.py",),
     "expectations/data_docs/templates/*": ("expectations/data_docs/views.py",),
     "expectations/*.json": ("expectations/suites.py",),

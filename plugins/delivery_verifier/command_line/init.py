@@ -16,7 +16,8 @@ from delivery_verifier.model.scenario import Client, Profile
 
 _EXAMPLES = """examples:
   kdv init                               asks five questions
-  kdv init application.yml               takes what is below spring.kafka.producer
+  kdv init application.yml               takes what Spring Boot gives its producer
+  kdv init connect-distributed.properties
   kdv init producer.properties --topic-config topic.properties --name orders
 """
 
@@ -46,8 +47,15 @@ def register(add: Add) -> None:
     """Adds `kdv init` to the command line by a call of `add` (see `parsers.Add`)."""
     text = "Make a profile from your own producer's settings: from a file, or by five questions."
     sub = add("init", init, text, epilog=_EXAMPLES)
-    sub.add_argument("file", nargs="?", metavar="FILE", help="producer settings: .properties, or an application.yml")
-    sub.add_argument("--topic-config", metavar="FILE", help="topic settings in .properties syntax")
+    sub.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="producer settings, see docs/settings.md: .properties, application.yml ...",
+    )
+    sub.add_argument(
+        "--topic-config", metavar="FILE", help="topic settings: .properties, KafkaTopic, server.properties"
+    )
     sub.add_argument("--client", choices=("java", "librdkafka"), help="whose defaults fill the gaps of the file")
     sub.add_argument("--name", metavar="NAME", help="name of the profile (default: from the file's name, or mine)")
 

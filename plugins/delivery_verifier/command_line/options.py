@@ -89,9 +89,9 @@ them.
 FILES: dict[str, dict[str, Any]] = {
     "producer_config": {
         "metavar": "FILE",
-        "help": "producer settings in .properties syntax, Java's or librdkafka's names",
+        "help": "producer settings: .properties, Spring Boot's, Kafka Connect's ... (docs/settings.md)",
     },
-    "topic_config": {"metavar": "FILE", "help": "topic settings in .properties syntax"},
+    "topic_config": {"metavar": "FILE", "help": "topic settings: .properties, KafkaTopic, server.properties"},
     "consumer_config": {
         "metavar": "FILE",
         "help": "consumer settings: checked, and explained by `kdv explain`; a run exercises --application NAME",

@@ -15,7 +15,8 @@ from delivery_verifier.model.application import Application, Discipline
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.consumers import ConsumerExplanation, explain
-from delivery_verifier.planning.own_settings import clients, consumer, properties
+from delivery_verifier.planning.own_settings import clients, consumer, files
+from delivery_verifier.planning.own_settings.reading import require_client
 
 _ELSEWHERE = "otherwise, e.g. where records are applied by other threads while poll() goes on"
 _POLLED = (
@@ -83,9 +84,11 @@ def of_file(settings: Settings, file: str, client: Client | None) -> list[Consum
     written. If `client` is None, the property names in the file show the client. If they fit both clients, there are
     explanations for both. Raises BadInput, whose message names the file or the property.
     """
-    entries = properties.read_file(file, "consumer_config")
-    own = consumer.translate(entries).settings
-    of_clients = (client,) if client else _clients_of(entries)
+    reading = files.read_file(file, "consumer_config")
+    require_client(reading, client, "consumer_config")
+    own = consumer.translate(reading.settings).settings
+    named = client or reading.client
+    of_clients = (named,) if named else _clients_of(reading.settings)
     explained = []
     for each in of_clients:
         full = {**_DEFAULTS[each], **own}

@@ -15,7 +15,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Client, Profile
-from delivery_verifier.planning.own_settings import profiles, properties, secret_values, spring
+from delivery_verifier.planning.own_settings import files, profiles, properties, secret_values, spring
 from delivery_verifier.planning.own_settings.profiles import OWN
 from delivery_verifier.planning.own_settings.translation import printable_name
 
@@ -124,20 +124,21 @@ def _without_pasted(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_pasted(text: str, client: Client | None, refusals: Refusals) -> None:
-    """Adds to `refusals` each error in `text`, a file of producer settings. Raises BadInput if `text` is YAML.
+    """Adds to `refusals` each error in `text`, a file of producer settings. Raises BadInput if `text` has another
+    syntax than .properties files: the search for secrets knows only this one.
 
     In a file of Spring Boot, properties that are not Kafka's are errors: Airflow would store them although no run uses
     them.
     """
-    entries = properties.parse(text, "producer_config")
-    if entries.get("spring") == "":
+    if (syntax := files.foreign_syntax(text)) is not None:
         raise BadInput(
-            "producer_config looks like YAML; allowed: .properties syntax. For an application.yml, run `kdv init "
-            "application.yml` on this host, and choose the profile that it saves"
+            f"producer_config looks like {syntax}; allowed: .properties syntax. For another file, run `kdv init FILE` "
+            "on this host, and choose the profile that it saves"
         )
-    foreign = [name for name in entries if not (name.startswith(spring.PREFIX) or spring.is_condition(name))]
+    entries = properties.parse(text, "producer_config")
+    foreign = [name for name in entries if not (spring.is_of_kafka(name) or spring.is_condition(name))]
     with refusals:
-        if foreign and spring.is_spring(entries):
+        if foreign and spring.is_spring(entries) and not any(map(spring.is_producers, foreign)):
             more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
             raise BadInput(
                 f"producer_config has {', '.join(map(printable_name, foreign[:_NAMED]))}{more}, which no Kafka client "

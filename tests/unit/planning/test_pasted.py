@@ -98,6 +98,19 @@ def test_the_command_that_repeats_a_pasted_run_has_the_same_settings(capsys: pyt
     assert not [word for word in ("prod-1", "prod-2", "trust.jks", "PLAIN") if word in dumps(made).decode()]
 
 
+@pytest.mark.parametrize(
+    ("text", "idempotent"),
+    [
+        ("key.converter=x\nproducer.enable.idempotence=true\nproducer.security.protocol=SSL", True),
+        ("key.converter=x\nenable.idempotence=true", False),
+        ("clusters=a,b\na->b.enabled=true\nb.producer.enable.idempotence=true\na.bootstrap.servers=a:1", True),
+        ("connector.class=x\nproducer.override.linger.ms=9", False),
+    ],
+)
+def test_files_of_connect_are_read_from_the_form_too(text: str, idempotent: bool) -> None:
+    assert run_of(text).subjects[0].profile.producer["enable.idempotence"] is idempotent
+
+
 def test_what_is_left_out_of_a_pasted_file_is_shown() -> None:
     notes = "\n".join(run_of(JAVA).subjects[0].profile.notes)
     assert "left out: bootstrap.servers, security.protocol, sasl.mechanism, ssl.truststore.location" in notes
@@ -131,6 +144,11 @@ SECRETS = [
     ("spring.kafka.producer.acks=1\nspring.kafka.ssl.key-password=hunter2", "value"),
     ("spring.kafka.producer.acks=1\nspring.kafka.properties[sasl.jaas.config]=hunter2", "value"),
     ("spring.kafka.producer.acks=1\nspring.datasource.password=hunter2", "spring.datasource.password"),
+    ("key.converter=x\nproducer.sasl.jaas.config=hunter2", "producer.sasl.jaas.config"),
+    ("key.converter=x\nproducer.ssl.something.new=hunter2", "producer.ssl.something.new"),
+    ("connector.class=x\nproducer.override.sasl.password=hunter2", "producer.override.sasl.password"),
+    ("clusters=a,b\na->b.enabled=true\nb.ssl.something.new=hunter2", "b.ssl.something.new"),
+    ("clusters=a,b\na->b.enabled=true\nb.producer.sasl.jaas.config=hunter2", "b.producer.sasl.jaas.config"),
 ]
 
 
@@ -254,6 +272,12 @@ def test_fields_of_pasted_settings_alone_are_refused(fields: dict[str, Any], par
     [
         ("acks=1\nlinger.ms=5", "say --client java or --client librdkafka, or choose the client in the form"),
         ("spring:\n  kafka:\n    producer:\n      acks: all\n", "looks like YAML; allowed: .properties syntax"),
+        ("[sinks.k]\ntype = 'kafka'\n", "looks like TOML; allowed: .properties syntax"),
+        ('{"connector.class": "x"}', "looks like JSON; allowed: .properties syntax"),
+        ("output {\n  kafka { }\n}", "looks like a pipeline of Logstash; allowed: .properties syntax"),
+        ("[OUTPUT]\n  Name kafka\n", "looks like a file of Fluent Bit; allowed: .properties syntax"),
+        ("producer.acks=all", "has names of Kafka Connect or Kafka Streams"),
+        ("spring.kafka.producer.acks=all\napp.kafka.producer.acks=0", "app.kafka.producer.acks; so what this"),
         (f"{SPRING}server.port=80\n", "producer_config has server.port, which no Kafka client uses"),
         ("spring.kafka.producer.acks=${ACKS}", "acks is a placeholder of Spring"),
         ("key.serializer=x\n=5", "a line without a name"),

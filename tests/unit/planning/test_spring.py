@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import files
 from delivery_verifier.planning.own_settings.profiles import from_files
-from delivery_verifier.planning.own_settings.properties import read_file
+
+
+def read_file(path: str, field: str) -> dict[str, str]:
+    return files.read_file(path, field).settings
+
 
 YAML = """
 spring:

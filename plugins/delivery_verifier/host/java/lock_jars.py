@@ -31,6 +31,12 @@ SPARK_JARS = (
     "org.apache.commons:commons-pool2:2.13.1",
 )
 
+SPRING_BOOT_JARS = (
+    "org.springframework.boot:spring-boot-autoconfigure:3.4.11",
+    "org.springframework.boot:spring-boot-kafka:4.0.0",
+)
+"""The jars whose metadata list the names that Spring Boot binds. Only a test reads them."""
+
 
 def main() -> None:
     """Resolves every set of jars and writes the lock file."""
@@ -43,6 +49,7 @@ def main() -> None:
         tools = [*_kafka(TOOLS_VERSION), f"org.apache.kafka:kafka-tools:{TOOLS_VERSION}"]
         lock[f"kafka-tools-{TOOLS_VERSION}"] = _resolve(cache, tools, None)
         lock["spark-kafka"] = _resolve(cache, list(SPARK_JARS), None, transitive=False)
+        lock["spring-boot"] = _resolve(cache, list(SPRING_BOOT_JARS), None, transitive=False)
     LOCK_FILE.write_text(json.dumps(lock, indent=1, sort_keys=True) + "\n")
 
 

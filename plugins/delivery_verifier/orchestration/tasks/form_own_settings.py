@@ -23,7 +23,7 @@ def params() -> dict[str, Param]:
     return {
         "producer_config": fields.text(
             "Producer settings",
-            f"A whole .properties file with Kafka's names, the Java client's or librdkafka's. Choose the profile "
+            f"A whole .properties file: Kafka's own names, Spring Boot's or Kafka Connect's. Choose the profile "
             f"{OWN} above. The topic then has Kafka's own defaults. Passwords are refused: Airflow keeps what "
             "is entered here, and no run uses them.",
             section,

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.planning.own_settings import producer_names, values
+from delivery_verifier.planning.own_settings import known_names, producer_names, values
 from delivery_verifier.planning.own_settings.producer_names import NOT_DELIVERY
 from delivery_verifier.planning.own_settings.properties import is_withheld
-from delivery_verifier.planning.own_settings.translation import WITHHELD, Translation, hint, printable_name
+from delivery_verifier.planning.own_settings.translation import WITHHELD, Translation, printable_name
 
 SAME = {"fetch.max.wait.ms": "fetch.wait.max.ms", "fetch.message.max.bytes": "max.partition.fetch.bytes"}
 """Maps another name of a property to the property's main name in librdkafka. fetch.max.wait.ms is Java's name.
@@ -42,12 +42,24 @@ JAVA_ONLY: dict[str, str] = {
     "value.deserializer": NOT_DELIVERY,
     "share.acquire.mode": "librdkafka's consumer has no such choice",
     "interceptor.classes": producer_names.LEFT_OUT["interceptor.classes"],
-    "max.block.ms": "a producer's property",
+    "max.block.ms": "a producer's property: a consumer does not use it",
 }
 """Maps a property of the Java client to the reason why the translation leaves it out.
 
 librdkafka's consumer lacks these properties. Some reasons say what librdkafka has instead.
 """
+
+OLD_CONSUMER = dict.fromkeys(
+    (
+        "auto.commit.enable",
+        "consume.callback.max.messages",
+        "offset.store.method",
+        "offset.store.path",
+        "offset.store.sync.interval.ms",
+    ),
+    "librdkafka's consumer without a group has it; a consumer with a group does not use it",
+)
+"""Properties of librdkafka's consumer without a group, each with the reason why the translation leaves it out."""
 
 SHARED = {
     name
@@ -79,14 +91,30 @@ def translate(properties: Mapping[str, str]) -> Translation:
     for name, text in properties.items():
         if is_withheld(name):
             translation.leave_out(name, WITHHELD)
-        elif name in JAVA_ONLY or name in producer_names.LEFT_OUT:
-            translation.leave_out(name, JAVA_ONLY.get(name) or producer_names.LEFT_OUT[name])
+        elif reason := _reason_to_leave_out(name):
+            translation.leave_out(name, reason)
         elif name in OWN or producer_names.SAME.get(name, name) in SHARED:
             librdkafka_name = SAME.get(name, producer_names.SAME.get(name, name))
             translation.put(librdkafka_name, _value(librdkafka_name, text), name)
         else:
-            raise BadInput(f"{printable_name(name)} is no consumer property of Kafka{hint(name, OWN)}")
+            _leave_out_or_refuse(translation, name)
     return translation
+
+
+def _reason_to_leave_out(name: str) -> str | None:
+    if known_names.is_serializers(name):
+        return producer_names.SERIALIZERS
+    return JAVA_ONLY.get(name) or OLD_CONSUMER.get(name) or producer_names.LEFT_OUT.get(name)
+
+
+def _leave_out_or_refuse(translation: Translation, name: str) -> None:
+    """Leaves out a property that belongs to another client: one file may be for all clients. Raises BadInput for a
+    name that no client has."""
+    owner = known_names.owner(name)
+    if owner is None:
+        known = (*OWN, *JAVA_ONLY, *known_names.names("consumer"))
+        raise BadInput(f"{printable_name(name)} is no consumer property of Kafka{known_names.hint(name, known)}")
+    translation.leave_out(name, f"{owner} property: a consumer does not use it")
 
 
 def _value(name: str, text: str) -> Setting:

@@ -11,21 +11,31 @@ from delivery_verifier.model import inputs
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Client
-from delivery_verifier.planning.own_settings import clients, librdkafka, values
-from delivery_verifier.planning.own_settings.producer_names import EXERCISED, INERT, LEFT_OUT, ONLY_VALUE, REFUSED, SAME
+from delivery_verifier.planning.own_settings import clients, known_names, librdkafka, values
+from delivery_verifier.planning.own_settings.producer_names import (
+    EXERCISED,
+    INERT,
+    LEFT_OUT,
+    ONLY_VALUE,
+    REFUSED,
+    SAME,
+    SERIALIZERS,
+)
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import (
     WITHHELD,
     Translation,
     defaults_in_words,
-    hint,
     printable_name,
 )
 
+_REQUEST_TIMEOUT_MAX_MS = 900_000
+"""The greatest request.timeout.ms that librdkafka allows. The Java client allows more."""
 _SOCKET_TIMEOUT_MAX_MS = 300_000
 """The greatest socket.timeout.ms that librdkafka allows."""
 _LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
 """Java's names of compression levels, each with the value of compression.type for which the level counts."""
+_KNOWN_TO_LIBRDKAFKA = ("librdkafka", "librdkafka producer", "librdkafka consumer")
 _ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory", "bootstrap.servers")
 
 
@@ -40,15 +50,38 @@ def translate(properties: Mapping[str, str], client: Client, transactional: bool
     for name, text in properties.items():
         if is_withheld(name):
             translation.leave_out(name, WITHHELD)
+        elif client == "java" and known_names.is_librdkafkas(name) and name not in REFUSED:
+            translation.leave_out(name, "librdkafka's property: the Java client does not use it")
         elif name in LEFT_OUT:
             translation.leave_out(name, LEFT_OUT[name])
+        elif known_names.is_serializers(name):
+            translation.leave_out(name, SERIALIZERS)
         elif name == "transaction.timeout.ms" and not (transactional or "transactional.id" in properties):
             translation.leave_out(name, INERT)
         elif name in REFUSED or name.startswith("test."):
             raise BadInput(f"{name} cannot be verified: {REFUSED.get(name, 'it replaces the cluster under test')}")
         elif not _take_over(translation, name, text, properties, client):
-            raise BadInput(f"{printable_name(name)} is no producer property of Kafka{hint(name, _ALL_NAMES)}")
+            _leave_out_or_refuse(translation, name, client)
     return translation
+
+
+def _leave_out_or_refuse(translation: Translation, name: str, client: Client) -> None:
+    """Leaves out a property that belongs to somebody else: one file may be for all clients.
+
+    Raises BadInput for a name that nobody has. librdkafka starts with its own consumer's properties alone, and the Java
+    client with any name: it logs a warning.
+    """
+    owner = known_names.owner(name)
+    text = f"{printable_name(name)} is no producer property of Kafka"
+    if owner is None:
+        raise BadInput(f"{text}{known_names.hint(name, _ALL_NAMES)}")
+    if client == "librdkafka" and not any(name in known_names.names(owned) for owned in _KNOWN_TO_LIBRDKAFKA):
+        raise BadInput(f"{text}, but {owner}, and librdkafka does not start with it; remove it here{_place_of(owner)}")
+    translation.leave_out(name, f"{owner} property: a producer does not use it{_place_of(owner)}")
+
+
+def _place_of(owner: str) -> str:
+    return "; --topic-config FILE takes it" if owner == known_names.OWNERS["topic"] else ""
 
 
 def _take_over(translation: Translation, name: str, text: str, properties: Mapping[str, str], client: Client) -> bool:
@@ -70,6 +103,11 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     elif name == "batch.size":
         # A batch.size of 0 in Java and of 1 in librdkafka both mean batches of one record.
         translation.put(name, max(1, values.whole_number(name, text)), name)
+    elif (
+        name == "request.timeout.ms" and client == "java" and values.whole_number(name, text) > _REQUEST_TIMEOUT_MAX_MS
+    ):
+        translation.put(name, _REQUEST_TIMEOUT_MAX_MS, name)
+        translation.notes.append(f"{name}={_REQUEST_TIMEOUT_MAX_MS}: librdkafka allows no more than that")
     elif librdkafka_name in EXERCISED:
         translation.put(librdkafka_name, values.typed(librdkafka_name, text), name)
     else:
@@ -137,7 +175,8 @@ def check(settings: Mapping[str, Setting]) -> None:
             raise inputs.bad_input(name, value, *ONLY_VALUE[name])
         if name not in EXERCISED:
             raise BadInput(
-                f"{printable_name(name)} is no producer property that can be verified{hint(name, EXERCISED)}"
+                f"{printable_name(name)} is no producer property that can be verified"
+                f"{known_names.hint(name, EXERCISED)}"
             )
 
 

@@ -37,6 +37,7 @@ both names have the same unit."""
 
 NOT_DELIVERY = "no part in delivery"
 _OWN_PARTITIONS = "the verifier chooses every record's partition itself"
+SERIALIZERS = "a serializer's property: no part in delivery"
 INERT = "without transactional.id it does nothing"
 _OWN_CALLBACKS = "the verifier's own instruments; they do not change what happens to a record"
 
@@ -56,8 +57,11 @@ LEFT_OUT: dict[str, str] = {
             "metadata.cluster.check.enable",
             "allow.auto.create.topics",
             "auto.include.jmx.reporter",
-            "auto.register.schemas",
-            "use.latest.version",
+            "builtin.features",
+            "enable.random.seed",
+            "reconnect.backoff.jitter.ms",
+            "socket.blocking.max.ms",
+            "topic.metadata.refresh.fast.cnt",
         ),
         NOT_DELIVERY,
     ),
@@ -114,6 +118,7 @@ REFUSED: dict[str, str] = {
     "plugin.library.paths": "no foreign code is loaded into the verifier's producers; leave it out",
     "topic.blacklist": "it would hide the topics under test; leave it out",
     "api.version.request": "deprecated, and the brokers under test speak for themselves; leave it out",
+    "api.version.request.timeout.ms": "deprecated; leave it out",
     "api.version.fallback.ms": "deprecated; leave it out",
     "broker.version.fallback": "deprecated; leave it out",
     "block.on.buffer.full": "gone since Kafka 0.10; nearest: max.block.ms",

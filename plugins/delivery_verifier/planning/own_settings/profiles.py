@@ -16,7 +16,8 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Client, Profile
-from delivery_verifier.planning.own_settings import clients, consumer, librdkafka, producer, properties, topic
+from delivery_verifier.planning.own_settings import clients, consumer, files, librdkafka, producer, properties, topic
+from delivery_verifier.planning.own_settings.reading import Reading, require_client
 
 OWN = "own"
 """The name of the user's own profile, as long as the user has not saved the profile under another name."""
@@ -119,7 +120,7 @@ def from_files(
     refusals = Refusals()
     if producer_file:
         with refusals:
-            profile = _with_producer(profile, properties.read_file(producer_file, "producer_config"), client)
+            profile = _with_producer(profile, files.read_file(producer_file, "producer_config"), client)
     if producer_file or topic_file:
         with refusals:
             profile = _with_topic_file(profile, topic_file)
@@ -127,10 +128,10 @@ def from_files(
         with refusals:
             profile = _with_consumer_file(profile, consumer_file)
     refusals.require_none()
-    files = [Path(name).name for name in (producer_file, topic_file) if name]
-    if not files:
+    sources = [Path(name).name for name in (producer_file, topic_file) if name]
+    if not sources:
         return profile
-    return replace(profile, name=OWN, summary=f"Settings from {' and '.join(files)}.")
+    return replace(profile, name=OWN, summary=f"Settings from {' and '.join(sources)}.")
 
 
 def pasted(text: str, client: Client | None) -> Profile:
@@ -139,8 +140,8 @@ def pasted(text: str, client: Client | None) -> Profile:
     The result is that of `from_files` with this producer file and no other file. `client`: as there. Raises BadInput,
     which names each refused property.
     """
-    entries = properties.client_settings(text, "producer_config")
-    profile = _with_producer(_without_notes(catalogue.PROFILES["safe"]), entries, client)
+    reading = files.read_text(text, "producer_config")
+    profile = _with_producer(_without_notes(catalogue.PROFILES["safe"]), reading, client)
     profile = _with_topic_file(profile, None)
     return replace(profile, name=OWN, summary="The settings pasted into the form.")
 
@@ -149,19 +150,20 @@ def _without_notes(profile: Profile) -> Profile:
     return replace(profile, notes=())
 
 
-def _with_producer(profile: Profile, entries: Mapping[str, str], client: Client | None) -> Profile:
-    """Returns `profile` with the producer settings `entries`, completed by the client's own defaults.
+def _with_producer(profile: Profile, reading: Reading, client: Client | None) -> Profile:
+    """Returns `profile` with the producer settings of `reading`, completed by the client's own defaults.
 
     Raises BadInput, which names each property that is wrong by itself. If there is none, names the first property that
     contradicts another one.
     """
     refusals = Refusals()
     with refusals:
-        client = client or clients.client_of(entries)
-    producer.check_each(entries, client or "librdkafka", refusals)
+        require_client(reading, client, "producer_config")
+        client = client or reading.client or clients.client_of(reading.settings)
+    producer.check_each(reading.settings, client or "librdkafka", refusals)
     refusals.require_none()
     assert client is not None
-    translation = producer.with_defaults(producer.translate(entries, client), client)
+    translation = reading.over(producer.with_defaults(producer.translate(reading.settings, client), client))
     return replace(profile, producer=translation.settings, notes=(*profile.notes, *translation.lines()), client=client)
 
 
@@ -170,18 +172,19 @@ def _with_topic_file(profile: Profile, file: str | None) -> Profile:
 
     If `file` is None, the topic has only the defaults. Raises BadInput, which names each refused property.
     """
-    entries = properties.read_file(file, "topic_config") if file else {}
+    reading = files.read_file(file, "topic_config") if file else Reading()
     refusals = Refusals()
-    topic.check_each(entries, refusals)
+    topic.check_each(reading.settings, refusals)
     refusals.require_none()
-    translation = topic.with_defaults(topic.translate(entries))
+    translation = reading.over(topic.with_defaults(topic.translate(reading.settings)))
     return replace(profile, topic=translation.settings, notes=(*profile.notes, *translation.lines()))
 
 
 def _with_consumer_file(profile: Profile, file: str) -> Profile:
     """Checks the consumer settings of `file`, and does not use them. Returns `profile` with notes about these
     settings."""
-    translation = consumer.translate(properties.read_file(file, "consumer_config"))
+    reading = files.read_file(file, "consumer_config")
+    translation = reading.over(consumer.translate(reading.settings))
     librdkafka.check_consumer(translation.settings)
     return replace(profile, notes=(*profile.notes, *translation.lines()))
 

@@ -34,8 +34,11 @@ _SECRET_FIELD = re.compile(
     re.IGNORECASE,
 )
 """Matches a secret within a text: a field such as `password=x`, a key in PEM form, or the password of a URL."""
-_SPRING = re.compile(r"spring\.kafka\.(?:(?:producer|consumer|admin|streams)\.)?(?:properties[.\[]\[?)?")
-"""Matches what stands before Kafka's own name in a property of Spring Boot."""
+_PREFIX = re.compile(
+    r"spring\.kafka\.(?:(?:producer|consumer|admin|streams)\.)?(?:properties[.\[]\[?)?"
+    r"|^(?:[\w>-]+\.)??(?:producer|consumer|admin)\.(?:override\.)?|^[\w>-]+\.(?=(?:sasl|ssl|security)\.)"
+)
+"""Matches what stands before Kafka's own name in a property of Spring Boot, Kafka Connect or MirrorMaker."""
 _COMMENTED_OUT = re.compile(r"(?P<name>[\w.\[\]-]+)(?:\s*[=:]\s*\S|[ \t]+\S+$)", re.ASCII)
 """Matches a comment that was a property before: a name with a separator and a value, or a name and one word."""
 
@@ -83,7 +86,7 @@ def _elements(text: str) -> list[javaproperties.PropertiesElement]:
 
 def _kafkas(name: str) -> str:
     """Returns Kafka's own name of a property, which may have Spring Boot's name."""
-    return _SPRING.sub("", name).removesuffix("]").replace("bootstrap-servers", "bootstrap.servers")
+    return _PREFIX.sub("", name).removesuffix("]").replace("bootstrap-servers", "bootstrap.servers")
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -1,162 +1,311 @@
 """Spring Boot's configuration files: finds the settings of the Kafka client in an application.yml or
 application.properties.
 
-Spring Boot has its own names for the client's settings: `spring.kafka.producer.batch-size` is batch.size. Settings
-below `properties` have Kafka's own names. Source: Spring Boot reference, "Apache Kafka Support", and `KafkaProperties`,
-whose docstrings name each setting.
+Spring Boot binds a few names below `spring.kafka.producer` and `spring.kafka.consumer` (see `spring_names`), and drops
+all others without a word. Below `properties` stand Kafka's own names, which it passes on. Source: Spring Boot
+reference, "Apache Kafka Support" and "Externalized Configuration", and `KafkaProperties`. Spellings, placeholders,
+lists and empty values were compared with what Boot 3.4.11 itself binds.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import known_names, other_trees, spring_values
+from delivery_verifier.planning.own_settings.placeholders import Placeholders, UnknownValue
+from delivery_verifier.planning.own_settings.properties import is_withheld
+from delivery_verifier.planning.own_settings.reading import NO_VALUE, NOT_KNOWN, Reading, Role
+from delivery_verifier.planning.own_settings.spring_names import (
+    CONSUMER,
+    LISTENER,
+    PRODUCER,
+    SECTIONS,
+    TEMPLATE,
+    Bound,
+    Kind,
+    uniform,
+)
+from delivery_verifier.planning.own_settings.translation import WITHHELD, printable_name
 
-Role = Literal["producer", "consumer"]
 PREFIX = "spring.kafka."
 """Every property of Spring Boot that is for Kafka begins with this prefix."""
-RENAMED = {
-    "transaction.id.prefix": "transactional.id",
-    "auto.commit.interval": "auto.commit.interval.ms",
-    "fetch.max.wait": "fetch.max.wait.ms",
-    "fetch.min.size": "fetch.min.bytes",
-    "heartbeat.interval": "heartbeat.interval.ms",
-    "max.poll.interval": "max.poll.interval.ms",
+_KAFKA = ("spring", "kafka")
+_ELEMENT = re.compile(r"\[(?P<indexed>[^\]]*)\]|(?P<plain>[^.\[\]]+)")
+_BOUND: dict[str, dict[str, Bound]] = {
+    section: {uniform(name): bound for name, bound in names.items()}
+    for section, names in (
+        ("producer", PRODUCER),
+        ("consumer", CONSUMER),
+        ("listener", dict.fromkeys(LISTENER, Bound(""))),
+        ("template", dict.fromkeys(TEMPLATE, Bound(""))),
+    )
 }
-"""Spring Boot's names, with dots, whose Kafka property has another name."""
-SIZES = frozenset({"batch.size", "buffer.memory", "fetch.min.bytes"})
-"""The properties for which Spring Boot takes a size with a unit, e.g. 16KB."""
-_SECTIONS = ("properties", "security", "ssl", "jaas", "admin", "streams", "listener", "template", "retry")
-_UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
-_TIMES = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_SIZE = re.compile(r"([0-9]+)(B|KB|MB|GB)")
-_TIME = re.compile(r"([0-9]+)(ms|s|m|h)")
-_DOCUMENT = re.compile(r"^[#!]---[ \t\r]*$", re.MULTILINE)
-_BELOW_PROPERTIES = re.compile(r"properties(?:\.|(?=\[))\[?(?P<name>[^\[\]]+)\]?")
+_PROFILES = ("spring", "profiles")
+_ACTIVE = {(*_PROFILES, "active"), (*_PROFILES, "include")}
+_ON_PROFILE = ("spring", "config", "activate", "onprofile")
+_COMMON = ("bootstrapservers", "clientid")
+_SECURITY = ("security", "ssl", "jaas")
+_STRING = "org.apache.kafka.common.serialization.String"
+_DEFAULTS: dict[Role, dict[str, str]] = {
+    "producer": {"key.serializer": f"{_STRING}Serializer"},
+    "consumer": {"key.deserializer": f"{_STRING}Deserializer", "enable.auto.commit": "false"},
+}
+"""What Spring gives its clients if the file says nothing. enable.auto.commit=false: Spring for Apache Kafka since 2.3
+(its reference, "Committing Offsets")."""
+_NAMED = 5
+"""The greatest number of names that a message lists."""
+
+NamePath = tuple[str, ...]
+"""Where a property stands, in the form in which Spring Boot compares names. Below `properties`, the last part is
+Kafka's own name."""
 
 
-def is_spring(properties: Mapping[str, str]) -> bool:
-    """Returns whether at least one of the properties is one of Spring Boot for Kafka, that is, has a name that begins
-    with PREFIX."""
-    return any(name.startswith(PREFIX) for name in properties)
+class Source(NamedTuple):
+    """Where a setting stands in the file: its name and its value there, and what Boot converts the value to."""
+
+    name: str
+    value: str
+    kind: Kind
 
 
-def flat(text: str, field: str) -> dict[str, str]:
-    """Returns the properties of a YAML text. The name of a property is its path of keys, joined with dots.
-
-    Leaves out documents that apply only under a condition (see `_is_conditional`). `field` is the field of the run that
-    names the file; messages show it. Raises BadInput if the text is not YAML, or is not a mapping.
-    """
-    import yaml
-
-    flattened = []
-    try:
-        documents = list(yaml.safe_load_all(text))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise BadInput(f"{field} is no valid YAML{where}. Give an application.yml, or .properties syntax") from None
-    for document in documents:
-        if document is None:
-            continue
-        if not isinstance(document, dict):
-            raise BadInput(f"{field} holds no mapping of names to values. Give an application.yml")
-        flattened.append(dict(_paths(document)))
-    return merged(flattened)
+Merged = dict[NamePath, tuple[str, str]]
+"""Maps each path to the name of the property, as it was written, and its value."""
 
 
-def documents_of(text: str) -> list[str]:
-    """Splits the text of an application.properties file into its documents. A line `#---` or `!---` ends a document
-    (Spring Boot reference, "Working With Multi-Document Files")."""
-    return _DOCUMENT.split(text)
+def is_spring(names: Iterable[str]) -> bool:
+    """Returns whether one of the property names is one of Spring's."""
+    return any(name_path(name)[:1] == ("spring",) and not known_names.is_serializers(name) for name in names)
 
 
-def merged(documents: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Returns the properties of all documents together. If a name occurs more than once, the last value counts. Leaves
-    out documents that apply only under a condition (see `_is_conditional`)."""
-    properties: dict[str, str] = {}
-    for document in documents:
-        if not _is_conditional(document):
-            properties |= document
-    return properties
+def is_of_kafka(name: str) -> bool:
+    """Returns whether the property has a name below `spring.kafka`."""
+    return name_path(name)[:2] == _KAFKA
 
 
-def _is_conditional(entries: Mapping[str, str]) -> bool:
-    """Returns whether only one of Spring's profiles activates a document with these properties."""
-    return any(map(is_condition, entries))
+def is_producers(name: str) -> bool:
+    """Returns whether a property of a Spring application may set a producer of the application's own."""
+    return other_trees.sets_client(name_path(name), "producer")
 
 
-def is_condition(name: str) -> bool:
-    """Returns whether the property says which of Spring's profiles activate a document."""
-    return name == "spring.profiles" or name.startswith("spring.config.activate.")
+def name_path(name: str) -> NamePath:
+    """Returns the path of the property `name` (see NamePath)."""
+    elements = [match.group("indexed", "plain") for match in _ELEMENT.finditer(name)]
+    plain = tuple(uniform(text) if indexed is None else indexed for indexed, text in elements)
+    if plain[:2] == _KAFKA:
+        for index in (2, 3):
+            if plain[index : index + 1] == ("properties",) and (index == 2 or plain[2] in SECTIONS):
+                kafkas = ".".join(indexed if text is None else text for indexed, text in elements[index + 1 :])
+                return (*plain[: index + 1], kafkas)
+    return plain
 
 
-def client_properties(properties: Mapping[str, str], role: Role) -> dict[str, str]:
-    """Returns the settings of the producer or the consumer under Kafka's own names. Spring Boot uses the Java client.
+def read(documents: Iterable[Mapping[str, str]], role: Role, field: str) -> Reading:
+    """Returns the settings of the producer or the consumer in the documents of one file.
 
     * A setting of the producer or consumer replaces a setting that is common to all clients.
     * A setting below `properties` replaces the same setting under Spring's own name.
-    * If the file names no serializer for keys, a producer gets StringSerializer, as in Spring Boot. If the file names
-      no deserializer for keys, a consumer gets StringDeserializer.
-    * If the file does not set enable.auto.commit, a consumer gets the value false, as in Spring for Apache Kafka since
-      version 2.3 (its reference, "Committing Offsets").
+    * A name that Spring Boot does not bind has no effect. It is left out.
+
+    `field` is the field of the run that names the file; messages show it. Raises BadInput for a file with topic
+    settings, for a value that cannot be known, and for a file in which another tree sets a producer (see
+    `other_trees`).
     """
-    client = "org.apache.kafka.common.serialization.String"
-    settings = (
-        {"key.serializer": f"{client}Serializer"}
-        if role == "producer"
-        else {"key.deserializer": f"{client}Deserializer", "enable.auto.commit": "false"}
-    )
-    for section in ("", f"{role}."):
-        below = {name for name in properties if name.startswith(f"{PREFIX}{section}properties")}
-        for name, value in sorted(properties.items(), key=lambda item: item[0] in below):
-            if (known := _kafka_name(name, section)) is not None:
-                settings[known] = _plain(known, value)
-    return settings
+    if role == "topic":
+        raise BadInput(f"{field} names a file of Spring Boot, which has no topic settings; give .properties syntax")
+    reading = Reading(client="java")
+    merged = _merged(documents, reading, field)
+    if not any(path[:2] == _KAFKA or other_trees.sets_client(path, role) for path in merged):
+        raise BadInput(f"{field} has nothing below {PREFIX[:-1]}; give the file that has, or .properties syntax")
+    placeholders = Placeholders(lambda name: merged.get(name_path(name), (name, None))[1])
+    layers = [*_layers(merged, (), role), *_layers(merged, (role,), role)]
+    defaulted = _take_over(reading, layers, placeholders, role, field)
+    if defaulted:
+        names = ", ".join(f"${{{name}}}" for name in dict.fromkeys(placeholders.defaulted))
+        reading.notes.append(
+            f"{', '.join(defaulted)}: the default of the placeholder {names}; a value in the environment would count"
+        )
+    reading.settings = {**_DEFAULTS[role], **reading.settings}
+    _leave_out(reading, merged, role)
+    if role == "consumer":
+        reading.notes += _ack_mode(merged)
+    _require_no_other_tree(merged, {name_path(name) for name in placeholders.used}, role, field)
+    return reading
 
 
-def refuse_placeholders(properties: Mapping[str, str], field: str) -> None:
-    """Raises BadInput if a value has a placeholder of Spring, e.g. `${ACKS}`. The message names the property."""
-    for name, value in properties.items():
-        if "${" in value:
-            raise BadInput(f"{field}: {name} is a placeholder of Spring (${{...}}). Write the value in its place")
+def _merged(documents: Iterable[Mapping[str, str]], reading: Reading, field: str) -> Merged:
+    """Returns the properties of all documents that always apply. If a name occurs in several, the last one counts.
+
+    Raises BadInput if a document has one property under two spellings with two values: Spring's choice then depends on
+    the order in which it asks.
+    """
+    placed = [_by_path(document, field) for document in documents]
+    active = {
+        profile.strip()
+        for document in placed
+        for path, (_, value) in document.items()
+        for profile in value.split(",")
+        if path[:3] in _ACTIVE
+    }
+    merged: Merged = {}
+    for document in placed:
+        if _applies(document, active):
+            merged |= document
+        elif of_kafka := [name for path, (name, _) in document.items() if path[:2] == _KAFKA]:
+            reading.leave_out(of_kafka, "in a document that applies only under a condition (spring.config.activate)")
+    return merged
 
 
-def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yields each value below `value` with its path of keys. Drops the brackets around a key. (Spring needs brackets
-    for keys with dots.)"""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            name = str(key).removeprefix("[").removesuffix("]")
-            yield from _paths(inner, f"{path}.{name}" if path else name)
-    elif isinstance(value, list):
-        yield path, ",".join(str(item) for item in value)
-    elif value is not None:
-        yield path, str(value).lower() if isinstance(value, bool) else str(value)
+def _by_path(document: Mapping[str, str], field: str) -> Merged:
+    placed: Merged = {}
+    for name, value in document.items():
+        before = placed.setdefault(name_path(name), (name, value))
+        if before[1] != value:
+            raise BadInput(
+                f"{field}: {printable_name(before[0])} and {printable_name(name)} are one property for Spring Boot, "
+                "and have two values; keep one of them"
+            )
+    return placed
 
 
-def _kafka_name(name: str, section: str) -> str | None:
-    """Returns Kafka's name for the property `name`, or None if the property does not belong to `section`."""
-    if not name.startswith(PREFIX + section):
-        return None
-    rest = name.removeprefix(PREFIX + section)
-    if below := _BELOW_PROPERTIES.fullmatch(rest):
-        return below["name"]
-    if not section or rest.split(".")[0] in _SECTIONS:
-        return "bootstrap.servers" if rest == "bootstrap-servers" else None
-    dotted = rest.replace("-", ".")
-    return RENAMED.get(dotted, dotted)
+def _applies(document: Merged, active: set[str]) -> bool:
+    """Returns whether the document applies if the profiles `active` are. Knows single profiles, their lists, and `!`;
+    any other condition counts as not met."""
+    conditions = [(path, value) for path, (_, value) in document.items() if _is_condition(path)]
+    if any(path[:2] != _PROFILES and path[:4] != _ON_PROFILE for path, _ in conditions):
+        return False
+    profiles = [profile.strip() for _, value in conditions for profile in value.split(",")]
+    met = (name[1:].strip() not in active if name.startswith("!") else name in active for name in profiles)
+    return not profiles or any(met)
 
 
-def _plain(name: str, value: str) -> str:
-    """Returns `value` as the Kafka client expects it: a size in bytes and a time in ms, without the unit that Spring
-    allows, and the value of isolation.level in Kafka's spelling. Any other value stays as it is."""
-    if name in SIZES and (size := _SIZE.fullmatch(value)):
-        return str(int(size[1]) * _UNITS[size[2]])
-    if name == "isolation.level":  # Spring binds the value to an enum, in any of these forms
-        return value.lower().replace("-", "_")
-    if name.endswith(".ms") and (time := _TIME.fullmatch(value)):
-        return str(int(time[1]) * _TIMES[time[2]])
-    return value
+def _is_condition(path: NamePath) -> bool:
+    return path[:3] == _ON_PROFILE[:3] or (path[:2] == _PROFILES and (len(path) == 2 or path[2].isdigit()))
+
+
+def _ack_mode(merged: Merged) -> list[str]:
+    """Returns a note on when Spring's listener container commits (Spring for Apache Kafka, `ContainerProperties`)."""
+    name, mode = merged.get((*_KAFKA, "listener", "ackmode"), ("", ""))
+    if not mode or "${" in mode:
+        return []
+    if uniform(mode) in ("manual", "manualimmediate"):
+        return [f"{name}={mode}: your listener says when an offset is committed"]
+    return [
+        f"{name}={mode}: the container commits after your listener has returned; this is `commit_after` if the "
+        "listener itself applies the records"
+    ]
+
+
+def is_condition(name: str) -> bool:
+    """Returns whether the property says which of Spring's profiles activate a document, or which are active."""
+    path = name_path(name)
+    return _is_condition(path) or path[:3] in _ACTIVE
+
+
+def _layers(merged: Merged, section: NamePath, role: Role) -> tuple[dict[str, Source], dict[str, Source]]:
+    """Returns the settings that Spring Boot takes from `section`, under Kafka's own names: first those that Boot binds,
+    then those below `properties`, which count before them."""
+    bound = {name: _BOUND[role][name] for name in (_BOUND[role] if section else _COMMON)}
+    named: dict[str, Source] = {}
+    below: dict[str, Source] = {}
+    for path, (name, value) in merged.items():
+        rest = path[len(_KAFKA) + len(section) :]
+        if path[: len(path) - len(rest)] != (*_KAFKA, *section) or not rest:
+            continue
+        if rest[0] == "properties" and len(rest) > 1:
+            below[rest[-1]] = Source(name, value, "text")
+        elif rest[0] in bound and (len(rest) == 1 or rest[0] == "bootstrapservers"):
+            named[bound[rest[0]].kafka] = Source(name, value, bound[rest[0]].kind)
+    return named, below
+
+
+def _take_over(
+    reading: Reading, layers: list[dict[str, Source]], placeholders: Placeholders, role: Role, field: str
+) -> list[str]:
+    """Puts the settings of all layers into `reading`; a later layer counts first. Returns the names of the settings
+    whose value is the default of a placeholder.
+
+    Raises BadInput for a value that cannot be known, if the verifier needs the value.
+    """
+    defaulted = []
+    for kafka in dict.fromkeys(name for layer in layers for name in layer):
+        before = len(placeholders.defaulted)
+        for source in (layer[kafka] for layer in reversed(layers) if kafka in layer):
+            try:
+                text = "" if is_withheld(kafka) else _text(kafka, source, placeholders)
+            except UnknownValue as error:
+                if known_names.is_judged(kafka, role):
+                    raise BadInput(
+                        f"{field}: {printable_name(kafka)} is a placeholder of Spring or Maven without a value "
+                        f"({error}). Write the value in the place of {printable_name(source.name)}"
+                    ) from None
+                reading.leave_out([source.name], NO_VALUE)
+                break
+            if text is not None:  # else Boot leaves the property as it was
+                reading.put(kafka, text)
+                break
+        if len(placeholders.defaulted) > before and kafka in reading.settings:
+            defaulted.append(kafka)
+    return defaulted
+
+
+def _text(kafka: str, source: Source, placeholders: Placeholders) -> str | None:
+    value = spring_values.without_placeholders(source.value) if kafka == "transactional.id" else source.value
+    return spring_values.plain(kafka, placeholders.replaced(value), source.kind)
+
+
+def _leave_out(reading: Reading, merged: Merged, role: Role) -> None:
+    """Adds to `reading` the names below `spring.kafka` that have no effect, and the sections that are about others."""
+    unbound, others = dict[str, str](), set[str]()
+    for path, (name, _) in merged.items():
+        rest = path[len(_KAFKA) :]
+        if path[:2] != _KAFKA or not rest or rest[0] == "properties":
+            continue
+        if rest[0] in _SECURITY or (rest[1:2] and rest[1] in _SECURITY):
+            reading.leave_out([name], WITHHELD)
+        elif not _is_bound(rest):
+            unbound[name] = "".join(rest[1:] if rest[0] in SECTIONS else rest)
+        elif rest[0] in SECTIONS and rest[0] != role and (rest[0], role) != ("listener", "consumer"):
+            others.add(PREFIX + rest[0])
+        elif rest[1:] == ("transactionidprefix",) and "transactional.id" in reading.settings:
+            reading.notes.append(f"{name}: its value plays no part, every producer has an id of its own")
+    if unbound:
+        reading.leave_out(
+            unbound, f"Spring Boot does not bind these names, so they have no effect{_would(unbound, role)}"
+        )
+    if others:
+        reading.leave_out(sorted(others), f"they are not about the {role}")
+
+
+def _is_bound(rest: NamePath) -> bool:
+    """Returns whether Spring Boot binds a name. `rest`: its path below `spring.kafka`."""
+    if rest[0] not in SECTIONS:
+        return rest[0] in _COMMON
+    if rest[0] not in _BOUND or not rest[1:] or rest[1] == "properties":
+        return True
+    return rest[1] in _BOUND[rest[0]] and (len(rest) == 2 or rest[1] == "bootstrapservers")
+
+
+def _would(unbound: Mapping[str, str], role: Role) -> str:
+    """Returns what would have an effect in the place of names without one, as the end of a sentence."""
+    kafkas = list(dict.fromkeys(name for text in unbound.values() for name in known_names.spelt(text, role)))
+    if not kafkas:
+        return ""
+    boots = [name for name, bound in (PRODUCER if role == "producer" else CONSUMER).items() if bound.kafka in kafkas]
+    own = f", or as Spring Boot's own {', '.join(boots)}" if boots else ""
+    return f"; below {PREFIX}{role}.properties they would, as {', '.join(kafkas)}{own}"
+
+
+def _require_no_other_tree(merged: Merged, used: set[NamePath], role: Role, field: str) -> None:
+    """Raises BadInput if properties that are not read here set a producer or a consumer, because then nobody knows
+    what the application's own one promises. `used`: the paths that placeholders refer to; these are read."""
+    unread = [name for path, (name, _) in merged.items() if path not in used and other_trees.sets_client(path, role)]
+    if unread:
+        more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
+        raise BadInput(
+            f"{field} has names that may set a {role} of the application's own, and are not read: "
+            f"{', '.join(map(printable_name, unread[:_NAMED]))}{more}; so what this application's {role} promises is "
+            f"not known; {NOT_KNOWN}; or remove these names, to judge what is below spring.kafka alone"
+        )

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput, Refusals
-from delivery_verifier.planning.own_settings import values
+from delivery_verifier.planning.own_settings import known_names, values
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import (
     WITHHELD,
     Translation,
     defaults_in_words,
-    hint,
     printable_name,
 )
 
@@ -55,11 +54,22 @@ LEFT_OUT: dict[str, str] = {
         _TIERED,
     ),
     **dict.fromkeys(
+        ("message.format.version", "message.downconversion.enable", "message.timestamp.difference.max.ms"),
+        "gone since Kafka 4.0",
+    ),
+    **dict.fromkeys(
         ("follower.replication.throttled.replicas", "leader.replication.throttled.replicas"),
         "it names brokers of another cluster",
     ),
 }
 """Topic properties that the verifier leaves out, each with the reason."""
+
+RUN_OPTIONS = {
+    **dict.fromkeys(("replication.factor", "default.replication.factor"), "--replication-factor"),
+    **dict.fromkeys(("partitions", "num.partitions"), "--partitions"),
+}
+"""What a topic is created with, and the option of a run that takes it. The first names are those that people write into
+files of topic settings; the others are a broker's defaults."""
 
 ONLY_VALUE = {"cleanup.policy": "delete", "remote.storage.enable": "false"}
 """Topic properties for which only one value is allowed. The topics under test have this value anyway."""
@@ -84,11 +94,13 @@ def translate(properties: Mapping[str, str]) -> Translation:
             translation.leave_out(name, "the topics under test have it already")
         elif name in EXERCISED:
             translation.put(name, values.checked(name, text, EXERCISED[name]), name)
+        elif name in RUN_OPTIONS:
+            value = text if text.isdecimal() else "NUMBER"
+            translation.leave_out(name, f"a run has its own: give it {RUN_OPTIONS[name]} {value}")
         elif is_withheld(name):
             translation.leave_out(name, WITHHELD)
         else:
-            known = (*EXERCISED, *LEFT_OUT, *ONLY_VALUE)
-            raise BadInput(f"{printable_name(name)} is no topic property of Kafka{hint(name, known)}")
+            raise BadInput(f"{printable_name(name)} is no topic property of Kafka{_hint(name)}")
     return translation
 
 
@@ -110,7 +122,8 @@ def check_names(names: Iterable[str]) -> None:
     """Raises BadInput if a name is not in EXERCISED. Runs cannot use a topic property with such a name."""
     for name in names:
         if name not in EXERCISED:
-            raise BadInput(f"{printable_name(name)} is no topic property that can be verified{hint(name, EXERCISED)}")
+            hint = known_names.hint(name, EXERCISED)
+            raise BadInput(f"{printable_name(name)} is no topic property that can be verified{hint}")
 
 
 def check_version(names: Iterable[str], kafka_version: str) -> None:
@@ -122,6 +135,14 @@ def check_version(names: Iterable[str], kafka_version: str) -> None:
             raise BadInput(
                 f"{name} is unknown to Kafka {kafka_version}: it exists since {since[0]}.{since[1]}; leave it out"
             )
+
+
+def _hint(name: str) -> str:
+    """Returns the end of the error message about `name`, which is no topic property (see `known_names.hint`). Of a
+    broker's property that is the default of a topic's one, it names the topic's."""
+    if name in known_names.topic_of_broker():
+        return f", but a broker's: a topic has {known_names.topic_of_broker()[name][0]}"
+    return known_names.hint(name, (*EXERCISED, *LEFT_OUT, *ONLY_VALUE))
 
 
 def _require_only_value(name: str, text: str) -> None:

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from delivery_verifier.model import inputs
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import known_names
 
 WITHHELD = "how to reach a cluster and who one is there; the cluster under test is the verifier's own"
 """The reason why properties of connection and security are left out."""
 
-_LIKE_A_NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*")
+_LIKE_A_NAME = re.compile(r"[A-Z]?[a-z][a-z0-9]*([._-][a-z0-9]+)*")
+_PART_OF_PATH = re.compile(r"[A-Z]{0,4}[a-z]*(?:[A-Z][a-z]+)*[0-9]{0,4}")
+_ENVIRONMENT = re.compile(r"[A-Z]+(?:_[A-Z0-9]+)+")
+"""Matches the name of a variable of the environment."""
+_BETWEEN_PARTS = re.compile(r"->|[].\[_-]")
+_LONGEST_NAME = 120
 
 
 @dataclass
@@ -59,21 +64,20 @@ def defaults_in_words(defaults: Mapping[str, Setting]) -> str:
     return ", ".join(f"{name}={setting_text(value)}" for name, value in defaults.items()) or "there are none"
 
 
+def _is_path(name: str) -> bool:
+    """Returns whether `name` looks like a path of names, e.g. `app.kafkaProducer.acks`. A path has at least one dot,
+    which few passwords have."""
+    if _ENVIRONMENT.fullmatch(name):
+        return True
+    return "." in name and all(map(_PART_OF_PATH.fullmatch, _BETWEEN_PARTS.split(name)))
+
+
 def printable_name(name: str) -> str:
-    """Returns `name` if it looks like the name of a property. Otherwise returns a text that hides `name`.
+    """Returns `name` if it looks like the name of a property, or is a spelling of a known one, e.g. `batchSize`.
+    Otherwise returns a text that hides `name`.
 
     A text that does not look like a name may be part of a key or a password.
     """
-    if _LIKE_A_NAME.fullmatch(name) and len(name) <= 80:
+    if len(name) <= _LONGEST_NAME and (_LIKE_A_NAME.fullmatch(name) or _is_path(name) or known_names.is_spelling(name)):
         return name
     return "a name that is not shown (a value over several lines needs a backslash at the end of each)"
-
-
-def hint(name: str, known: Iterable[str]) -> str:
-    """Returns the end of an error message about `name`, the unknown name of a property.
-
-    The text proposes the name in `known` that is nearest to `name`. If no name is near, the text tells the user to
-    remove or correct `name`.
-    """
-    near = inputs.nearest(name, known)
-    return f"; did you mean {near}?" if near else "; remove it, or correct its name"

@@ -1,0 +1,136 @@
+"""Settings of Kafka Connect: of its workers, its connectors, and MirrorMaker 2, which is made of connectors.
+
+Only names with the right prefix reach a producer. They lie over the settings that Connect gives every producer. Source:
+`Worker` (baseProducerConfigs, baseConsumerConfigs, exactlyOnceSourceTaskProducerConfigs) and `MirrorMakerConfig` of
+Apache Kafka 4.3.1, and KAFKA-13759, which says why idempotence is off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import known_names
+from delivery_verifier.planning.own_settings.reading import Reading, Role
+
+WORKER_NAMES = frozenset(
+    """
+    offset.storage.topic config.storage.topic status.storage.topic offset.storage.file.filename key.converter
+    value.converter
+    """.split()
+)
+"""Names that only a worker's file has."""
+DEFAULTS: dict[str, dict[str, str]] = {
+    "producer": {
+        "acks": "all",
+        "enable.idempotence": "false",
+        "max.in.flight.requests.per.connection": "1",
+        "delivery.timeout.ms": "2147483647",
+    },
+    "consumer": {"enable.auto.commit": "false", "auto.offset.reset": "earliest"},
+}
+"""What Connect gives its producers and consumers where nobody says anything else."""
+_FLOW = re.compile(r"(?P<source>[^\s>]+)->(?P<target>[^\s>.]+)\.(?P<name>.+)")
+
+
+def is_worker(names: Iterable[str]) -> bool:
+    """Returns whether the names are those of a worker."""
+    return any(name in WORKER_NAMES for name in names)
+
+
+def is_mirror_maker(names: Iterable[str]) -> bool:
+    """Returns whether the names are those of MirrorMaker 2, in its dedicated mode."""
+    present = set(names)
+    return "clusters" in present or any(_FLOW.fullmatch(name) for name in present)
+
+
+def worker(entries: Mapping[str, str], role: Role, field: str) -> Reading:
+    """Returns what a worker with these properties gives its producers or consumers. Raises BadInput for topic
+    settings."""
+    _require_clients(role, field, "a Kafka Connect worker's file")
+    reading = Reading(client="java")
+    prefix = f"{role}."
+    overriding = [name for name in entries if name.startswith(f"{prefix}override.")]
+    reading.leave_out(overriding, "a worker does not read them: they belong into a connector's configuration")
+    read = {name: value for name, value in entries.items() if name.startswith(prefix) and name not in overriding}
+    reading.put_all({name.removeprefix(prefix): value for name, value in read.items()})
+    _leave_out_unprefixed(reading, [name for name in entries if not name.startswith(prefix)], prefix, role)
+    if role == "producer" and entries.get("exactly.once.source.support", "").lower() == "enabled":
+        exactly_once = {"enable.idempotence": "true", "transactional.id": "connect-cluster"}
+        reading.lay_beneath(exactly_once, "exactly.once.source.support=enabled")
+    reading.lay_beneath(DEFAULTS[role], "Kafka Connect")
+    reading.notes.append(f"a connector's own {prefix}override. settings would count before these")
+    return reading
+
+
+def connector(entries: Mapping[str, str], role: Role, field: str) -> Reading:
+    """Returns what a connector with these properties gives its own producers or consumers. Raises BadInput for topic
+    settings."""
+    _require_clients(role, field, "a connector's configuration")
+    reading = Reading(client="java")
+    prefix = f"{role}.override."
+    reading.put_all({name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)})
+    _leave_out_unprefixed(reading, [name for name in entries if not name.startswith(prefix)], prefix, role)
+    reading.lay_beneath(DEFAULTS[role], f"Kafka Connect, unless the {role}. settings of its worker say otherwise,")
+    reading.notes.append(
+        f"its worker's own {role}. settings lie beneath these, and are not in this file: judge the worker's file, too"
+    )
+    if role == "producer" and entries.keys() & {"topics", "topics.regex"}:
+        reading.notes.append("a sink connector: its producer writes nothing but the dead letter queue")
+    return reading
+
+
+def mirror_maker(entries: Mapping[str, str], role: Role, field: str) -> Reading:
+    """Returns what MirrorMaker 2 with these properties gives the producers that copy records, or the consumers that
+    read them.
+
+    Raises BadInput for topic settings, if no flow is enabled, and if several flows have different settings.
+    """
+    _require_clients(role, field, "MirrorMaker's file")
+    flows = [(match["source"], match["target"]) for name in entries if (match := _FLOW.fullmatch(name))]
+    enabled = [
+        flow
+        for flow in dict.fromkeys(flows)
+        if entries.get(f"{flow[0]}->{flow[1]}.enabled", "").strip().lower() == "true"
+    ]
+    if not enabled:
+        raise BadInput(f"{field} is MirrorMaker's file without an enabled flow; write e.g. source->target.enabled=true")
+    readings = [_flow(entries, flow, role) for flow in enabled]
+    if any(reading.settings != readings[0].settings for reading in readings):
+        names = ", ".join(f"{source}->{target}" for source, target in enabled)
+        raise BadInput(f"{field} gives the {role}s of {names} different settings; leave one of these flows enabled")
+    return readings[0]
+
+
+def _flow(entries: Mapping[str, str], flow: tuple[str, str], role: Role) -> Reading:
+    reading = Reading(client="java")
+    source, target = flow
+    prefixes = (
+        f"{target if role == 'producer' else source}.{role}.",
+        f"{source}->{target}.{role}.override." if role == "producer" else f"{source}->{target}.{role}.",
+    )
+    for prefix in prefixes:
+        reading.put_all(
+            {name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)}
+        )
+    others = [name for name in entries if not name.startswith(prefixes)]
+    of_role = [name for name in others if f".{role}." in f".{name}"]
+    reading.leave_out(
+        of_role, f"MirrorMaker gives the {role}s of {source}->{target} only names that begin with {prefixes[0]}"
+    )
+    reading.leave_out([name for name in others if name not in of_role], "MirrorMaker's own")
+    reading.lay_beneath(DEFAULTS[role], "Kafka Connect, of which MirrorMaker is made,")
+    return reading
+
+
+def _require_clients(role: Role, field: str, what: str) -> None:
+    if role == "topic":
+        raise BadInput(f"{field} is {what}, which has no topic settings; give the topic's own")
+
+
+def _leave_out_unprefixed(reading: Reading, names: list[str], prefix: str, role: str) -> None:
+    of_connect = known_names.names("connect") | known_names.names("connector")
+    without = [name for name in names if name in known_names.names(role) and name not in of_connect]
+    reading.leave_out(without, f"without {prefix} before them they have no effect on a {role}")
+    reading.leave_out([name for name in names if name not in without], "Connect's own")

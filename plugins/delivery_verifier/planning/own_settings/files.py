@@ -1,0 +1,177 @@
+"""The reader of people's own settings: finds out which format a text has, and reads it.
+
+`kdv explain`, `kdv plan`, `kdv run`, `kdv init` and the Airflow form all read through this module. A format that is not
+read is refused in one sentence, which names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import (
+    connect,
+    known_names,
+    properties,
+    shippers,
+    spring,
+    topic,
+    topic_files,
+    tree_files,
+    trees,
+)
+from delivery_verifier.planning.own_settings.reading import NO_VALUE, Reading, Role, role_of
+from delivery_verifier.planning.own_settings.translation import printable_name
+from delivery_verifier.planning.own_settings.trees import Syntax
+
+_SUFFIXES: dict[str, Syntax] = {".yml": "YAML", ".yaml": "YAML", ".toml": "TOML", ".json": "JSON"}
+_UTF_8_MARK = "\u00ef\u00bb\u00bf"
+"""UTF-8's byte order mark, decoded as Latin-1."""
+_LOGSTASH = re.compile(r"^\s*(?:input|filter|output)\s*\{", re.MULTILINE)
+_FLUENT_BIT = re.compile(r"^\s*\[(?:SERVICE|INPUT|OUTPUT|FILTER)\]\s*$", re.MULTILINE | re.IGNORECASE)
+_BLOCK = re.compile(r"^\s*[\w.\"-]+\s*[=:]?\s*\{\s*$|^\s*<[?!\w]", re.MULTILINE)
+"""Matches what begins a block of braces, e.g. in HOCON, and a tag of XML."""
+_TOML = re.compile(r"^\s*\[\[?[\w.\"' -]+\]\]?\s*(?:#.*)?$", re.MULTILINE)
+_YAML = re.compile(r"^(?:---|[\w.\"'-]+:)[ \t]*(?:#.*)?\r?\n(?:[ \t]*(?:#.*)?\r?\n)*(?:[ ]+|- )\S", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\$\{|\$[A-Z_]+|\{\{|%\{|@[\w.-]+@")
+"""Matches a placeholder of any framework, shell or template."""
+
+_NAMED = 3
+"""The greatest number of names that a message lists."""
+_Read = Callable[[Mapping[str, str], Role, str], Reading]
+_BY_NAMES: tuple[tuple[Callable[[Mapping[str, str]], bool], _Read], ...] = (
+    (connect.is_mirror_maker, connect.mirror_maker),
+    (lambda entries: "connector.class" in entries, connect.connector),
+    (connect.is_worker, connect.worker),
+    (topic_files.is_broker, topic_files.broker),
+)
+"""The formats in .properties syntax that their names show, each with the function that reads it."""
+_NOT_READ: tuple[tuple[str, str], ...] = (
+    ("mp.messaging.", "Quarkus"),
+    ("quarkus.", "Quarkus"),
+    ("micronaut.", "Micronaut"),
+    ("kafka.producers.", "Micronaut"),
+    ("producer.override.", "a connector without its connector.class"),
+    ("producer.", "Kafka Connect or Kafka Streams"),
+    ("consumer.", "Kafka Connect or Kafka Streams"),
+    ("main.consumer.", "Kafka Streams"),
+    ("CONNECT_", "environment variables of Kafka Connect"),
+    ("SPRING_", "environment variables of Spring Boot"),
+    ("KAFKA_", "environment variables"),
+)
+"""What the names of a file begin with if they are written for a framework that is not read, or not known."""
+
+
+def read_file(path: str, field: str) -> Reading:
+    """Returns the settings in the file at `path`.
+
+    Java's encoding of .properties files is Latin-1 with escapes. `field` is the field of the run that names the file;
+    messages show it. Raises BadInput if the file cannot be read or its content is refused.
+    """
+    try:
+        content = Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise BadInput(
+            f"{field} is {path!r}: cannot be read ({error.strerror}). Give a file in .properties syntax, or an "
+            "application.yml of Spring Boot"
+        ) from None
+    syntax = _SUFFIXES.get(Path(path).suffix.lower())
+    latin_1 = content.decode("latin-1").removeprefix(_UTF_8_MARK)
+    if syntax is None and not path.lower().endswith(".properties"):
+        syntax = syntax_of(latin_1)
+    if syntax is not None:
+        documents = trees.documents(content.decode("utf-8-sig", "replace"), syntax, field)
+        return _complete(tree_files.read(documents, role_of(field), field), field)
+    return read_text(latin_1, field)
+
+
+def read_text(text: str, field: str) -> Reading:
+    """Returns the settings in `text`, which has .properties syntax or that of Logstash or Fluent Bit, or was printed by
+    Kafka's tools. `field`: as in `read_file`. Raises BadInput if the text is refused."""
+    role = role_of(field)
+    if topic_files.is_described(text):
+        return _complete(topic_files.described(text, role, field), field)
+    if _FLUENT_BIT.search(text):
+        return _complete(shippers.fluent_bit(shippers.fluent_bit_sections(text), role, field), field)
+    if _LOGSTASH.search(text):
+        return _complete(shippers.logstash(text, role, field), field)
+    if _BLOCK.search(text):
+        raise BadInput(f"{field} has blocks of braces or tags, in a format that is not read; give .properties syntax")
+    return _complete(_of_properties(text, role, field), field)
+
+
+def foreign_syntax(text: str) -> str | None:
+    """Returns what the syntax of `text` is, in words, if it is not that of .properties files. Returns None if it is."""
+    if _FLUENT_BIT.search(text):
+        return "a file of Fluent Bit"
+    return "a pipeline of Logstash" if _LOGSTASH.search(text) else syntax_of(text)
+
+
+def syntax_of(text: str) -> Syntax | None:
+    """Returns YAML, TOML or JSON if the text looks like that, and like none of the syntaxes of `read_text`."""
+    if text.lstrip().startswith("{"):
+        return "JSON"
+    if _FLUENT_BIT.search(text) or _LOGSTASH.search(text) or topic_files.is_described(text):
+        return None
+    if _TOML.search(text):
+        return "TOML"
+    return "YAML" if _YAML.search(text) else None
+
+
+def _of_properties(text: str, role: Role, field: str) -> Reading:
+    entries = properties.entries_of(text, field)
+    if spring.is_spring(entries):
+        return spring.read([properties.entries_of(each, field) for each in documents_of(text)], role, field)
+    for is_format, read in _BY_NAMES:
+        if is_format(entries):
+            return read(entries, role, field)
+    for prefix, framework in _NOT_READ:
+        if named := [name for name in entries if name.startswith(prefix)]:
+            raise BadInput(
+                f"{field} has names of {framework}, e.g. {printable_name(named[0])}, which is not read; "
+                f"give what its {role} has in force, under Kafka's own names, in .properties syntax"
+            )
+    if "application.id" in entries:
+        raise BadInput(
+            f"{field} is a file of Kafka Streams, whose {role} has settings of its own, and is not read; give what is "
+            "in force, in .properties syntax"
+        )
+    if len(entries) > 1 and not any(map(_is_kafkas, entries)):  # of a single name, its own refusal says more
+        names = ", ".join(printable_name(name) for name in list(entries)[:_NAMED])
+        raise BadInput(
+            f"{field} has no property of Kafka, so its format is not known ({names}); give .properties syntax"
+        )
+    reading = Reading()
+    reading.put_all(entries)
+    return reading
+
+
+def _is_kafkas(name: str) -> bool:
+    """Returns whether the name is one that Kafka's clients may be given, or is spelt like one."""
+    known = known_names.owner(name) or known_names.nearest_of_all(name) or topic.RUN_OPTIONS.get(name)
+    return bool(known) or properties.is_withheld(name) or known_names.is_serializers(name) or known_names.is_gone(name)
+
+
+_DOCUMENT = re.compile(r"^[#!]---[ \t\r]*$", re.MULTILINE)
+
+
+def documents_of(text: str) -> list[str]:
+    """Splits the text of an application.properties file into its documents. A line `#---` or `!---` ends a document
+    (Spring Boot reference, "Working With Multi-Document Files")."""
+    return _DOCUMENT.split(text)
+
+
+def _complete(reading: Reading, field: str) -> Reading:
+    """Returns `reading`. Leaves out values with placeholders, if they play no part. Raises BadInput if they do."""
+    role = role_of(field)
+    for name, value in list(reading.settings.items()):
+        if not _PLACEHOLDER.search(value):
+            continue
+        if not known_names.is_judged(name, role) or name in topic.RUN_OPTIONS:
+            del reading.settings[name]
+            reading.leave_out([name], NO_VALUE)
+            continue
+        raise BadInput(f"{field}: {printable_name(name)} is a placeholder. Write the value in its place")
+    return reading

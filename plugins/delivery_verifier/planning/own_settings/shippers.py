@@ -1,0 +1,172 @@
+"""Settings of log shippers: the part of their files that reaches a Kafka client.
+
+Vector and Fluent Bit use librdkafka, Logstash the Java client. Beats and Telegraf use sarama, of which the contract has
+no rules. Sources: vector's `sinks/kafka/config.rs`, Fluent Bit's manual ("Kafka" output), and `outputs/kafka.rb` of
+logstash-integration-kafka.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import known_names, trees
+from delivery_verifier.planning.own_settings.producer_names import SAME
+from delivery_verifier.planning.own_settings.reading import Reading, Role
+
+_VECTOR = {
+    "message_timeout_ms": "message.timeout.ms",
+    "socket_timeout_ms": "socket.timeout.ms",
+    "compression": "compression.codec",
+}
+"""Vector's own names of librdkafka's properties."""
+_VECTOR_BATCH = {"timeout_secs": "linger.ms", "max_events": "batch.num.messages", "max_bytes": "batch.size"}
+_LOGSTASH = frozenset(
+    """
+    acks batch_size bootstrap_servers buffer_memory client_dns_lookup client_id compression_type key_serializer
+    linger_ms max_request_size metadata_max_age_ms receive_buffer_bytes reconnect_backoff_ms request_timeout_ms retries
+    retry_backoff_ms send_buffer_bytes value_serializer security_protocol sasl_mechanism sasl_jaas_config
+    """.split()
+)
+"""The options that Logstash's kafka output passes on. Kafka's names have dots."""
+_LOGSTASH_DEFAULTS = {"acks": "1", "linger.ms": "0", "request.timeout.ms": "40000"}
+"""Those defaults of Logstash's kafka output that are not the Java client's."""
+
+
+def vector_sinks(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns the Kafka sinks in a file of vector, by name."""
+    sinks = trees.below(tree, "sinks")
+    return {name: sink for name, sink in sinks.items() if isinstance(sink, dict) and sink.get("type") == "kafka"}
+
+
+def vector(sinks: Mapping[str, dict[str, Any]], role: Role, field: str) -> Reading:
+    """Returns the settings that vector gives librdkafka. Raises BadInput for several sinks, and for another role."""
+    _require_producer(role, field, "a file of vector")
+    sink = _only(sinks, field, "vector")
+    reading = Reading(client="librdkafka")
+    all_options = trees.below(sink, "librdkafka_options")
+    options = trees.scalars(all_options)
+    nested = [name for name in all_options if name not in options]
+    reading.leave_out(nested, "vector takes a text for each of its librdkafka_options: write the name in quotes")
+    own = {_VECTOR[name]: value for name, value in trees.scalars(sink).items() if name in _VECTOR}
+    for name, value in trees.scalars(trees.below(sink, "batch")).items():
+        if name in _VECTOR_BATCH:
+            own[_VECTOR_BATCH[name]] = _in_ms(value) if name == "timeout_secs" else value
+    replaced = {SAME.get(name, name) for name in options}
+    reading.put_all({name: value for name, value in own.items() if SAME.get(name, name) not in replaced})
+    reading.put_all(options)
+    rest = [name for name in sink if name not in {*_VECTOR, "librdkafka_options", "batch"}]
+    _leave_out_own(reading, rest, "vector", "below librdkafka_options")
+    return reading
+
+
+def fluent_bit_outputs(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns the Kafka outputs in a YAML file of Fluent Bit, by number."""
+    outputs = trees.below(tree, "pipeline").get("outputs")
+    outputs = outputs if isinstance(outputs, list) else []
+    return _numbered(output for output in outputs if isinstance(output, dict) and _is_kafka(output))
+
+
+def fluent_bit_sections(text: str) -> dict[str, dict[str, Any]]:
+    """Returns the Kafka outputs in a file of Fluent Bit in its classic syntax, by number."""
+    sections: list[dict[str, Any]] = []
+    is_output = False
+    for line in text.splitlines():
+        if head := re.fullmatch(r"\s*\[(\w+)\]\s*", line):
+            is_output = head[1].upper() == "OUTPUT"
+            sections += [{}] if is_output else []
+        elif is_output and (pair := line.split(None, 1)) and not pair[0].startswith("#"):
+            sections[-1][pair[0]] = pair[1].strip() if len(pair) > 1 else ""
+    return _numbered(section for section in sections if _is_kafka(section))
+
+
+def fluent_bit(outputs: Mapping[str, dict[str, Any]], role: Role, field: str) -> Reading:
+    """Returns the settings that Fluent Bit gives librdkafka. Raises BadInput for several outputs, and for another
+    role."""
+    _require_producer(role, field, "a file of Fluent Bit")
+    output = trees.scalars(_only(outputs, field, "Fluent Bit"))
+    reading = Reading(client="librdkafka")
+    prefix = "rdkafka."
+    named = {name: value for name, value in output.items() if name.lower().startswith(prefix)}
+    reading.put_all({name[len(prefix) :]: value for name, value in named.items()})
+    _leave_out_own(reading, [name for name in output if name not in named], "Fluent Bit", f"with {prefix} before them")
+    return reading
+
+
+_SIGN = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|=>|[{}\[\],]|[^\s{}\[\],#"'=]+|=""")
+
+
+def logstash(text: str, role: Role, field: str) -> Reading:
+    """Returns the settings that Logstash gives the Java client. Raises BadInput if the text has no Kafka output or
+    several, and for another role."""
+    _require_producer(role, field, "a pipeline of Logstash")
+    signs = [sign for sign in _SIGN.findall(text) if not sign.startswith("#")]
+    output = _only(_numbered(_logstash_outputs(signs)), field, "Logstash")
+    reading = Reading(client="java")
+    reading.put_all({name.replace("_", "."): value for name, value in output.items() if name in _LOGSTASH})
+    _leave_out_own(reading, [name for name in output if name not in _LOGSTASH], "Logstash", "")
+    reading.lay_beneath(_LOGSTASH_DEFAULTS, "Logstash")
+    if reading.settings["acks"] not in ("0", "1"):
+        reading.settings["enable.idempotence"] = "false"
+        reading.notes.append(
+            "enable.idempotence=false: Logstash has no option for it, and may have a client before 3.0"
+        )
+    reading.notes.append("Logstash itself sends a batch again that failed: see the class of faults `resend`")
+    return reading
+
+
+def _logstash_outputs(signs: list[str]) -> Iterator[dict[str, str]]:
+    """Yields the options of each `kafka { ... }` inside `output { ... }`."""
+    path: list[str] = []
+    options: dict[str, str] = {}
+    for index, sign in enumerate(signs):
+        before = signs[index - 1] if index else ""
+        if sign in "{[":
+            path.append(before)
+            if path[:1] == ["output"] and before == "kafka":
+                options = {}
+        elif sign in "}]":
+            if path[:1] == ["output"] and path[-1:] == ["kafka"]:
+                yield options
+            path = path[:-1]
+        elif sign == "=>" and path[-1:] == ["kafka"] and index + 1 < len(signs):
+            value = signs[index + 1]
+            options[before] = "" if value in "{[" else value.strip("\"'")
+
+
+def _only(outputs: Mapping[str, dict[str, Any]], field: str, framework: str) -> dict[str, Any]:
+    """Returns the only member of `outputs`. Raises BadInput if there are none or several."""
+    if len(outputs) != 1:
+        names = f": {', '.join(outputs)}" if outputs else ""
+        raise BadInput(f"{field} has {len(outputs)} Kafka outputs of {framework}{names}; allowed: 1")
+    return next(iter(outputs.values()))
+
+
+def _numbered(outputs: Iterator[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {str(number): each for number, each in enumerate(outputs, 1)}
+
+
+def _is_kafka(output: Mapping[str, Any]) -> bool:
+    return any(str(name).lower() == "name" and str(value).lower() == "kafka" for name, value in output.items())
+
+
+def _in_ms(seconds: str) -> str:
+    try:
+        return str(int(float(seconds) * 1000))
+    except ValueError:
+        return seconds
+
+
+def _require_producer(role: Role, field: str, what: str) -> None:
+    if role != "producer":
+        raise BadInput(f"{field} is {what}, of which only the producer is read; give .properties syntax")
+
+
+def _leave_out_own(reading: Reading, names: list[str], framework: str, where: str) -> None:
+    """Leaves out names that do not reach the client. Says apart which of them are a producer's, and have no effect."""
+    kafkas = [name for name in names if known_names.spelt(name, "producer") and not known_names.is_connection(name)]
+    would = f"; {where} they would" if where else ""
+    reading.leave_out(kafkas, f"{framework} does not read these names here, so they have no effect{would}")
+    reading.leave_out([name for name in names if name not in kafkas], f"{framework}'s own")

@@ -1,0 +1,86 @@
+"""Files in YAML, TOML and JSON: their documents as trees of names and values."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import placeholders
+
+Syntax = Literal["YAML", "TOML", "JSON"]
+Tree = dict[str, Any]
+
+
+def documents(text: str, syntax: Syntax, field: str) -> list[Tree]:
+    """Returns the documents of a text that are not empty. Only YAML allows several.
+
+    `field` is the field of the run that names the file; messages show it. Raises BadInput, which names the line, if the
+    text has another syntax, or if a document is no mapping of names to values.
+    """
+    parsed = _parsed(text, syntax, field)
+    if any(not isinstance(document, dict) for document in parsed):
+        raise BadInput(f"{field} holds no mapping of names to values; give one, or .properties syntax")
+    return parsed
+
+
+def _parsed(text: str, syntax: Syntax, field: str) -> list[Any]:
+    import yaml
+
+    try:
+        if syntax == "JSON":
+            return [json.loads(text)]
+        if syntax == "TOML":
+            return [tomllib.loads(text)]
+        parsed = [document for document in yaml.safe_load_all(placeholders.readable(text)) if document is not None]
+        flat({"": parsed})  # an alias may refer to what it stands in
+        return parsed
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+    except json.JSONDecodeError as error:
+        where = f" at line {error.lineno}"
+    except tomllib.TOMLDecodeError as error:
+        position = str(error).rpartition("(at ")[2].rstrip(")")  # its text may quote a value, but not this part
+        where = f" at {position}" if position.startswith(("line ", "end ")) else ""
+    except (ValueError, RecursionError):
+        where = ""
+    raise BadInput(f"{field} is no valid {syntax}{where}; correct it, or give .properties syntax")
+
+
+def flat(tree: Mapping[Any, Any]) -> dict[str, str]:
+    """Returns each value of the tree under its path of keys, in the way of Spring Boot: keys are joined with dots, a
+    key in brackets keeps them, and the members of a list are numbered in brackets."""
+    return dict(_paths(tree))
+
+
+def below(tree: object, *path: str) -> Tree:
+    """Returns the mapping below the keys of `path`; an empty one if there is none."""
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree if isinstance(tree, dict) else {}
+
+
+def scalars(tree: Mapping[Any, Any]) -> dict[str, str]:
+    """Returns the members of the tree that are no mappings and no lists."""
+    return {str(key): _text(value) for key, value in tree.items() if not isinstance(value, dict | list)}
+
+
+def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            name = str(key)
+            yield from _paths(inner, f"{path}.{name}" if path and not name.startswith("[") else f"{path}{name}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _paths(item, f"{path}[{number}]")
+    else:
+        yield path, _text(value)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,859 @@
+"""Settings files as people have them, in every format: what is taken over, what is said, and what they promise.
+
+The files are small and made for these tests; each has the trait that makes a format easy to misread.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+NOTHING = ""
+NO_COPIES = "at_most_once"
+ORDER = "ordered"
+KEPT = "at_least_once"
+IN_ORDER = "at_least_once ordered"
+ALL = "at_least_once at_most_once exactly_once ordered"
+
+
+class SettingsFile(NamedTuple):
+    """A file, and what must become of it.
+
+    * `promise`: the guarantees that its client keeps if a broker crashes, as words. None: nothing is promised, because
+      the file is refused, or is about no producer.
+    * `settings`: what must be taken over, as `name=value` words. A word that begins with `!` must not be there.
+    * `said`: texts that the notes must have; or, if `promise` is None and `refused`, the refusal.
+    """
+
+    name: str
+    text: str
+    promise: str | None
+    settings: str
+    said: tuple[str, ...]
+    field: str = "producer_config"
+    refused: bool = False
+
+
+def _spring(*lines: str) -> str:
+    return "spring:\n  kafka:\n" + "".join(f"    {line}\n" for line in lines)
+
+
+SPRING = (
+    SettingsFile(
+        "dashed-names.yml",
+        _spring(
+            "producer:", "  acks: 1", "  retries: 4", "  linger-ms: 9", "  max-in-flight-requests-per-connection: 1"
+        ),
+        NOTHING,
+        "acks=1 retries=4 max.in.flight.requests.per.connection=5 linger.ms=5 enable.idempotence=false",
+        ("max-in-flight-requests-per-connection (Spring Boot does not bind", "properties they would, as linger.ms"),
+    ),
+    SettingsFile(
+        "idempotence-not-bound.yml",
+        _spring("producer:", "  acks: all", "  enable-idempotence: false"),
+        ALL,
+        "acks=all enable.idempotence=true",
+        ("enable-idempotence (Spring Boot does not bind", "as enable.idempotence"),
+    ),
+    SettingsFile(
+        "transactional-id.yml",
+        _spring("producer:", "  transactional-id: payments"),
+        ALL,
+        "enable.idempotence=true !transactional.id",
+        ("transactional-id (Spring Boot does not bind", "Spring Boot's own transaction-id-prefix"),
+    ),
+    SettingsFile(
+        "transaction-prefix.yml",
+        _spring("producer:", "  transaction-id-prefix: pay-${random.uuid}-"),
+        ALL,
+        "enable.idempotence=true transaction.timeout.ms=60000",
+        ("its value plays no part",),
+    ),
+    SettingsFile(
+        "transaction-prefix-unknown.yml",
+        _spring("producer:", "  transaction-id-prefix: ${TX}"),
+        None,
+        "",
+        ("transactional.id is a placeholder of Spring or Maven without a value (${TX})",),
+        refused=True,
+    ),
+    SettingsFile(
+        "relaxed.yml",
+        _spring("producer:", "  Acks: all", "  batch_size: 32KB", "  compressionType: zstd", "  BUFFER-MEMORY: 64MB"),
+        ALL,
+        "acks=all batch.size=32768 compression.type=zstd queue.buffering.max.kbytes=65536",
+        (),
+    ),
+    SettingsFile(
+        "dots-are-no-dashes.properties",
+        "spring.kafka.producer.acks=1\nspring.kafka.producer.batch.size=1\nspring.kafka.producer.max.block.ms=1\n",
+        NOTHING,
+        "acks=1 batch.size=16384",
+        ("spring.kafka.producer.batch.size", "Spring Boot's own batch-size"),
+    ),
+    SettingsFile(
+        "below-properties.properties",
+        "spring.kafka.producer.acks=0\nspring.kafka.producer.properties.acks=all\n"
+        "spring.kafka.properties.max.in.flight.requests.per.connection=1\n"
+        "spring.kafka.producer.Properties[enable.idempotence]=false\n",
+        IN_ORDER,
+        "acks=all enable.idempotence=false max.in.flight.requests.per.connection=1",
+        (),
+    ),
+    SettingsFile(
+        "directly-below-kafka.properties",
+        "spring.kafka.acks=0\nspring.kafka.producer.retries=7\n",
+        ALL,
+        "acks=all retries=7",
+        ("spring.kafka.acks (Spring Boot does not bind", "Spring Boot's own acks"),
+    ),
+    SettingsFile(
+        "default.yml",
+        _spring("producer:", "  acks: ${ORDERS_ACKS:1}", "  client-id: ${app}-x", "bootstrap-servers: ${BROKERS}"),
+        NOTHING,
+        "acks=1",
+        ("acks: the default of the placeholder ${ORDERS_ACKS}", "client-id (the file does not have the value"),
+    ),
+    SettingsFile(
+        "placeholder-of-the-same-file.yml",
+        "app:\n  kafka:\n    producer:\n      acks: 0\n"
+        + _spring("producer:", "  acks: ${app.kafka.producer.acks:all}"),
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "no-default-where-no-promise-depends.yml",
+        _spring("producer:", "  acks: 1", "  batch-size: ${BATCH}", "  properties: {linger.ms: '${LINGER}'}"),
+        NOTHING,
+        "acks=1 batch.size=16384 linger.ms=5",
+        ("producer.batch-size, spring.kafka.producer.properties.linger.ms (the file does not have the value, and no",),
+    ),
+    SettingsFile(
+        "empty-values.yml",
+        _spring("properties: {retries: 0, acks: 1}", "producer:", "  retries:", "  batch-size: '${B:}'"),
+        NO_COPIES,
+        "retries=0 acks=1 batch.size=16384",
+        (),
+    ),
+    SettingsFile(
+        "overridden-placeholder.yml",
+        _spring("properties: {acks: '${NOWHERE}'}", "producer: {properties: {acks: 0}}"),
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "names-of-librdkafka.yml",
+        _spring("producer:", "  acks: 1", "  properties: {max.in.flight: 1, message.timeout.ms: 9}"),
+        NOTHING,
+        "acks=1 max.in.flight.requests.per.connection=5 delivery.timeout.ms=120000",
+        ("left out: max.in.flight, message.timeout.ms (librdkafka's property: the Java client does not use it)",),
+    ),
+    SettingsFile(
+        "serializers.yml",
+        _spring("producer:", "  properties: {spring.json.add.type.headers: false, avro.remove.java.properties: true}"),
+        ALL,
+        "acks=all",
+        ("spring.json.add.type.headers, avro.remove.java.properties (a serializer's property: no part in delivery)",),
+    ),
+    SettingsFile(
+        "logging.yml",
+        "logging.level: {org.apache.kafka.clients.producer: WARN}\nmanagement: {kafka: {producer: {acks: 0}}}\n"
+        + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        (),
+    ),
+    SettingsFile(
+        "no-default.yml",
+        _spring("producer:", "  acks: ${ORDERS_ACKS}"),
+        None,
+        "",
+        ("acks is a placeholder of Spring or Maven without a value (${ORDERS_ACKS})", "Write the value"),
+        refused=True,
+    ),
+    SettingsFile(
+        "filtered.yml",
+        "info: {app: @project.name@}\n" + _spring("client-id: @project.artifactId@", "producer:", "  retries: 3"),
+        ALL,
+        "retries=3 acks=all",
+        (),
+    ),
+    SettingsFile(
+        "filtered-where-it-matters.yml",
+        _spring("producer:", "  acks: @acks@"),
+        None,
+        "",
+        ("acks is a placeholder", "(@acks@)"),
+        refused=True,
+    ),
+    SettingsFile(
+        "own-prefix.yml",
+        "shop:\n  kafka:\n    order-producer:\n      acks: 0\n" + _spring("bootstrap-servers: b:9092"),
+        None,
+        "",
+        ("shop.kafka.order-producer.acks", "promises is not known", "ProducerConfig values"),
+        refused=True,
+    ),
+    SettingsFile(
+        "own-prefix-beside.properties",
+        "spring.kafka.producer.acks=all\napp.kafkaProducer.enableIdempotence=false\n",
+        None,
+        "",
+        ("app.kafkaProducer.enableIdempotence", "promises is not known"),
+        refused=True,
+    ),
+    SettingsFile(
+        "cloud-stream.yml",
+        "spring:\n  cloud:\n    stream:\n      kafka:\n        binder:\n          required-acks: 1\n"
+        "  kafka:\n    producer:\n      acks: all\n",
+        None,
+        "",
+        ("spring.cloud.stream.kafka.binder.required-acks", "promises is not known"),
+        refused=True,
+    ),
+    SettingsFile(
+        "template.yml",
+        _spring("template:", "  transaction-id-prefix: t-", "producer:", "  acks: all"),
+        None,
+        "",
+        ("spring.kafka.template.transaction-id-prefix", "promises is not known"),
+        refused=True,
+    ),
+    SettingsFile(
+        "harmless-template.yml",
+        _spring("template:", "  default-topic: orders", "producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        ("spring.kafka.template (they are not about the producer)",),
+    ),
+    SettingsFile(
+        "under-a-condition.yml",
+        _spring("producer:", "  acks: all")
+        + "---\nspring.config.activate.on-profile: cheap\nspring.kafka.producer.acks: 0\n",
+        ALL,
+        "acks=all",
+        ("left out: spring.kafka.producer.acks (in a document that applies only under a condition",),
+    ),
+    SettingsFile(
+        "active-condition.yml",
+        "spring.profiles.active: cheap\n"
+        + _spring("producer:", "  acks: all")
+        + "---\nspring.config.activate.on-profile: cheap\nspring.kafka.producer.acks: 0\n",
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "negated-condition.yml",
+        "spring.profiles.include: [eu, cheap]\n"
+        + _spring("producer:", "  acks: all")
+        + '---\nspring.config.activate.on-profile: "!prod"\nspring.kafka.producer.acks: 1\n'
+        + '---\nspring.config.activate.on-profile: "!cheap"\nspring.kafka.producer.acks: 0\n'
+        + "---\nspring.config.activate.on-profile: [us, eu]\nspring.kafka.producer.retries: 3\n"
+        + "---\nspring.config.activate.on-cloud-platform: heroku\nspring.kafka.producer.retries: 0\n",
+        NOTHING,
+        "acks=1 retries=3",
+        ("left out: spring.kafka.producer.acks, spring.kafka.producer.retries (in a document",),
+    ),
+    SettingsFile(
+        "two-spellings.properties",
+        "spring.kafka.producer.batch-size=1\nspring.kafka.producer.batchSize=2\n",
+        None,
+        "",
+        ("are one property for Spring Boot",),
+        refused=True,
+    ),
+    SettingsFile(
+        "consumer.yml",
+        _spring("consumer:", "  groupId: ${GROUP}", "  auto-offset-reset: earliest", "  session-timeout-ms: 9"),
+        None,
+        "auto.offset.reset=earliest enable.auto.commit=false !session.timeout.ms !group.id",
+        ("session-timeout-ms (Spring Boot does not bind", "as session.timeout.ms"),
+        field="consumer_config",
+    ),
+    SettingsFile(
+        "listener.yml",
+        _spring("consumer:", "  enable-auto-commit: off", "listener:", "  ack-mode: manual_immediate", "  acks: all"),
+        None,
+        "enable.auto.commit=false",
+        ("your listener says when an offset is committed", "listener.acks (Spring Boot does not bind"),
+        field="consumer_config",
+    ),
+)
+
+_WORKER = "key.converter=x\nvalue.converter=x\nbootstrap.servers=b:9092\ngroup.id=g\n"
+CONNECT = (
+    SettingsFile(
+        "worker.properties",
+        f"{_WORKER}producer.acks=1\nproducer.linger.ms=40\nconsumer.auto.offset.reset=latest\n",
+        ORDER,
+        "acks=1 linger.ms=40 enable.idempotence=false max.in.flight.requests.per.connection=1",
+        ("Kafka Connect gives its producers, where the file says nothing: enable.idempotence=false", "Connect's own"),
+    ),
+    SettingsFile(
+        "worker-defaults.properties",
+        _WORKER,
+        IN_ORDER,
+        "acks=all enable.idempotence=false max.in.flight.requests.per.connection=1 delivery.timeout.ms=2147483647",
+        (),
+    ),
+    SettingsFile(
+        "worker-without-prefix.properties",
+        f"{_WORKER}enable.idempotence=true\nacks=0\n",
+        IN_ORDER,
+        "acks=all enable.idempotence=false",
+        ("left out: enable.idempotence, acks (without producer. before them they have no effect on a producer)",),
+    ),
+    SettingsFile(
+        "worker-with-overrides.properties",
+        f"{_WORKER}producer.override.acks=0\n",
+        IN_ORDER,
+        "acks=all",
+        ("producer.override.acks (a worker does not read them",),
+    ),
+    SettingsFile(
+        "worker-idempotent.properties",
+        f"{_WORKER}producer.enable.idempotence=true\nproducer.request.timeout.ms=2147483647\n",
+        ALL,
+        "enable.idempotence=true request.timeout.ms=900000",
+        ("request.timeout.ms=900000: librdkafka allows no more",),
+    ),
+    SettingsFile(
+        "worker-exactly-once.properties",
+        f"{_WORKER}exactly.once.source.support=enabled\n",
+        ALL,
+        "enable.idempotence=true transactional.id=connect-cluster",
+        ("exactly.once.source.support=enabled gives its producers",),
+    ),
+    SettingsFile(
+        "worker-placeholder.properties",
+        f"{_WORKER}producer.acks=${{file:/a:b}}\n",
+        None,
+        "",
+        ("acks is a placeholder",),
+        refused=True,
+    ),
+    SettingsFile(
+        "sink-worker.properties",
+        f"{_WORKER}consumer.auto.offset.reset=latest\nproducer.acks=0\n",
+        None,
+        "auto.offset.reset=latest enable.auto.commit=false",
+        (),
+        field="consumer_config",
+    ),
+    SettingsFile(
+        "source.json",
+        '{"name": "s", "config": {"connector.class": "x.Y", "db.password": "hunter2", "producer.override.acks": "1"}}',
+        ORDER,
+        "acks=1 enable.idempotence=false",
+        ("connector.class, db.password (Connect's own)", "its worker's own producer. settings lie beneath these"),
+    ),
+    SettingsFile(
+        "source.properties",
+        "name=s\nconnector.class=x.Y\nproducer.override.enable.idempotence=true\nproducer.acks=0\n",
+        ALL,
+        "acks=all enable.idempotence=true",
+        ("producer.acks",),
+    ),
+    SettingsFile(
+        "sink.json",
+        '{"connector.class": "x.Sink", "topics": "a", "acks": "0"}',
+        IN_ORDER,
+        "acks=all",
+        ("writes nothing but the dead letter queue", "without producer.override. before them"),
+    ),
+    SettingsFile(
+        "worker-topics.properties", _WORKER, None, "", ("a Kafka Connect worker's file",), "topic_config", refused=True
+    ),
+    SettingsFile(
+        "strimzi-connect.yaml",
+        "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnect\nspec:\n  config:\n    producer.acks: 0\n",
+        NO_COPIES,
+        "acks=0 enable.idempotence=false",
+        (),
+    ),
+    SettingsFile(
+        "strimzi-connector.yaml",
+        "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnector\nspec:\n  class: x\n  config:\n"
+        "    producer.override.acks: 0\n",
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+)
+
+_FLOW = "clusters=east, west\neast->west.enabled=true\neast.bootstrap.servers=e:9092\nwest.bootstrap.servers=w:9092\n"
+MIRROR_MAKER = (
+    SettingsFile(
+        "mm2.properties",
+        f"{_FLOW}west.producer.acks=1\neast.consumer.auto.offset.reset=latest\n",
+        ORDER,
+        "acks=1 enable.idempotence=false max.in.flight.requests.per.connection=1",
+        ("Kafka Connect, of which MirrorMaker is made,",),
+    ),
+    SettingsFile(
+        "mm2-without-effect.properties",
+        f"{_FLOW}producer.acks=0\neast.producer.acks=0\neast->west.producer.acks=0\n",
+        IN_ORDER,
+        "acks=all",
+        ("producer.acks, east.producer.acks, east->west.producer.acks (MirrorMaker gives the producers of east->west",),
+    ),
+    SettingsFile(
+        "mm2-override.properties",
+        f"{_FLOW}west.producer.acks=0\neast->west.producer.override.acks=all\n",
+        IN_ORDER,
+        "acks=all",
+        (),
+    ),
+    SettingsFile(
+        "mm2-two-flows.properties",
+        f"{_FLOW}west->east.enabled=true\nwest.producer.acks=0\n",
+        None,
+        "",
+        ("gives the producers of east->west, west->east different settings",),
+        refused=True,
+    ),
+    SettingsFile(
+        "mm2-disabled.properties",
+        "clusters=a,b\na->b.enabled=false\nb.producer.acks=all\n",
+        None,
+        "",
+        ("without an enabled flow",),
+        refused=True,
+    ),
+)
+
+_JAVA = "key.serializer=x\n"
+CLIENTS = (
+    SettingsFile(
+        "client.properties",
+        "bootstrap.servers=c:9092\nsecurity.protocol=SASL_SSL\nsasl.jaas.config=hunter2\nsession.timeout.ms=45000\n"
+        "acks=all\n",
+        ALL,
+        "acks=all delivery.timeout.ms=120000 !session.timeout.ms",
+        ("session.timeout.ms (a consumer's property: a producer does not use it)",),
+    ),
+    SettingsFile(
+        "client-librdkafka.properties",
+        "bootstrap.servers=c:9092\nsasl.mechanisms=PLAIN\nsasl.password=hunter2\nsession.timeout.ms=45000\nacks=1\n",
+        NOTHING,
+        "acks=1 delivery.timeout.ms=300000 enable.idempotence=false",
+        ("session.timeout.ms (a consumer's property",),
+    ),
+    SettingsFile(
+        "client-as-consumer.properties",
+        "sasl.jaas.config=hunter2\nsession.timeout.ms=45000\nacks=all\nauto.offset.reset=latest\n",
+        None,
+        "session.timeout.ms=45000 auto.offset.reset=latest",
+        ("acks (a producer's property: a consumer does not use it)",),
+        field="consumer_config",
+    ),
+    SettingsFile(
+        "serializers.properties",
+        f"{_JAVA}acks=all\nspring.json.add.type.headers=false\n",
+        ALL,
+        "acks=all",
+        ("spring.json.add.type.headers (a serializer's property: no part in delivery)",),
+    ),
+    SettingsFile(
+        "min-isr.properties",
+        f"{_JAVA}acks=all\nmin.insync.replicas=2\n",
+        ALL,
+        "acks=all",
+        ("min.insync.replicas (a topic's property: a producer does not use it; --topic-config FILE takes it)",),
+    ),
+    SettingsFile(
+        "min-isr-librdkafka.properties",
+        "request.required.acks=all\nmin.insync.replicas=2\n",
+        None,
+        "",
+        ("min.insync.replicas is no producer property of Kafka, but a topic's, and librdkafka does not start with it",),
+        refused=True,
+    ),
+    SettingsFile(
+        "config.json",
+        '{"bootstrap.servers": "b:9092", "request.required.acks": 1, "message.timeout.ms": 9000}',
+        NOTHING,
+        "acks=1 delivery.timeout.ms=9000",
+        (),
+    ),
+    SettingsFile(
+        "camel.properties",
+        f"{_JAVA}lingerMs=5\n",
+        None,
+        "",
+        ("lingerMs is no producer property of Kafka; did you mean linger.ms?",),
+        refused=True,
+    ),
+    SettingsFile(
+        "misspelt-of-another.properties",
+        f"{_JAVA}sesion.timeout.ms=5\n",
+        None,
+        "",
+        ("did you mean session.timeout.ms, which is a consumer's?",),
+        refused=True,
+    ),
+    SettingsFile(
+        "prefixed.properties",
+        "producer.acks=1\nproducer.retries=0\n",
+        None,
+        "",
+        ("has names of Kafka Connect or Kafka Streams, e.g. producer.acks, which is not read",),
+        refused=True,
+    ),
+    SettingsFile(
+        "streams.properties",
+        "application.id=a\nprocessing.guarantee=exactly_once_v2\n",
+        None,
+        "",
+        ("is a file of Kafka Streams",),
+        refused=True,
+    ),
+    SettingsFile(
+        "quarkus.properties",
+        "quarkus.http.port=80\nmp.messaging.outgoing.orders.acks=all\n",
+        None,
+        "",
+        ("has names of Quarkus", "which is not read"),
+        refused=True,
+    ),
+    SettingsFile(
+        "service.env",
+        "SPRING_KAFKA_PRODUCER_ACKS=all\nLOG_LEVEL=hunter2\n",
+        None,
+        "",
+        ("has names of environment variables of Spring Boot, e.g. SPRING_KAFKA_PRODUCER_ACKS, which is not read",),
+        refused=True,
+    ),
+    SettingsFile(
+        "reference.conf",
+        "akka.kafka.producer {\n  kafka-clients {\n    acks = all\n  }\n}\n",
+        None,
+        "",
+        ("has blocks of braces or tags, in a format that is not read; give .properties syntax",),
+        refused=True,
+    ),
+    SettingsFile(
+        "producer.py",
+        "from kafka import KafkaProducer\np = KafkaProducer(acks='all')\n",
+        None,
+        "",
+        ("has no property of Kafka, so its format is not known",),
+        refused=True,
+    ),
+    SettingsFile(
+        "alias.yml",
+        "spring: &a\n  kafka: *a\n",
+        None,
+        "",
+        ("is no valid YAML",),
+        refused=True,
+    ),
+    SettingsFile(
+        "mirror-maker.yaml",
+        "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaMirrorMaker2\nspec: {}\n",
+        None,
+        "",
+        ("a Kubernetes resource of the kind KafkaMirrorMaker2, which is not read",),
+        refused=True,
+    ),
+    SettingsFile(
+        "micronaut.yml",
+        "micronaut: {application: {name: x}}\nkafka: {producers: {default: {acks: all}}}\n",
+        None,
+        "",
+        ("is a file of Micronaut, which is not read",),
+        refused=True,
+    ),
+    SettingsFile(
+        "compose.yml",
+        "services: {app: {environment: {KAFKA_ACKS: all}}}\n",
+        None,
+        "",
+        ("is a Compose file, which is not read",),
+        refused=True,
+    ),
+    SettingsFile(
+        "own.yml",
+        "kafka: {producer: {acks: all}}\n",
+        None,
+        "",
+        ("sets a producer in a tree that is not read (kafka), so what it promises is not known",),
+        refused=True,
+    ),
+    SettingsFile("broken.json", '{"acks": hunter2}', None, "", ("is no valid JSON at line 1",), refused=True),
+    SettingsFile("broken.toml", "a = hunter2\n", None, "", ("is no valid TOML at line 1",), refused=True),
+)
+
+_VECTOR = '[sinks.out]\ntype = "kafka"\nbootstrap_servers = "b"\ntopic = "t"\n'
+_LOGSTASH = "input { stdin {} }\noutput {\n  # to Kafka\n  kafka {\n    codec => json { }\n%s  }\n}\n"
+SHIPPERS = (
+    SettingsFile(
+        "vector.toml",
+        f'{_VECTOR}message_timeout_ms = 5000\n[sinks.out.librdkafka_options]\n"request.required.acks" = "1"\n',
+        NOTHING,
+        "acks=1 delivery.timeout.ms=5000 enable.idempotence=false",
+        ("type, bootstrap_servers, topic (vector's own)",),
+    ),
+    SettingsFile(
+        "vector.yaml",
+        "sinks:\n  k:\n    type: kafka\n    message_timeout_ms: 5000\n    librdkafka_options:\n"
+        '      delivery.timeout.ms: "70000"\n      enable.idempotence: "true"\n',
+        ALL,
+        "delivery.timeout.ms=70000 enable.idempotence=true max.in.flight.requests.per.connection=5",
+        (),
+    ),
+    SettingsFile(
+        "vector-in-the-wrong-place.toml",
+        f"{_VECTOR}acks = 0\nbatch.timeout_secs = 0.2\n",
+        KEPT,
+        "acks=all linger.ms=200",
+        ("left out: acks (vector does not read these names here, so they have no effect; below librdkafka_options",),
+    ),
+    SettingsFile(
+        "vector-nested.toml",
+        f"{_VECTOR}librdkafka_options.request.required.acks = '0'\n",
+        KEPT,
+        "acks=all",
+        ("write the name in quotes",),
+    ),
+    SettingsFile(
+        "vector-two-sinks.toml",
+        f"{_VECTOR}\n{_VECTOR.replace('out', 'more')}",
+        None,
+        "",
+        ("has 2 Kafka outputs of vector: out, more; allowed: 1",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit.conf",
+        "[SERVICE]\n    Flush 1\n[OUTPUT]\n    Name stdout\n[OUTPUT]\n    Name        kafka\n    Brokers     b:9092\n"
+        "    rdkafka.request.required.acks 0\n    rdkafka.sasl.password hunter2\n",
+        NO_COPIES,
+        "acks=0",
+        ("Name, Brokers (Fluent Bit's own)",),
+    ),
+    SettingsFile(
+        "fluent-bit-without-prefix.conf",
+        "[OUTPUT]\n    name kafka\n    acks 0\n    rdkafka.enable.idempotence true\n",
+        ALL,
+        "acks=all enable.idempotence=true",
+        ("acks (Fluent Bit does not read these names here, so they have no effect; with rdkafka. before them",),
+    ),
+    SettingsFile(
+        "fluent-bit.yaml",
+        "pipeline:\n  outputs:\n    - name: kafka\n      match: '*'\n      rdkafka.message.timeout.ms: 4000\n",
+        KEPT,
+        "delivery.timeout.ms=4000",
+        (),
+    ),
+    SettingsFile(
+        "fluent-bit-none.conf",
+        "[OUTPUT]\n    Name stdout\n",
+        None,
+        "",
+        ("has 0 Kafka outputs of Fluent Bit; allowed: 1",),
+        refused=True,
+    ),
+    SettingsFile(
+        "logstash.conf",
+        _LOGSTASH % '    bootstrap_servers => "b:9092"\n    topic_id => "t"\n    linger_ms => 9\n',
+        NOTHING,
+        "acks=1 linger.ms=9 request.timeout.ms=40000 enable.idempotence=false",
+        ("Logstash gives its producers, where the file says nothing: acks=1", "sends a batch again that failed"),
+    ),
+    SettingsFile(
+        "logstash-all.conf",
+        _LOGSTASH % "    acks => 'all'\n    retries => 3\n    sasl_jaas_config => 'hunter2'\n",
+        KEPT,
+        "acks=all retries=3 enable.idempotence=false",
+        ("enable.idempotence=false: Logstash has no option for it",),
+    ),
+    SettingsFile(
+        "logstash-unknown.conf",
+        _LOGSTASH % "    enable_idempotence => true\n    max_in_flight_requests_per_connection => 1\n",
+        NOTHING,
+        "acks=1 max.in.flight.requests.per.connection=5",
+        ("enable_idempotence, max_in_flight_requests_per_connection (Logstash does not read these names here",),
+    ),
+    SettingsFile(
+        "filebeat.yml",
+        'output.kafka:\n  hosts: ["b"]\n  required_acks: -1\n',
+        None,
+        "",
+        ("a file of Filebeat or another Beat, whose client is sarama", "nothing is promised"),
+        refused=True,
+    ),
+    SettingsFile(
+        "heartbeat.yml",
+        "output.kafka.hosts: [b]\noutput.kafka.required_acks: -1\n",
+        None,
+        "",
+        ("whose client is sarama",),
+        refused=True,
+    ),
+    SettingsFile(
+        "metricbeat.yml",
+        "output:\n  kafka:\n    required_acks: 1\n",
+        None,
+        "",
+        ("whose client is sarama",),
+        refused=True,
+    ),
+    SettingsFile(
+        "telegraf.conf",
+        '[agent]\n[[outputs.kafka]]\n  brokers = ["b"]\n  required_acks = -1\n',
+        None,
+        "",
+        ("a file of Telegraf, whose client is sarama",),
+        refused=True,
+    ),
+    SettingsFile(
+        "collector.yaml",
+        "exporters: {kafka: {producer: {required_acks: -1}}}\n",
+        None,
+        "",
+        ("a file of the OpenTelemetry Collector, which is not read",),
+        refused=True,
+    ),
+)
+
+_TOPIC = "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaTopic\nspec:\n"
+TOPICS = (
+    SettingsFile(
+        "topic.yaml",
+        f"{_TOPIC}  partitions: 12\n  replicas: 3\n  config:\n    min.insync.replicas: 2\n    retention.ms: 9\n",
+        None,
+        "min.insync.replicas=2 !retention.ms",
+        ("partitions (a run has its own: give it --partitions 12)", "give it --replication-factor 3"),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "topic-unclean.yml",
+        f"{_TOPIC}  config: {{unclean.leader.election.enable: true}}\n",
+        None,
+        "unclean.leader.election.enable=true min.insync.replicas=1",
+        (),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "topic-as-producer.yml", f"{_TOPIC}  replicas: 3\n", None, "", ("name it by --topic-config",), refused=True
+    ),
+    SettingsFile(
+        "deployment.yml",
+        "apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 3}\n",
+        None,
+        "",
+        ("a Kubernetes resource of the kind Deployment, which is not read",),
+        refused=True,
+    ),
+    SettingsFile(
+        "cluster.yaml",
+        "apiVersion: kafka.strimzi.io/v1beta2\nkind: Kafka\nspec: {kafka: {config: {min.insync.replicas: 2}}}\n",
+        None,
+        "min.insync.replicas=2",
+        (),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "server.properties",
+        "process.roles=broker\nnum.partitions=6\ndefault.replication.factor=3\nmin.insync.replicas=2\n"
+        "log.flush.interval.messages=10\nlog.roll.hours=2\nlog.retention.hours=1\nlog.dirs=/hunter2\n",
+        None,
+        "min.insync.replicas=2 flush.messages=10 segment.ms=7200000 !retention.ms",
+        ("default.replication.factor (a run has its own: give it --replication-factor 3)", "--partitions 6"),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "broker-defaults.properties", "broker.id=1\n", None, "min.insync.replicas=1", (), field="topic_config"
+    ),
+    SettingsFile(
+        "zookeeper.properties",
+        "zookeeper.connect=z\nunclean.leader.election.enable=true\n",
+        None,
+        "unclean.leader.election.enable=true",
+        ("the defaults of these brokers",),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "broker-as-producer.properties",
+        "broker.id=1\nacks=all\n",
+        None,
+        "",
+        ("is a broker's server.properties, which has no producer settings",),
+        refused=True,
+    ),
+    SettingsFile(
+        "configs.txt",
+        "Dynamic configs for topic orders are:\n  min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:"
+        "min.insync.replicas=2, STATIC_BROKER_CONFIG:min.insync.replicas=1}\n",
+        None,
+        "min.insync.replicas=2 flush.messages=9223372036854775807",
+        (),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "all-configs.txt",
+        "All configs for topic orders are:\n  cleanup.policy=delete sensitive=false synonyms={}\n"
+        "  flush.messages=1 sensitive=false synonyms={}\n  retention.ms=1 sensitive=false synonyms={}\n",
+        None,
+        "flush.messages=1 !cleanup.policy",
+        (),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "topics.txt",
+        "Topic: orders\tTopicId: x\tPartitionCount: 4\tReplicationFactor: 2\tConfigs: min.insync.replicas=2,flush.ms=1"
+        "\n"
+        "\tTopic: orders\tPartition: 0\tLeader: 1\n",
+        None,
+        "min.insync.replicas=2 flush.ms=1",
+        ("--partitions 4", "--replication-factor 2"),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "chart.properties",
+        "segment.ms={{ .Values.segment }}\nreplication.factor=${RF}\nmin.insync.replicas=2\n",
+        None,
+        "min.insync.replicas=2 !segment.ms",
+        ("segment.ms, replication.factor (the file does not have the value",),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "chart-where-it-matters.properties",
+        "min.insync.replicas={{ .Values.isr }}\n",
+        None,
+        "",
+        ("min.insync.replicas is a placeholder",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "two-topics.txt",
+        "Dynamic configs for topic a are:\nDynamic configs for topic b are:\n",
+        None,
+        "",
+        ("describes 2 topics; allowed: 1",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "replicas.properties",
+        "replication.factor=3\npartitions=7\nmin.insync.replicas=2\n",
+        None,
+        "min.insync.replicas=2",
+        ("give it --replication-factor 3", "give it --partitions 7"),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "brokers-name.properties",
+        "log.retention.hours=2\n",
+        None,
+        "",
+        ("log.retention.hours is no topic property of Kafka, but a broker's: a topic has retention.ms",),
+        field="topic_config",
+        refused=True,
+    ),
+)
+FILES = (*SPRING, *CONNECT, *MIRROR_MAKER, *CLIENTS, *SHIPPERS, *TOPICS)

@@ -1,0 +1,95 @@
+"""Tests of settings files as people have them: each is taken or refused, promises what its client keeps, and says what
+has no effect. No name counts that the file's framework does not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.settings_files import ALL, FILES, SettingsFile
+
+from delivery_verifier.command_line import main as cli
+from delivery_verifier.contract.guarantees import matrix
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model.data import setting_text
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Profile
+from delivery_verifier.planning.build import check_settings
+from delivery_verifier.planning.own_settings import connect, consumer, files, profiles, properties
+
+SECRET = "hunter2"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDV_HOME", str(tmp_path / "home"))
+
+
+def read(file: SettingsFile, folder: Path) -> tuple[Profile, dict[str, str]]:
+    """Returns the profile that the file gives, and its settings as text."""
+    path = folder / file.name
+    path.write_text(file.text)
+    paths = {"producer_config": None, "topic_config": None, "consumer_config": None} | {file.field: str(path)}
+    profile = profiles.from_files(None, *paths.values(), None)
+    if file.field == "consumer_config":
+        settings = consumer.translate(files.read_file(str(path), file.field).settings).settings
+    else:
+        settings = profile.producer if file.field == "producer_config" else profile.topic
+    return profile, {name: setting_text(value) for name, value in settings.items()}
+
+
+def promised(profile: Profile) -> str:
+    """Returns the guarantees that the profile's own client keeps if a broker crashes."""
+    (row,) = (row for row in matrix(Settings.of_profile(profile, client=profile.client)) if row.fault_class == "crash")
+    return " ".join(sorted(claim for claim, holds in row.guarantees.items() if holds))
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if not file.refused], ids=lambda file: file.name)
+def test_a_file_is_taken_as_its_framework_reads_it(file: SettingsFile, tmp_path: Path) -> None:
+    profile, settings = read(file, tmp_path)
+    for word in file.settings.split():
+        name, _, value = word.removeprefix("!").partition("=")
+        assert (name not in settings) if word.startswith("!") else settings.get(name) == value, word
+    notes = "\n".join(profile.notes)
+    assert [text for text in file.said if text not in notes] == []
+    assert SECRET not in repr(profile)
+    if file.promise is not None:
+        check_settings(profile)
+        assert promised(profile) == file.promise
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.refused], ids=lambda file: file.name)
+def test_a_file_that_is_not_read_is_refused_in_one_sentence_that_names_the_remedy(
+    file: SettingsFile, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        read(file, tmp_path)
+    assert len(refused.value.messages) == 1
+    assert [text for text in file.said if text not in str(refused.value)] == []
+    assert SECRET not in str(refused.value)
+
+
+def test_the_files_show_every_promise() -> None:
+    every = {"", "at_most_once", "ordered", "at_least_once", "at_least_once ordered", ALL, None}
+    assert every == {file.promise for file in FILES}
+
+
+@pytest.mark.parametrize("command", ["explain", "plan", "init"])
+def test_every_command_reads_through_the_same_reader(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "application.yml").write_text("spring.kafka.producer: {acks: 1, linger-ms: 7}\n")
+    option = [] if command == "init" else ["--producer-config"]
+    assert cli.main([command, *option, str(tmp_path / "application.yml")]) == 0
+    assert "linger-ms (Spring Boot does not bind these names" in capsys.readouterr().out
+
+
+def test_connects_own_settings_are_those_of_the_published_example() -> None:
+    example = Path(__file__).parents[3] / "docs" / "examples" / "kafka-connect.properties"
+    assert connect.DEFAULTS["producer"] == properties.parse(example.read_text(), "producer_config")
+
+
+def test_a_client_that_the_framework_does_not_have_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "application.yml").write_text("spring.kafka.producer.acks: all\n")
+    with pytest.raises(BadInput, match="client is 'librdkafka', but producer_config is read by a framework"):
+        profiles.from_files(None, str(tmp_path / "application.yml"), None, None, "librdkafka")
