@@ -16,6 +16,7 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.consumers import ConsumerExplanation, explain
 from delivery_verifier.planning.own_settings import clients, consumer, properties
+from delivery_verifier.planning.own_settings.clients import ClientVersion
 
 _ELSEWHERE = "otherwise, e.g. where records are applied by other threads while poll() goes on"
 _POLLED = (
@@ -55,15 +56,17 @@ _DEFAULTS: dict[Client, dict[str, Setting]] = {
     },
     "java": {"auto.offset.reset": "latest", "enable.auto.commit": True, "isolation.level": "read_uncommitted"},
 }
-"""The defaults of the consumer settings on which the rules depend, in librdkafka 2.16 and in version 4 of the Java
-client."""
+"""The defaults of the consumer settings on which the rules depend, in librdkafka since 1.2 and in the Java client since
+2.1 (measured, see `releases`)."""
+_ISOLATION_SINCE = (1, 2)
+"""The first version of librdkafka with isolation.level. Older ones hand over records of aborted transactions, too."""
 _RESETS = {"smallest": "earliest", "beginning": "earliest", "error": "earliest"}
 """Values of auto.offset.reset that the rules treat as `earliest`, because a group never jumps over a record with them.
 With `error`, the consumer ends instead of jumping."""
 
 
 def consumers(
-    settings: Settings, application: Application | None, file: str | None, client: Client | None
+    settings: Settings, application: Application | None, file: str | None, client: str | None
 ) -> list[ConsumerExplanation]:
     """Returns explanations of consumers. The first is about `application`, if it is not None. The others are about a
     consumer with the settings in `file`, if it is not None (see `of_file`).
@@ -75,7 +78,7 @@ def consumers(
     return explained + (of_file(settings, file, client) if file else [])
 
 
-def of_file(settings: Settings, file: str, client: Client | None) -> list[ConsumerExplanation]:
+def of_file(settings: Settings, file: str, client: str | None) -> list[ConsumerExplanation]:
     """Explains which guarantee a consumer with the settings in `file` gives. There is one explanation for each
     discipline that the user's code may have.
 
@@ -85,12 +88,13 @@ def of_file(settings: Settings, file: str, client: Client | None) -> list[Consum
     """
     entries = properties.read_file(file, "consumer_config")
     own = consumer.translate(entries).settings
-    of_clients = (client,) if client else _clients_of(entries)
+    of_clients = [clients.parse(client)] if client else [ClientVersion(each) for each in _clients_of(entries)]
     explained = []
-    for each in of_clients:
-        full = {**_DEFAULTS[each], **own}
+    for chosen in of_clients:
+        each = chosen.client
+        full = {**_defaults(chosen), **own}
         commits, stores = (full.get(name, True) is True for name in ("enable.auto.commit", "enable.auto.offset.store"))
-        which = f"with {clients.CLIENT_NAMES[each]}, " if len(of_clients) > 1 else ""
+        which = f"with {chosen.name}, " if len(of_clients) > 1 else ""
         reset = str(full["auto.offset.reset"])
         ruled = {**full, "auto.offset.reset": _RESETS.get(reset, reset)}
         for discipline, condition in _CANDIDATES[each, stores or each == "java"] if commits else _BY_HAND:
@@ -99,6 +103,13 @@ def of_file(settings: Settings, file: str, client: Client | None) -> list[Consum
             defaults = tuple(name for name in full if name not in own)
             explained.append(replace(explanation, consumer=full, defaults=defaults))
     return explained
+
+
+def _defaults(client: ClientVersion) -> dict[str, Setting]:
+    defaults = _DEFAULTS[client.client]
+    if client.client == "librdkafka" and client.release.first < _ISOLATION_SINCE:
+        return {**defaults, "isolation.level": "read_uncommitted"}
+    return defaults
 
 
 def _clients_of(names: Collection[str]) -> tuple[Client, ...]:
