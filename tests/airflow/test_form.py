@@ -14,7 +14,7 @@ from support.runs_for_overview import judged
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Claim, Client, OwnPacing
+from delivery_verifier.model.scenario import Claim, OwnPacing
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks import catalogue_form, form
 from delivery_verifier.planning.build import scenario_from_params
@@ -36,7 +36,6 @@ def _schema(name: str) -> dict[str, Any]:
         ("scenario", [None, *catalogue.SCENARIOS]),
         ("claim", list(get_args(Claim))),
         ("pacing", list(get_args(OwnPacing))),
-        ("client", [None, *get_args(Client)]),
         ("kafka_version", kafka_versions()),
         ("fail_step", [None, *STEPS]),
     ],
