@@ -92,7 +92,7 @@ def remark(profile: Profile) -> str:
         return ""
     entries = promises(profile)
     assumed = next(entry for entry in entries if entry.assumed)
-    others = [f"{entry.versions}: {_difference(entry, assumed)}" for entry in entries if not entry.assumed]
+    others = [f"with {entry.versions}: {_difference(entry, assumed)}" for entry in entries if not entry.assumed]
     if not others:
         return f"these settings promise the same with {_family(chosen)} {assumed.versions}"
     example = next(
@@ -102,7 +102,7 @@ def remark(profile: Profile) -> str:
         f"{chosen.client}:{releases.text(chosen.version)} is not one version" if chosen.version else "no version named"
     )
     return (
-        f"{named}: all that follows is true of {_family(chosen)} {assumed.versions} ({assumed.summary}), and not of "
+        f"{named}: defaults and promises are those of {_family(chosen)} {assumed.versions} ({assumed.summary}); "
         f"{'; '.join(others)}. Name your version, e.g. client {example}"
     )
 

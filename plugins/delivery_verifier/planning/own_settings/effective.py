@@ -140,8 +140,8 @@ def _elsewhere(explicit: Mapping[str, Setting], release: Release) -> str:
     idempotent = [row for row in starting if is_idempotent(explicit, row)]
     others = [row for row in starting if row not in idempotent]
     ways = ((idempotent, "idempotent"), (others, "without idempotence"))
-    told = [f"{releases.spans(rows)} start, {how}" for rows, how in ways if rows]
-    return f". {' and '.join(told)}: name your version if it is one of them, e.g. {_example(starting[-1])}"
+    sentences = [f"{releases.spans(rows)} start, {how}" for rows, how in ways if rows]
+    return f". {' and '.join(sentences)}: name your version if it is one of them, e.g. {_example(starting[-1])}"
 
 
 def _example(release: Release) -> str:
