@@ -122,7 +122,9 @@ def lines(described: list[VersionPromise]) -> list[str]:
 
 def holds_for(described: list[VersionPromise]) -> str:
     """Returns the end of a heading: of which releases what follows is true. Empty if all promise the same."""
-    return next((f" (with {entry.versions})" for entry in described if entry.assumed and len(described) > 1), "")
+    return next(
+        (f" (with the defaults of {entry.versions})" for entry in described if entry.assumed and len(described) > 1), ""
+    )
 
 
 def _difference(entry: VersionPromise, assumed: VersionPromise) -> str:

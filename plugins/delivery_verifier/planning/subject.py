@@ -16,7 +16,7 @@ from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning import client_versions
-from delivery_verifier.planning.own_settings import profiles, properties, secret_values, spring
+from delivery_verifier.planning.own_settings import producer, profiles, properties, secret_values, spring
 from delivery_verifier.planning.own_settings.profiles import OWN
 from delivery_verifier.planning.own_settings.translation import printable_name
 
@@ -158,6 +158,7 @@ def _sent(value: object) -> Profile | None:
         return None
     try:
         sent = msgspec.convert(value, Profile)
+        producer.check(sent.written or {})
         Settings.of_profile(sent)
         return sent
     except (msgspec.ValidationError, ContradictorySettings) as error:

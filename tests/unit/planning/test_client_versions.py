@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import json
 from pathlib import Path
 
+import confluent_kafka
+import msgspec
 import pytest
 
 from delivery_verifier import catalogue
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.data import Setting
+from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning import client_versions, own_consumers
 from delivery_verifier.planning.build import check_settings, scenario_from_params
-from delivery_verifier.planning.own_settings import clients, effective, profiles, releases
+from delivery_verifier.planning.own_settings import clients, effective, producer_names, profiles, releases
 from delivery_verifier.planning.own_settings.releases import RELEASES, Version
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
@@ -72,6 +75,24 @@ def test_rows_follow_upon_each_other() -> None:
         assert [row.first for row in rows] == sorted(row.first for row in rows)
         for row, later in itertools.pairwise(rows):
             assert row.first <= row.last < later.first
+
+
+def test_the_newest_row_of_librdkafka_is_what_the_library_of_a_run_says_of_itself() -> None:
+    """By its own list of properties (rd_kafka_conf_dump), of the library that every run loads."""
+    assert confluent_kafka.libversion()[0].startswith(f"{releases.text(releases.newest('librdkafka').last)}.")
+    (file,) = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs").glob("librdkafka-*")
+    library, own = ctypes.CDLL(str(file)), dict[str, str]()
+    for kind in ("conf", "topic_conf"):
+        create, dump = (getattr(library, f"rd_kafka_{kind}_{verb}") for verb in ("new", "dump"))
+        create.restype, dump.restype = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
+        dump.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)]
+        length = ctypes.c_size_t()
+        words = dump(create(), ctypes.byref(length))
+        own = {words[at].decode(): (words[at + 1] or b"").decode() for at in range(0, length.value, 2)} | own
+    main_names = {other: name for other, name in producer_names.SAME.items() if other in own}
+    found = {main_names.get(name, name): value for name, value in own.items()}
+    for name, value in releases.newest("librdkafka").defaults.items():
+        assert found[name] == ("-1" if name == "acks" else setting_text(value)), name
 
 
 @pytest.mark.parametrize(
@@ -207,7 +228,7 @@ def test_the_explanation_gives_the_promise_of_each_version(tmp_path: Path, capsy
     file.write_text("key.serializer=x\n")
     assert cli.main(["explain", "--producer-config", str(file)]) == 0
     text = capsys.readouterr().out
-    assert "guarantees of these settings (with 3.1.1 to 4.x, 3.0.1 and 3.0.2): under this fault" in text
+    assert "guarantees of these settings (with the defaults of 3.1.1 to 4.x, 3.0.1 and 3.0.2): under" in text
     assert "\n  2.1 to 2.8: acks=1, not idempotent\n    lost is at_least_once under leadership change, crash" in text
     assert cli.main(["explain", "--producer-config", str(file), "--json"]) == 0
     newest, announced, oldest = json.loads(capsys.readouterr().out)["versions"]
@@ -278,3 +299,18 @@ def test_a_consumer_of_an_old_librdkafka_is_handed_what_was_aborted(tmp_path: Pa
     for client, isolation in (("librdkafka:1.1", "read_uncommitted"), ("librdkafka:1.2", "read_committed")):
         explained = own_consumers.of_file(settings, str(file), client)
         assert {each.consumer["isolation.level"] for each in explained} == {isolation}
+
+
+def test_what_was_written_is_held_to_the_names_of_a_producer() -> None:
+    sent = msgspec.to_builtins(written("linger.ms=20", "java"))
+    assert scenario_from_params({"own_profile": sent}, "r").subjects[0].profile.written == {"linger.ms": 20}
+    sent["written"]["sasl.password"] = "hunter2"
+    with pytest.raises(BadInput, match=r"sasl\.password is no producer property") as refused:
+        scenario_from_params({"own_profile": sent}, "r")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_version_in_a_profile_of_another_origin_must_be_known() -> None:
+    sent = msgspec.to_builtins(written("linger.ms=20", "java")) | {"client_version": "9.9"}
+    with pytest.raises(BadInput, match=r"'java:9\.9', a version whose defaults are not known"):
+        scenario_from_params({"own_profile": sent}, "r")
