@@ -224,7 +224,8 @@ def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) ->
     if timeout > MOST_TRANSACTION_TIMEOUT_MS:
         raise ContradictorySettings(
             f"transaction.timeout.ms is {timeout}, and brokers refuse a producer that asks for more than their "
-            f"transaction.max.timeout.ms, which is {MOST_TRANSACTION_TIMEOUT_MS} by default; set that or less"
+            f"transaction.max.timeout.ms, which is {MOST_TRANSACTION_TIMEOUT_MS} by default; set that or less, no run "
+            "exercises more"
         )
     if settings.delivery_timeout_ms > timeout:
         raise ContradictorySettings("`message.timeout.ms` must be set <= `transaction.timeout.ms`")

@@ -273,6 +273,7 @@ def test_a_value_that_only_librdkafka_refuses_is_explained_for_the_java_client(
     profile = written(text, "java")
     check_settings(profile)
     assert profile.producer[name] == value
+    assert "2147483647" not in profile.notes[0].partition("socket.timeout.ms")[2], "the defaults are those of the run"
     given = text.partition("=")[0]
     if given == name:
         assert any(f"a run exercises {value}" in note and note.startswith(given) for note in profile.notes)

@@ -94,12 +94,13 @@ def with_defaults(translation: Translation, client: ClientVersion) -> Translatio
     """
     explicit = translation.settings
     full = effective.settings(explicit, client.release, client.name)
+    if client.client == "java":
+        full = fitted(full)
     defaults = {name: value for name, value in full.items() if name not in explicit}
     notes = [*translation.notes, f"the defaults of {client.name} fill the gaps: {defaults_in_words(defaults)}"]
     if client.client == "java":
-        full = fitted(full)
         notes += [
-            f"{name}={explicit[name]}: more or less than {clients.EXERCISED} takes; a run exercises {full[name]}"
+            f"{name}={explicit[name]} is beyond the limits of {clients.EXERCISED}; a run exercises {full[name]}"
             for name in explicit
             if full[name] != explicit[name]
         ]
