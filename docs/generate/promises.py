@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import cast
 
 from msgspec import Struct
 
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, GuaranteeRow, matrix
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.claims import CLAIMS
-from delivery_verifier.model.scenario import Claim, Client, Profile
+from delivery_verifier.model.scenario import Claim, Profile
+from delivery_verifier.planning import client_versions
 from delivery_verifier.planning.own_settings import profiles
 
 INTRODUCTION = """\
@@ -27,13 +27,15 @@ Producer configurations that people really run, as they are published, against e
 [contract](contract.md) has rules. A cell says whether the guarantee holds; `kdv explain --producer-config FILE` says
 why, for these files ([examples](examples)) or for your own. Topics have three replicas and eligible leader replicas,
 as Kafka has them since 4.1, and Kafka's own defaults where the source says nothing of them: `min.insync.replicas=1`.
-A setting that a source leaves to the client has that client's default. Nothing here was measured for the product
+A setting that a source leaves to the client has that client's default, which depends on the client's version. "True of"
+names the versions for which a row is true; others have other defaults, or do not start
+([versions of the client](settings.md#versions-of-the-client)). Nothing here was measured for the product
 named: it is what the contract says of the client that the example is for. Of the Java client that rests on its source,
 for a run exercises librdkafka. Some rules are true of one client alone: the Java client keeps a partition's order with
 one request in flight, which Kafka Connect relies on, and librdkafka does not (`reordered.one_in_flight`).
 
-| example | what it is | client | acks | idempotent | in flight | min.isr | source |
-|---|---|---|---|---|---|---|---|
+| example | what it is | client | true of | acks | idempotent | in flight | min.isr | source |
+|---|---|---|---|---|---|---|---|---|
 """
 
 CLASSES = """\
@@ -59,7 +61,7 @@ class Example(Struct, frozen=True):
 
 def read(file: Path) -> Example:
     """Reads the example in `file`. The comment in the file holds a summary and the two lines `source: ADDRESS` and
-    `client: java|librdkafka`. Topic settings are read from the file `<name>.topic.properties`, if there is one.
+    `client: java|librdkafka`, also with a version. Topic settings are read from the file `<name>.topic.properties`, if there is one.
 
     Raises KeyError if the comment lacks the source or the client, and BadInput if the settings are no valid producer.
     """
@@ -68,7 +70,7 @@ def read(file: Path) -> Example:
     summary = " ".join(line for line in comment if not _MARK.match(line))
     topic = file.with_suffix(".topic.properties")
     topic_file = str(topic) if topic.is_file() else None
-    profile = profiles.from_files(None, str(file), topic_file, None, cast(Client, marks["client"]))
+    profile = profiles.from_files(None, str(file), topic_file, None, marks["client"])
     settings = Settings.of_profile(profile, client=profile.client)
     return Example(file.stem, summary, marks["source"], profile, matrix(settings))
 
@@ -93,9 +95,14 @@ def _introduction_row(example: Example) -> str:
     idempotent = "yes" if settings.enable_idempotence else "no"
     return (
         f"| [{example.name}](examples/{example.name}.properties) | {example.summary} | "
-        f"{example.profile.client} | {settings.acks} | {idempotent} | {settings.max_in_flight} | "
+        f"{example.profile.client} | {_versions(example.profile)} | {settings.acks} | {idempotent} | {settings.max_in_flight} | "
         f"{settings.min_insync_replicas} | <{example.source}> |"
     )
+
+
+def _versions(profile: Profile) -> str:
+    """Returns the versions of the client, among all that are known, for which the row of `profile` is true."""
+    return next(each.versions for each in client_versions.promises(profile, all_releases=True) if each.assumed)
 
 
 def _table(claim: Claim, all_examples: list[Example]) -> str:

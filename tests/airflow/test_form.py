@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any, get_args
@@ -18,6 +19,7 @@ from delivery_verifier.model.scenario import Claim, Client, OwnPacing
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks import catalogue_form, form
 from delivery_verifier.planning.build import scenario_from_params
+from delivery_verifier.planning.own_settings import clients
 from delivery_verifier.planning.params import FIELDS
 
 PARAMS = form.params()
@@ -36,7 +38,6 @@ def _schema(name: str) -> dict[str, Any]:
         ("scenario", [None, *catalogue.SCENARIOS]),
         ("claim", list(get_args(Claim))),
         ("pacing", list(get_args(OwnPacing))),
-        ("client", [None, *get_args(Client)]),
         ("kafka_version", kafka_versions()),
         ("fail_step", [None, *STEPS]),
     ],
@@ -44,6 +45,15 @@ def _schema(name: str) -> dict[str, Any]:
 def test_a_choice_offers_exactly_what_the_library_knows_each_with_a_label(name: str, known: list[str | None]) -> None:
     assert _schema(name)["enum"] == known
     assert list(_schema(name)["values_display"]) == [str(value) for value in known]
+
+
+def test_the_form_proposes_clients_that_the_library_knows_and_takes_other_versions() -> None:
+    proposed = _schema("client")["examples"]
+    assert proposed == list(clients.PROPOSED) and {clients.parse(each).client for each in proposed} == {
+        *get_args(Client)
+    }
+    param = copy.deepcopy(PARAMS["client"])
+    assert (param.resolve("java:3.2"), param.resolve(None)) == ("java:3.2", None)
 
 
 @pytest.mark.parametrize(

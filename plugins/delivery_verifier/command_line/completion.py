@@ -74,6 +74,12 @@ def _profiles() -> Iterable[str]:
     return profiles.known()
 
 
+def _clients() -> Iterable[str]:
+    from delivery_verifier.planning.own_settings import clients
+
+    return clients.PROPOSED
+
+
 def _in_braces(field: str) -> Callable[[], Iterable[str]]:
     """Returns a function that lists the values of the option `field`. The function takes the values from the help of
     the option, which shows them in braces, e.g. `{a,b}`."""
@@ -91,6 +97,7 @@ _VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "scenario": lambda: catalogue.SCENARIOS,
     "application": lambda: catalogue.APPLICATIONS,
     "run": _runs,
+    "client": _clients,
     **{field: _in_braces(field) for field in ("fault", "claim", "pacing", "fail_step")},
 }
 """Maps the name of an option or argument to a function that lists its values."""

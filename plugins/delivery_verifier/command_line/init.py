@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from delivery_verifier.command_line.options import FILES
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Client, Profile
+from delivery_verifier.model.scenario import Profile
 
 _EXAMPLES = """examples:
   kdv init                               asks five questions
@@ -56,7 +57,7 @@ def register(add: Add) -> None:
     sub.add_argument(
         "--topic-config", metavar="FILE", help="topic settings: .properties, KafkaTopic, server.properties"
     )
-    sub.add_argument("--client", choices=("java", "librdkafka"), help="whose defaults fill the gaps of the file")
+    sub.add_argument("--client", **FILES["client"])
     sub.add_argument("--name", metavar="NAME", help="name of the profile (default: from the file's name, or mine)")
 
 
@@ -66,6 +67,7 @@ def init(arguments: argparse.Namespace) -> int:
     Raises BadInput if a setting or the name is refused. Also raises BadInput if the user names no file, and there is no
     terminal to ask the user in.
     """
+    from delivery_verifier.planning import client_versions
     from delivery_verifier.planning.build import check_settings
     from delivery_verifier.planning.own_settings import profiles
 
@@ -75,7 +77,7 @@ def init(arguments: argparse.Namespace) -> int:
         profile = profiles.from_files(None, arguments.file, arguments.topic_config, None, arguments.client)
     check_settings(profile)
     saved = profiles.save(profile, arguments.name or _name(arguments.file))
-    for note in saved.notes:
+    for note in filter(None, (*saved.notes, client_versions.remark(saved))):
         print(note)
     print(f"saved      {profiles.folder() / saved.name}.json")
     print(f"explain    kdv explain --profile {saved.name}")
@@ -92,31 +94,29 @@ def _name(file: str | None) -> str:
 
 def _asked() -> Profile:
     """Asks the user for the settings, and returns a profile with these settings. Raises BadInput if there is no
-    terminal to ask in."""
+    terminal to ask in, or if an answer is refused."""
     if not sys.stdin.isatty():
         raise BadInput("FILE is missing, and there is no terminal to ask in: kdv init application.yml")
     from rich.prompt import Prompt
 
     from delivery_verifier import catalogue
-    from delivery_verifier.planning.own_settings import producer, topic
-    from delivery_verifier.planning.own_settings.profiles import OWN
+    from delivery_verifier.planning.own_settings import clients, producer, profiles, topic
 
-    client = Prompt.ask("client: which Kafka client do you use?", choices=["java", "librdkafka"], default="java")
+    which = "client: which Kafka client do you use, and which version? java:3.1, librdkafka:1.9, or without a version"
+    client = clients.parse(Prompt.ask(which, default="java"))
     answers = {
         question.setting: Prompt.ask(question.text, choices=[*question.choices] or None, default=question.default)
         for question in QUESTIONS
     }
     of_producer = {name: value for name, value in answers.items() if name not in _OF_TOPIC}
     of_topic = {name: value for name, value in answers.items() if name in _OF_TOPIC}
-    which: Client = "java" if client == "java" else "librdkafka"
-    produced = producer.with_defaults(producer.translate(of_producer, which), which)
+    base = replace(catalogue.PROFILES["safe"], notes=())
+    profile = profiles.of_client(base, producer.translate(of_producer, client.client), client)
     topics = topic.with_defaults(topic.translate(of_topic))
     return replace(
-        catalogue.PROFILES["safe"],
-        name=OWN,
+        profile,
+        name=profiles.OWN,
         summary="Settings from the answers to kdv init.",
-        producer=produced.settings,
         topic=topics.settings,
-        notes=(*produced.lines(), *topics.lines()),
-        client=which,
+        notes=(*profile.notes, *topics.lines()),
     )

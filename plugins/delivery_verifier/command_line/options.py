@@ -11,7 +11,7 @@ import msgspec
 from delivery_verifier import catalogue
 from delivery_verifier.model import inputs
 from delivery_verifier.model.inputs import BadInput, Refusals
-from delivery_verifier.model.scenario import Claim, Client, OwnPacing, Profile
+from delivery_verifier.model.scenario import Claim, OwnPacing, Profile
 from delivery_verifier.model.steps import STEPS
 
 
@@ -96,7 +96,10 @@ FILES: dict[str, dict[str, Any]] = {
         "metavar": "FILE",
         "help": "consumer settings: checked, and explained by `kdv explain`; a run exercises --application NAME",
     },
-    "client": {"choices": get_args(Client), "help": "whose defaults fill the gaps of a file (default: by its names)"},
+    "client": {
+        "metavar": "{java,librdkafka}[:VERSION]",
+        "help": "whose defaults fill the gaps of a file (default: by its names, and the newest version), e.g. java:3.1",
+    },
     "save_profile": {
         "metavar": "NAME",
         "help": "save the settings as a profile, for --profile NAME and the Airflow form",
@@ -132,10 +135,13 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     it is refused, the message names every other refused option, too.
     """
     from delivery_verifier.planning.build import BESIDE_A_SCENARIO, check_input
-    from delivery_verifier.planning.own_settings import properties
+    from delivery_verifier.planning.own_settings import clients, properties
 
     params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
     refusals = Refusals()
+    if arguments.client is not None:
+        with refusals:
+            clients.parse(arguments.client, "--client")
     for option, field in OVERRIDES.items():
         if lines := getattr(arguments, option):
             with refusals:

@@ -60,11 +60,11 @@ def alternatives(settings: Settings) -> list[Alternative]:
     candidates = []
     for setting, changes in ALTERNATIVES.items():
         changed = matrix(replace(settings, **changes))
-        candidates.append(Alternative(setting=setting, lost=_missing(current, changed), won=_missing(changed, current)))
+        candidates.append(Alternative(setting=setting, lost=missing(current, changed), won=missing(changed, current)))
     return [alternative for alternative in candidates if alternative.lost or alternative.won]
 
 
-def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
+def missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
     """Compares two matrices of guarantees, `rows` and `others`. A matrix has one row per class of faults. Maps each
     guarantee to the names of the classes for which `rows` give the guarantee and `others` do not give it.
 
@@ -88,12 +88,12 @@ def lines(described: list[Alternative]) -> list[str]:
     text = []
     for alternative in described:
         text.append(f"  with {alternative.setting}")
-        text += _changes("lost", alternative.lost)
-        text += _changes("won", alternative.won)
+        text += in_words("lost", alternative.lost)
+        text += in_words("won", alternative.won)
     return text
 
 
-def _changes(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
+def in_words(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
     """Returns a line for each guarantee in `changed`, without exactly_once. Each line begins with `verb`, which is
     `lost` or `won`."""
     return [

@@ -42,16 +42,21 @@ class JavaContract(Struct, frozen=True, kw_only=True):
     """The contract for the Java client.
 
     `matrix` says which guarantees the Java client gives. `differences` lists where the contract rules differently for
-    librdkafka.
+    librdkafka. `client` is the client with its version, in words.
     """
 
+    client: str
     matrix: list[GuaranteeRow]
     differences: list[ClientDifference]
 
 
-def java_contract(settings: Settings) -> JavaContract:
-    """Returns what the contract says of the Java client with `settings`."""
-    return JavaContract(matrix=matrix(replace(settings, client="java")), differences=_differences(settings))
+def java_contract(settings: Settings, client: str = "the Java client") -> JavaContract:
+    """Returns what the contract says of the Java client with `settings`, in the version `settings.client_version`.
+
+    `client`: this client in words.
+    """
+    rows = matrix(replace(settings, client="java"))
+    return JavaContract(client=client, matrix=rows, differences=_differences(settings))
 
 
 def _differences(settings: Settings) -> list[ClientDifference]:
@@ -86,7 +91,8 @@ def _differences(settings: Settings) -> list[ClientDifference]:
 def lines(described: JavaContract) -> list[str]:
     """Returns `described`, the contract for the Java client, as lines of text."""
     text = [
-        "these settings were written for the Java client; a run exercises librdkafka with them, not the Java client",
+        f"these settings were written for {described.client}; "
+        "a run exercises librdkafka with them, not the Java client",
     ]
     if not described.differences:
         return [*text, "  with these settings the contract promises the same of both clients"]
@@ -99,4 +105,4 @@ def lines(described: JavaContract) -> list[str]:
             f"{'':15}{difference.sentence}",
             f"{'':15}{difference.java}",
         ]
-    return [*text, "the Java client under each class of faults, by its source", *matrix_lines(described.matrix)]
+    return [*text, f"{described.client} under each class of faults, by its source", *matrix_lines(described.matrix)]

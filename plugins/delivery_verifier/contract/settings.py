@@ -3,6 +3,7 @@ reason."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -39,7 +40,7 @@ class Settings:
 
     Timeouts are in ms. If `delivery_timeout_ms` is 0, there is no limit. If `transactional_id` is empty, the producer
     writes no transactions. `elr` says whether the cluster keeps eligible leader replicas (KIP-966). `client` is the
-    client library that has these settings.
+    client library that has these settings. The rules know one difference between its versions: `ends_are_fenced`.
     """
 
     acks: Acks
@@ -66,6 +67,8 @@ class Settings:
     `model.application.Discipline`). None if the arm has no application."""
     auto_offset_reset: str = "earliest"
     """Where a group without a committed offset starts."""
+    client_version: str = ""
+    """The version of `client`, e.g. `3.1`. Empty: its newest."""
 
     @classmethod
     def of_profile(
@@ -83,7 +86,8 @@ class Settings:
         The profile must state every setting, so that no default of a client or broker counts. The other parameters are
         not part of a profile. Their defaults are the values of an ordinary run: three replicas, eligible leader
         replicas (which Kafka has since 4.1), a consumer that also reads records of aborted transactions, and librdkafka
-        as the client. The parameter `client` alone decides the client. The field `client` of the profile is ignored.
+        as the client. The parameter `client` alone decides the client. The field `client` of the profile is ignored,
+        and its version counts only if the two are the same client.
         """
         _check_names(profile)
         settings = cls(
@@ -102,6 +106,7 @@ class Settings:
             flush_messages=_number(profile.topic, "flush.messages", 1, 9223372036854775807),
             isolation_level=isolation_level,
             client=client,
+            client_version=profile.client_version if client == profile.client else "",
             transaction_log_min_isr=transaction_log_min_isr,
             transaction_log_elr=elr,
         )
@@ -122,6 +127,7 @@ class Settings:
             elr=cluster.elr and _has_elr(cluster.kafka_version),
             transaction_log_min_isr=transaction_log_min_isr(cluster),
         )
+        settings = replace(settings, client_version="")  # a run exercises the newest librdkafka
         return settings.consumed_by(arm.application) if arm.application else settings
 
     def consumed_by(self, application: Application) -> Settings:
@@ -134,6 +140,12 @@ class Settings:
         isolation: Isolation = "read_committed" if consumer.get("isolation.level", RAW) != RAW else RAW
         reset = str(consumer.get("auto.offset.reset", "earliest"))
         return replace(self, discipline=application.discipline, auto_offset_reset=reset, isolation_level=isolation)
+
+    @property
+    def ends_are_fenced(self) -> bool:
+        """Whether every end of a transaction raises the producer epoch (KIP-890), so that a late request to end an
+        earlier transaction is refused. Only the Java client since FENCED_ENDS_SINCE asks brokers for that."""
+        return self.client == "java" and (not self.client_version or _version(self.client_version) >= FENCED_ENDS_SINCE)
 
     @property
     def without_effect(self) -> str:
@@ -152,12 +164,24 @@ def transaction_log_min_isr(cluster: ClusterSpec) -> int:
     return int(cluster.broker_settings.get("transaction.state.log.min.isr", min(2, cluster.brokers)))
 
 
+MOST_TRANSACTION_TIMEOUT_MS = 900_000
+"""The greatest transaction.timeout.ms that brokers with the default of transaction.max.timeout.ms accept."""
 ELR_SINCE = (4, 1)
 """The first version of Kafka (major, minor) whose new clusters keep eligible leader replicas by default (KIP-966)."""
 
 
+FENCED_ENDS_SINCE = (4, 0)
+"""The first version of the Java client (major, minor) that speaks version 2 of transactions (KIP-890)."""
+
+
 def _has_elr(kafka_version: str) -> bool:
-    return tuple(int(part) for part in kafka_version.split(".")[:2] if part.isdigit()) >= ELR_SINCE
+    return _version(kafka_version) >= ELR_SINCE
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Returns the major and the minor number of a version. A missing minor number is 0."""
+    numbers = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
+    return (*numbers, 0, 0)[:2]
 
 
 def _check_names(profile: Profile) -> None:
@@ -185,7 +209,7 @@ def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None
     elif _boolean({"enable.gapless.guarantee": False, **producer}, "enable.gapless.guarantee"):
         raise ContradictorySettings("`enable.gapless.guarantee` requires `enable.idempotence` to be enabled")
     timeout = settings.delivery_timeout_ms
-    if timeout and _number(producer, "linger.ms", 0, 900_000) >= timeout:
+    if timeout and _linger_ms(producer) >= timeout:
         raise ContradictorySettings("`message.timeout.ms` must be greater than `linger.ms`")
 
 
@@ -196,13 +220,26 @@ def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) ->
     """
     if not settings.enable_idempotence:
         raise ContradictorySettings("`transactional.id` requires `enable.idempotence=true`")
-    timeout = _number(
-        producer, "transaction.timeout.ms", 1000, 900_000
-    )  # the maximum is the brokers' default of transaction.max.timeout.ms
+    timeout = _number(producer, "transaction.timeout.ms", 1000, 2147483647)
+    if timeout > MOST_TRANSACTION_TIMEOUT_MS:
+        raise ContradictorySettings(
+            f"transaction.timeout.ms is {timeout}, and brokers refuse a producer that asks for more than their "
+            f"transaction.max.timeout.ms, which is {MOST_TRANSACTION_TIMEOUT_MS} by default; set that or less, no run "
+            "exercises more"
+        )
     if settings.delivery_timeout_ms > timeout:
         raise ContradictorySettings("`message.timeout.ms` must be set <= `transaction.timeout.ms`")
     if settings.socket_timeout_ms > timeout + 100:
         raise ContradictorySettings("`socket.timeout.ms` must be set <= `transaction.timeout.ms` + 100")
+
+
+def _linger_ms(producer: Mapping[str, Setting]) -> float:
+    """Returns linger.ms, which librdkafka takes as a decimal. Raises ContradictorySettings if it is no number from 0 to
+    900,000."""
+    value = _value(producer, "linger.ms")
+    if isinstance(value, str) and re.fullmatch(r"[0-9]+\.[0-9]+", value):
+        return float(value)
+    return _number(producer, "linger.ms", 0, 900_000)
 
 
 def _value(properties: Mapping[str, Setting], name: str) -> Setting:

@@ -46,7 +46,11 @@ class Profile(Data, frozen=True):
 
     A profile states every setting that matters for delivery. If a user wrote the settings, `notes` say which settings
     were left out, and which missing settings got a default. `client` is the client library for which the settings were
-    written. A run uses librdkafka even if `client` is `java`.
+    written. A run uses librdkafka even if `client` is `java`. `client_version` is the version of that library that the
+    user named, e.g. `3.1`, or empty.
+
+    `written` has the settings of the producer that the user gave, by librdkafka's names. The others are defaults of the
+    client, which depend on its version. None: the profile states its settings for no client in particular.
     """
 
     name: Name
@@ -55,6 +59,8 @@ class Profile(Data, frozen=True):
     topic: dict[str, Setting]
     notes: tuple[str, ...] = ()
     client: Client = "librdkafka"
+    client_version: Annotated[str, Meta(pattern=r"^([0-9]+(\.[0-9]+){0,2})?$")] = ""
+    written: dict[str, Setting] | None = None
 
 
 class Bound(Data, frozen=True):

@@ -5,6 +5,8 @@ No run is needed for an explanation.
 
 from __future__ import annotations
 
+import dataclasses
+
 from msgspec import Struct
 
 from delivery_verifier.catalogue.applications import application_lines
@@ -21,10 +23,12 @@ from delivery_verifier.model.application import Application
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.scenario import Arm, Claim, Client, Scenario
+from delivery_verifier.model.scenario import Arm, Claim, Profile, Scenario
 from delivery_verifier.model.verdict import expected_text
-from delivery_verifier.planning import beforehand, consumers, own_consumers
+from delivery_verifier.planning import beforehand, client_versions, consumers, own_consumers
+from delivery_verifier.planning.client_versions import VersionPromise
 from delivery_verifier.planning.consumers import ConsumerExplanation, ruling_lines
+from delivery_verifier.planning.own_settings import clients as own_clients
 
 
 class Guarantee(Struct, frozen=True, kw_only=True):
@@ -50,11 +54,14 @@ class Explanation(Struct, frozen=True, kw_only=True):
     * `rulings`: for each anomaly, whether it is forbidden or permitted under the fault and the claim.
     * `matrix`: the guarantees that the settings give, for each class of faults (see FaultClass).
     * `alternatives`: what other values of one or two settings would change.
-    * `java`: what the contract says of the Java client. None: the settings were not written for that client.
+    * `java`: what the contract says of the Java client, in the version that the user named, or in its newest. None: the
+      settings were not written for that client.
+    * `versions`: what the settings promise with the other versions that the user may mean. Empty: nobody wrote these
+      settings for a client.
     * `consumers`: explanations of consumers. There is one for the arm's application. If the user gave a file of
       consumer settings, there is also one for each discipline that the user's code may have.
 
-    All fields but `java` and `consumers` are about librdkafka, the client that every run uses.
+    All fields but `java`, `versions` and `consumers` are about librdkafka, the client that every run uses.
     """
 
     arm: str
@@ -74,6 +81,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     matrix: list[GuaranteeRow]
     alternatives: list[Alternative]
     java: JavaContract | None
+    versions: list[VersionPromise]
     consumers: list[ConsumerExplanation]
 
 
@@ -89,14 +97,12 @@ class ScenarioExplanation(Struct, frozen=True, kw_only=True):
     arms: list[Explanation]
 
 
-def explain(
-    scenario: Scenario, arm: Arm, consumer_config: str | None = None, client: Client | None = None
-) -> Explanation:
+def explain(scenario: Scenario, arm: Arm, consumer_config: str | None = None, client: str | None = None) -> Explanation:
     """Returns the explanation of one arm. Raises ContradictorySettings for settings that no producer can have.
 
     `consumer_config`: None, or the path of a file of consumer settings, which the explanation then covers, too.
-    `client`: the client for which this file was written, or None. Raises BadInput if the file or a setting in it is
-    refused.
+    `client`: the client for which this file was written, e.g. `java:3.1`, or None. Raises BadInput if the file or a
+    setting in it is refused.
     """
     profile, settings = arm.profile, Settings.of_arm(scenario, arm)
     expected = _possible(settings, forecast.expected_disturbances(scenario.fault, arm))
@@ -123,9 +129,18 @@ def explain(
         rulings=list(effective(settings, arm.claim, expected).values()),
         matrix=matrix(settings),
         alternatives=alternatives.alternatives(settings),
-        java=clients.java_contract(settings) if profile.client == "java" else None,
+        java=_java(settings, profile),
+        versions=client_versions.promises(profile),
         consumers=own_consumers.consumers(settings, arm.application, consumer_config, client),
     )
+
+
+def _java(settings: Settings, profile: Profile) -> JavaContract | None:
+    """Returns the contract for the Java client of `profile`, or None if the profile was not written for one."""
+    if profile.client != "java":
+        return None
+    of_version = dataclasses.replace(settings, client_version=profile.client_version)
+    return clients.java_contract(of_version, own_clients.of_profile(profile).name)
 
 
 def _possible(settings: Settings, expected: list[Disturbance]) -> list[Disturbance]:
@@ -162,9 +177,13 @@ def explanation_text(explanation: Explanation) -> str:
         f"           {name}={str(value).lower()}"
         for name, value in {**explanation.producer, **explanation.topic}.items()
     ]
+    text += client_versions.lines(explanation.versions)
     text += [line for consumer in explanation.consumers for line in consumers.text_lines(consumer)]
     text.append(f"fault      {explanation.fault}, expected to cause: {', '.join(explanation.expected) or 'nothing'}")
-    text.append("guarantees of these settings: under this fault, and always, that is under every class of faults below")
+    text.append(
+        f"guarantees of these settings{client_versions.holds_for(explanation.versions)}: under this fault, and always, "
+        "that is under every class of faults below"
+    )
     text += [f"  {row.guarantee:<14} {_yes_or_no(row)} {row.meaning}" for row in explanation.guarantees]
     text += ["under each class of faults (docs/promises.md says what each is)", *lines(explanation.matrix)]
     text += clients.lines(explanation.java) if explanation.java else []

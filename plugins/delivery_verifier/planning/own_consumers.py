@@ -16,6 +16,7 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.consumers import ConsumerExplanation, explain
 from delivery_verifier.planning.own_settings import clients, consumer, files
+from delivery_verifier.planning.own_settings.clients import ClientVersion
 from delivery_verifier.planning.own_settings.reading import require_client
 
 _ELSEWHERE = "otherwise, e.g. where records are applied by other threads while poll() goes on"
@@ -56,15 +57,17 @@ _DEFAULTS: dict[Client, dict[str, Setting]] = {
     },
     "java": {"auto.offset.reset": "latest", "enable.auto.commit": True, "isolation.level": "read_uncommitted"},
 }
-"""The defaults of the consumer settings on which the rules depend, in librdkafka 2.16 and in version 4 of the Java
-client."""
+"""The defaults of the consumer settings on which the rules depend, in librdkafka since 1.2 and in the Java client since
+2.1 (measured, see `releases`)."""
+_ISOLATION_SINCE = (1, 2)
+"""The first version of librdkafka with isolation.level. Older ones hand over records of aborted transactions, too."""
 _RESETS = {"smallest": "earliest", "beginning": "earliest", "error": "earliest"}
 """Values of auto.offset.reset that the rules treat as `earliest`, because a group never jumps over a record with them.
 With `error`, the consumer ends instead of jumping."""
 
 
 def consumers(
-    settings: Settings, application: Application | None, file: str | None, client: Client | None
+    settings: Settings, application: Application | None, file: str | None, client: str | None
 ) -> list[ConsumerExplanation]:
     """Returns explanations of consumers. The first is about `application`, if it is not None. The others are about a
     consumer with the settings in `file`, if it is not None (see `of_file`).
@@ -76,7 +79,7 @@ def consumers(
     return explained + (of_file(settings, file, client) if file else [])
 
 
-def of_file(settings: Settings, file: str, client: Client | None) -> list[ConsumerExplanation]:
+def of_file(settings: Settings, file: str, client: str | None) -> list[ConsumerExplanation]:
     """Explains which guarantee a consumer with the settings in `file` gives. There is one explanation for each
     discipline that the user's code may have.
 
@@ -88,12 +91,13 @@ def of_file(settings: Settings, file: str, client: Client | None) -> list[Consum
     require_client(reading, client, "consumer_config")
     own = consumer.translate(reading.settings).settings
     named = client or reading.client
-    of_clients = (named,) if named else _clients_of(reading.settings)
+    of_clients = [clients.parse(named)] if named else [ClientVersion(each) for each in _clients_of(reading.settings)]
     explained = []
-    for each in of_clients:
-        full = {**_DEFAULTS[each], **own}
+    for chosen in of_clients:
+        each = chosen.client
+        full = {**_defaults(chosen), **own}
         commits, stores = (full.get(name, True) is True for name in ("enable.auto.commit", "enable.auto.offset.store"))
-        which = f"with {clients.CLIENT_NAMES[each]}, " if len(of_clients) > 1 else ""
+        which = f"with {chosen.name}, " if len(of_clients) > 1 else ""
         reset = str(full["auto.offset.reset"])
         ruled = {**full, "auto.offset.reset": _RESETS.get(reset, reset)}
         for discipline, condition in _CANDIDATES[each, stores or each == "java"] if commits else _BY_HAND:
@@ -102,6 +106,13 @@ def of_file(settings: Settings, file: str, client: Client | None) -> list[Consum
             defaults = tuple(name for name in full if name not in own)
             explained.append(replace(explanation, consumer=full, defaults=defaults))
     return explained
+
+
+def _defaults(client: ClientVersion) -> dict[str, Setting]:
+    defaults = _DEFAULTS[client.client]
+    if client.client == "librdkafka" and client.release.first < _ISOLATION_SINCE:
+        return {**defaults, "isolation.level": "read_uncommitted"}
+    return defaults
 
 
 def _clients_of(names: Collection[str]) -> tuple[Client, ...]:

@@ -12,10 +12,10 @@ from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import BadInput, Refusals, bad_input, choice, decimal, limits, nearest, whole
-from delivery_verifier.model.scenario import Arm, Claim, Client, Load, OwnPacing, Scenario
+from delivery_verifier.model.scenario import Arm, Claim, Load, OwnPacing, Scenario
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.planning import own_applications
-from delivery_verifier.planning.own_settings import profiles
+from delivery_verifier.planning.own_settings import clients, profiles
 
 Check = Callable[[str, object], object]
 """The type of a check: a function that takes the name and the value of a field, and returns the value in the field's
@@ -106,6 +106,15 @@ def _text(field: str, value: object) -> str:
     return value.removeprefix("\ufeff")
 
 
+def _client(field: str, value: object) -> str:
+    """Returns `value`, the name of a client, also with a version. Raises BadInput if the client or the version is not
+    known."""
+    text = str(value)
+    if text:  # an empty field of a form
+        clients.parse(text, field)
+    return text
+
+
 FIELDS: dict[str, Check] = {
     "scenario": _one_of(catalogue.SCENARIOS, LISTED),
     "profile": _profile,
@@ -131,7 +140,7 @@ FIELDS: dict[str, Check] = {
     "duration_s": _seconds(0, LONGEST_S, above=True),
     "recovery_s": _seconds(0, 3600),
     "deadline_s": _seconds(0, LONGEST_S, above=True),
-    "client": _one_of(get_args(Client)),
+    "client": _client,
     **dict.fromkeys(("producer_config", "producer_overrides", "topic_overrides"), _text),
     **dict.fromkeys(("own_profile", "owner"), lambda _field, value: value),
 }

@@ -14,8 +14,9 @@ import msgspec
 from delivery_verifier import catalogue
 from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.model.inputs import BadInput, Refusals
-from delivery_verifier.model.scenario import Client, Profile
-from delivery_verifier.planning.own_settings import files, profiles, properties, secret_values, spring
+from delivery_verifier.model.scenario import Profile
+from delivery_verifier.planning import client_versions
+from delivery_verifier.planning.own_settings import files, producer, profiles, properties, secret_values, spring
 from delivery_verifier.planning.own_settings.profiles import OWN
 from delivery_verifier.planning.own_settings.translation import printable_name
 
@@ -76,15 +77,15 @@ def with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
 
 
 def with_remarks(profile: Profile, params: Mapping[str, Any]) -> Profile:
-    """Returns `profile` with a note on a setting that has no effect beside the others. The profiles of the catalogue
-    get none: nobody chose their settings one by one."""
+    """Returns `profile` with notes: for which versions of the client its promises hold, and which setting has no effect
+    beside the others. The profiles of the catalogue get none: nobody chose their settings one by one."""
     if params.get("min_insync_replicas") is None and catalogue.PROFILES.get(profile.name) == profile:
         return profile
     try:
-        sentence = Settings.of_profile(profile).without_effect
+        remarks = (client_versions.remark(profile), Settings.of_profile(profile).without_effect)
     except ContradictorySettings:  # the check of the whole scenario names all that is wrong
         return profile
-    return msgspec.structs.replace(profile, notes=(*profile.notes, sentence)) if sentence else profile
+    return msgspec.structs.replace(profile, notes=(*profile.notes, *filter(None, remarks)))
 
 
 def _require_one_source(values: Mapping[str, Any]) -> None:
@@ -123,7 +124,7 @@ def _without_pasted(values: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _check_pasted(text: str, client: Client | None, refusals: Refusals) -> None:
+def _check_pasted(text: str, client: str | None, refusals: Refusals) -> None:
     """Adds to `refusals` each error in `text`, a file of producer settings. Raises BadInput if `text` has another
     syntax than .properties files: the search for secrets knows only this one.
 
@@ -158,6 +159,7 @@ def _sent(value: object) -> Profile | None:
         return None
     try:
         sent = msgspec.convert(value, Profile)
+        producer.check(sent.written or {})
         Settings.of_profile(sent)
         return sent
     except (msgspec.ValidationError, ContradictorySettings) as error:

@@ -40,7 +40,6 @@ def test_a_mistyped_command_line_is_bad_input_and_not_inconclusive(line: list[st
             "list",
             "what is 'profile'; allowed: all, profiles, applications, faults, scenarios, runs; did you mean",
         ),
-        ("run --client jva", "run", "--client is 'jva'; allowed: librdkafka, java; did you mean java?"),
     ],
 )
 def test_a_mistyped_word_starts_nothing_and_names_what_was_meant(

@@ -335,7 +335,9 @@ def test_an_order_that_the_contract_does_not_respect_is_found() -> None:
 def test_every_field_of_the_settings_has_an_order_or_a_reason_to_have_none() -> None:
     named = {*(order.field for order in strength.STRENGTH_ORDERS), *strength.WITHOUT_EFFECT}
     of_cluster = {"transaction_log_min_isr", "transaction_log_elr"}  # all arms of a run have the same
-    assert set(Settings.__slots__) - named == {"transactional_id", "client"} | of_cluster, "not comparable"
+    assert set(Settings.__slots__) - named == {"transactional_id", "client", "client_version"} | of_cluster, (
+        "not comparable"
+    )
 
 
 def test_acks_0_is_the_stronger_against_copies_and_promises_no_order() -> None:

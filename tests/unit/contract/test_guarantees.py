@@ -81,7 +81,7 @@ def test_the_page_of_published_configurations_is_what_the_contract_generates() -
 
 def test_the_page_changes_with_a_promise(tmp_path: Path) -> None:
     for file in (DOCS / "examples").glob("kafka-3*"):
-        (tmp_path / file.name).write_text(file.read_text().replace("acks=all", "acks=1").replace("=true", "=false"))
+        (tmp_path / file.name).write_text(f"{file.read_text()}acks=1\n")
     weaker, page = promises_docs.document(tmp_path), (DOCS / "promises.md").read_text()
     line = next(line for line in weaker.splitlines() if line.startswith("| kafka-3-defaults | yes | **no**"))
     assert line not in page

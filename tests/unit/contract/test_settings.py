@@ -63,7 +63,7 @@ def test_a_contradiction_is_refused_with_the_reason_librdkafka_gives(
         (changed(enable_idempotence="perhaps"), "neither true nor false"),
         (changed(max_in_flight=1), "canonical"),
         (changed(transactional_id="t"), "transaction.timeout.ms: must be stated"),
-        (changed("transactional", transaction_timeout_ms=900_001), "outside allowed range"),
+        (changed("transactional", transaction_timeout_ms=900_001), "their transaction.max.timeout.ms, which is 900000"),
         (changed(topic={"retention.ms": 1000}), "expire"),
         (changed(topic={"min.insync.replicas": 0}), "outside allowed range"),
         (changed(topic={"flush.messages": 0}), "outside allowed range"),
@@ -119,5 +119,5 @@ def test_the_transaction_log_has_the_replicas_that_its_cluster_gives_it(
 
 def test_a_transaction_log_has_two_replicas_that_confirm_and_eligible_leaders_unless_stated() -> None:
     defaults = {field.name: field.default for field in fields(Settings) if field.default is not MISSING}
-    of_applications = {"discipline": None, "auto_offset_reset": "earliest"}
-    assert defaults == {"transaction_log_min_isr": 2, "transaction_log_elr": True} | of_applications
+    others = {"discipline": None, "auto_offset_reset": "earliest", "client_version": ""}
+    assert defaults == {"transaction_log_min_isr": 2, "transaction_log_elr": True} | others

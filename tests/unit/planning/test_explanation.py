@@ -92,7 +92,7 @@ def test_a_java_file_is_told_where_the_java_client_differs_and_that_a_run_exerci
     text = explained(capsys, tmp_path, "java", CONNECT)
     assert "a run exercises librdkafka with them, not the Java client" in text
     assert "permitted with librdkafka alone (reordered.one_in_flight)" in text
-    assert "The Java client keeps the order" in text and "the Java client under each class of faults" in text
+    assert "The Java client keeps the order" in text and "the Java client 4.x under each class of faults" in text
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import shlex
 from pathlib import Path
 
+import msgspec
 import pytest
 from confluent_kafka import KafkaException, Producer
 
@@ -18,7 +19,7 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Client, Profile
 from delivery_verifier.planning.build import check_settings, scenario_from_params
-from delivery_verifier.planning.own_settings import clients, producer_names, profiles, properties, topic
+from delivery_verifier.planning.own_settings import clients, producer_names, profiles, properties, releases, topic
 
 SECRETS = ("hunter2", "swordfish", "prod-1")
 ORDERS = """\
@@ -68,7 +69,7 @@ def of_files(
 def test_a_java_file_gives_its_settings_under_the_names_that_the_producer_takes(tmp_path: Path) -> None:
     profile = of_files(tmp_path, ORDERS)
     assert profile.producer == {
-        **clients.JAVA_DEFAULTS,
+        **releases.newest("java").defaults,
         "acks": "all",
         "enable.idempotence": True,
         "max.in.flight.requests.per.connection": 5,
@@ -135,7 +136,8 @@ def test_a_secret_in_a_broken_line_is_not_shown_either(tmp_path: Path, text: str
         ("retries=5\nmessage.send.max.retries=6", "message.send.max.retries says the same as retries"),
         (
             "delivery.timeout.ms=1000",
-            "the Java client asks for at least linger.ms + request.timeout.ms, which is 30005",
+            "the Java client 4.x does not start: delivery.timeout.ms is 1000, and it asks for at least linger.ms + "
+            "request.timeout.ms, which is 30005",
         ),
         ("buffer.memory=lots", "buffer.memory is 'lots'; allowed: a whole number"),
     ],
@@ -149,12 +151,19 @@ def test_what_cannot_be_honoured_is_refused_by_name(tmp_path: Path, text: str, s
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("acks=1\nenable.idempotence=true", "`acks` must be set to `all` when `enable.idempotence` is true"),
-        ("max.in.flight.requests.per.connection=6", "`max.in.flight` must be set <= 5"),
+        (
+            "acks=1\nenable.idempotence=true",
+            "the Java client 4.x does not start: enable.idempotence=true needs acks=all",
+        ),
+        ("message.timeout.ms=9\nlinger.ms=9", "`message.timeout.ms` must be greater than `linger.ms`"),
+        (
+            "max.in.flight.requests.per.connection=6",
+            "the Java client 4.x does not start: enable.idempotence, which is on",
+        ),
         ("acks=2", "acks: '2' is none of 0, 1, all"),
         (
-            "retry.backoff.ms=0",
-            'librdkafka refuses: Configuration property "retry.backoff.ms" value 0 is outside allowed range 1..300000',
+            "retry.backoff.ms=-1",
+            'librdkafka refuses: Configuration property "retry.backoff.ms" value -1 is outside allowed range 1..300000',
         ),
         ("compression.type=brotli", 'Invalid value "brotli" for configuration property "compression.codec"'),
         ("socket.max.fails=3", "socket.max.fails is 3; allowed: 1; with another value librdkafka keeps a connection"),
@@ -234,7 +243,8 @@ def test_what_is_exercised_is_known_to_librdkafka_and_stands_in_one_table_only()
     )
     assert sum(len(table) for table in tables) == len(set().union(*tables))
     assert set(producer_names.SAME.values()) <= producer_names.EXERCISED
-    assert {*clients.JAVA_DEFAULTS, *clients.LIBRDKAFKA_DEFAULTS} <= producer_names.EXERCISED
+    for row in (*releases.RELEASES["java"], *releases.RELEASES["librdkafka"]):
+        assert set(row.defaults) <= producer_names.EXERCISED
     assert set(topic.DEFAULTS) <= set(topic.EXERCISED)
 
 
@@ -304,7 +314,8 @@ def test_a_saved_profile_is_read_back_and_listed(
     assert cli.main(["plan", "--profile", "orders", "--json"]) == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned["arms"][0]["name"] == "orders" and planned["command"] == "kdv run --profile orders"
-    assert scenario_from_params({"profile": "orders"}, "planned").subjects[0].profile == profiles.known()["orders"]
+    used, known = scenario_from_params({"profile": "orders"}, "planned").subjects[0].profile, profiles.known()["orders"]
+    assert msgspec.structs.replace(used, notes=known.notes) == known and used.notes[: len(known.notes)] == known.notes
     (home / "profiles" / "broken.json").write_text('{"name": "broken"}')
     assert cli.main(["list", "profiles"]) == 0
     told = capsys.readouterr().out

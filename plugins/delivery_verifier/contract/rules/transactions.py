@@ -124,8 +124,8 @@ def _of_late_end(anomaly: Anomaly) -> ContractRule:
     return ContractRule(
         id=f"{anomaly.value.lower()}.late_end",
         anomaly=anomaly,
-        condition="librdkafka, transactional.id",
-        applies=lambda settings: settings.client == "librdkafka" and bool(settings.transactional_id),
+        condition="librdkafka, or the Java client before 4.0; transactional.id",
+        applies=lambda settings: not settings.ends_are_fenced and bool(settings.transactional_id),
         kinds=("late_end",),
         sentence=_LATE[anomaly],
         source="KAFKA-17754; Jepsen, Bufstream 0.1.0 (aborted reads and torn transactions in Kafka itself); librdkafka "
@@ -133,7 +133,8 @@ def _of_late_end(anomaly: Anomaly) -> ContractRule:
         "atomicity, we follow behaviour)",
         java="The Java client since 4.0 speaks version 2 of transactions (KIP-890), the default of new clusters "
         "since 4.0. Every end of a transaction raises the producer epoch, and the late request is refused "
-        f"(PRODUCER_FENCED or INVALID_PRODUCER_EPOCH; {JAVA_SOURCE}).",
+        f"(PRODUCER_FENCED or INVALID_PRODUCER_EPOCH; {JAVA_SOURCE}). Before 4.0 it speaks version 1, as librdkafka "
+        "does.",
     )
 
 

@@ -20,10 +20,17 @@ from delivery_verifier.host.java.runtime import java_home
 
 KAFKA_VERSIONS = ("4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
 LOG4J = "2.25.4"
+SLF4J = "org.slf4j:slf4j-api:1.7.36"
+"""The logging interface without which a client does not start."""
 NOT_PUBLISHED = {"4.4.0": "kafka-tools-api"}
 """Maps a Kafka version to a module that its jars do not include. This module has interfaces for command line tools. No
 broker loads these interfaces, and some mirrors lack the module."""
 TOOLS_VERSION = "4.3.1"
+CLIENT_VERSIONS = (
+    *("2.1.1", "2.8.2", "3.0.0", "3.0.1", "3.0.2", "3.1.0", "3.1.1"),
+    *("3.2.3", "3.6.2", "3.7.2", "3.9.2", "4.0.2", "4.4.0"),
+)
+"""The versions of the Java client with which tests compare the table of its defaults. No run uses them."""
 SPARK_JARS = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
@@ -48,6 +55,9 @@ def main() -> None:
         }
         tools = [*_kafka(TOOLS_VERSION), f"org.apache.kafka:kafka-tools:{TOOLS_VERSION}"]
         lock[f"kafka-tools-{TOOLS_VERSION}"] = _resolve(cache, tools, None)
+        for version in CLIENT_VERSIONS:
+            client = [f"org.apache.kafka:kafka-clients:{version}", SLF4J]
+            lock[f"kafka-clients-{version}"] = _resolve(cache, client, None, transitive=False)
         lock["spark-kafka"] = _resolve(cache, list(SPARK_JARS), None, transitive=False)
         lock["spring-boot"] = _resolve(cache, list(SPRING_BOOT_JARS), None, transitive=False)
     LOCK_FILE.write_text(json.dumps(lock, indent=1, sort_keys=True) + "\n")

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
-from delivery_verifier.model.scenario import Client
 from delivery_verifier.orchestration.tasks import form_fields as fields
+from delivery_verifier.planning.own_settings import clients
 from delivery_verifier.planning.own_settings.profiles import OWN
 
 PASTED = f"{OWN}: the producer settings that you paste below, under Own settings"
 """The label of the profile that stands for pasted settings."""
-CLIENTS: dict[str, str] = {
-    "java": "java: the defaults of the Java client fill the gaps",
-    "librdkafka": "librdkafka: the defaults of librdkafka fill the gaps",
-}
-"""The label of each client for which pasted settings can be written."""
 
 
 def params() -> dict[str, Param]:
@@ -28,11 +23,13 @@ def params() -> dict[str, Param]:
             "is entered here, and no run uses them.",
             section,
         ),
-        "client": fields.optional_choice(
-            "Client of the producer settings",
-            fields.labels(Client, CLIENTS),
-            "by the names of the settings",
-            "Only where the pasted names fit both clients.",
+        "client": Param(
+            None,
+            type=["string", "null"],
+            examples=list(clients.PROPOSED),
+            title="Client of the producer settings",
+            description="Whose defaults fill the gaps, also with a version, e.g. java:3.1. Empty: the client by the "
+            "names of the settings, in its newest version.",
             section=section,
         ),
         "producer_overrides": fields.text(

@@ -1,19 +1,97 @@
-"""The two clients for which a file of settings can be written: how to tell the client of a file, and the defaults of
-each client.
+"""The client for which a file of settings was written: Java's or librdkafka's, in which version, and how the names in a
+file show it.
 
-Sources: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and librdkafka 2.16's own list of its properties
-(`rd_kafka_conf_properties_show`).
+Sources of the names: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and librdkafka 2.16's own list of its properties
+(`rd_kafka_conf_properties_show`). The defaults of the releases stand in `releases`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import get_args
 
-from delivery_verifier.model.data import Setting
-from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Client
+from msgspec import Struct
 
-CLIENT_NAMES: dict[Client, str] = {"java": "the Java client 4.x", "librdkafka": "librdkafka 2.16"}
+from delivery_verifier.model.inputs import BadInput, bad_input, nearest
+from delivery_verifier.model.scenario import Client, Profile
+from delivery_verifier.planning.own_settings import releases
+from delivery_verifier.planning.own_settings.releases import Release, Version
+
+EXERCISED = "librdkafka 2.16"
+"""The client of every run."""
+PROPOSED = ("java", "java:3.9", "java:3.1.0", "java:2.8", "librdkafka", "librdkafka:1.9", "librdkafka:0.11")
+"""Clients that forms and shells propose: each without a version, and in versions with other defaults."""
+_WRITTEN = re.compile(r"([a-z]+)(?::([0-9]+(?:\.[0-9]+){0,2}))?")
+
+
+class ClientVersion(Struct, frozen=True):
+    """A client, and the version that the user named, e.g. `(3, 1)`. An empty `version`: the user named none.
+
+    `matching` has a row for each release that may be meant. The defaults are those of `release`: without a version, the
+    newest row; with one, the oldest row that matches, because later patches promise no less.
+    """
+
+    client: Client
+    version: Version = ()
+
+    @property
+    def matching(self) -> list[Release]:
+        """The rows of the releases that may be meant, from the oldest to the newest."""
+        return releases.matching(self.client, self.version)
+
+    @property
+    def release(self) -> Release:
+        """The row whose defaults fill the gaps of the file."""
+        return self.matching[0] if self.version else releases.newest(self.client)
+
+    @property
+    def number(self) -> str:
+        """The number of the release whose defaults count, e.g. `3.1.0`, or `4.x`."""
+        if not self.version:
+            newest = self.release.last
+            return f"{newest[0]}.x" if self.client == "java" else releases.text(newest)
+        if len(self.matching) > 1:
+            return releases.text(self.release.first)
+        return releases.text(self.version) if len(self.version) > 1 else f"{self.version[0]}.x"
+
+    @property
+    def name(self) -> str:
+        """The client and its version in words, e.g. `the Java client 4.x`."""
+        return f"the Java client {self.number}" if self.client == "java" else f"librdkafka {self.number}"
+
+    @property
+    def is_exercised(self) -> bool:
+        """Whether the client of every run is this one."""
+        return self.name == EXERCISED
+
+
+def parse(text: str, field: str = "client") -> ClientVersion:
+    """Returns the client that `text` names, e.g. `java` or `java:3.1`.
+
+    Raises BadInput, which shows `field`, if there is no such client, or if the defaults of this version are not known.
+    """
+    match = _WRITTEN.fullmatch(text.strip())
+    if match is None or match[1] not in get_args(Client):
+        allowed, near = get_args(Client), nearest(text.partition(":")[0], get_args(Client))
+        remedy = f"did you mean {near}?" if near else ""
+        raise bad_input(field, text, f"{', '.join(allowed)}, each also with a version, e.g. java:3.1", remedy)
+    client: Client = "java" if match[1] == "java" else "librdkafka"
+    version = tuple(int(number) for number in match[2].split(".")) if match[2] else ()
+    if not releases.matching(client, version):
+        rows = releases.RELEASES[client]
+        raise BadInput(
+            f"{field} is {text!r}, a version whose defaults are not known; allowed: "
+            f"{releases.text(rows[0].first)} to {releases.text(rows[-1].last)}"
+        )
+    return ClientVersion(client, version)
+
+
+def of_profile(profile: Profile) -> ClientVersion:
+    """Returns the client for which the settings of `profile` were written. Raises BadInput if its version is not
+    known."""
+    return parse(f"{profile.client}:{profile.client_version}" if profile.client_version else profile.client)
+
 
 LIBRDKAFKA_ONLY = frozenset(
     """
@@ -43,49 +121,8 @@ JAVA_ONLY = frozenset(
 )
 """Property names that librdkafka does not have. A file with such a name was written for the Java client."""
 
-JAVA_DEFAULTS: dict[str, Setting] = {
-    "acks": "all",
-    "enable.idempotence": True,
-    "retries": 2147483647,
-    "max.in.flight.requests.per.connection": 5,
-    "retry.backoff.ms": 100,
-    "retry.backoff.max.ms": 1000,
-    "delivery.timeout.ms": 120000,
-    "request.timeout.ms": 30000,
-    "linger.ms": 5,
-    "batch.size": 16384,
-    "message.max.bytes": 1048576,
-    "queue.buffering.max.kbytes": 32768,
-    "compression.type": "none",
-    "reconnect.backoff.ms": 50,
-    "reconnect.backoff.max.ms": 1000,
-    "topic.metadata.refresh.interval.ms": 300000,
-}
-"""The producer's defaults in the Java client 4.x, under librdkafka's names."""
-
-LIBRDKAFKA_DEFAULTS: dict[str, Setting] = {
-    "acks": "all",
-    "enable.idempotence": False,
-    "retries": 2147483647,
-    "max.in.flight.requests.per.connection": 1000000,
-    "retry.backoff.ms": 100,
-    "retry.backoff.max.ms": 1000,
-    "delivery.timeout.ms": 300000,
-    "request.timeout.ms": 30000,
-    "socket.timeout.ms": 60000,
-    "linger.ms": 5,
-    "batch.size": 1000000,
-    "batch.num.messages": 10000,
-    "message.max.bytes": 1000000,
-    "compression.type": "none",
-    "reconnect.backoff.ms": 100,
-    "reconnect.backoff.max.ms": 10000,
-    "topic.metadata.refresh.interval.ms": 300000,
-}
-"""The producer's defaults in librdkafka 2.16."""
-
 TRANSACTION_TIMEOUT_MS = 60_000
-"""The default of transaction.timeout.ms in both clients."""
+"""The default of transaction.timeout.ms in all releases of both clients."""
 
 
 def client_of(names: Iterable[str]) -> Client:
@@ -103,6 +140,6 @@ def client_of(names: Iterable[str]) -> Client:
         return "java"
     raise BadInput(
         "client: nothing in the file tells which client it was written for, and enable.idempotence, which it does not "
-        "set, is on by default in the Java client and off in librdkafka; say --client java or --client librdkafka, or "
-        "choose the client in the form"
+        "set, is on by default in the Java client and off in librdkafka; say --client java or --client librdkafka "
+        "(with the version, if you know it: java:3.1), or choose the client in the form"
     )

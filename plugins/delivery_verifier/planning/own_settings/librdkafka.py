@@ -10,6 +10,8 @@ from delivery_verifier.model.inputs import BadInput
 
 _OF_ONE_VALUE = re.compile("Invalid value|outside allowed range|Expected bool")
 """Matches a message of librdkafka about a value that is wrong whatever the other settings are."""
+_RANGE = re.compile(r"outside allowed range (-?\d+)\.\.(-?\d+)")
+"""Matches a message of librdkafka about a number, and finds the least and the greatest number that it takes."""
 QUIET: dict[str, Setting] = {"log_level": 0}
 
 
@@ -32,6 +34,17 @@ def check_value(name: str, settings: Mapping[str, Setting]) -> None:
     except BadInput as error:
         if _OF_ONE_VALUE.search(str(error)):
             raise BadInput(f"{name}: {error}") from None
+
+
+def nearest(name: str, value: Setting) -> Setting:
+    """Returns the number nearest to `value` that librdkafka takes for the producer property `name`. Any other `value`
+    is returned as it is, also a wrong one."""
+    try:
+        check_producer({name: value})
+    except BadInput as error:
+        if (limits := _RANGE.search(str(error))) and type(value) is int:
+            return min(max(value, int(limits[1])), int(limits[2]))
+    return value
 
 
 def check_consumer(settings: Mapping[str, Setting]) -> None:

@@ -1,6 +1,7 @@
 """The translation of a user's own producer properties into librdkafka's names and units, completed by defaults.
 
-The properties were written for the Java client or for librdkafka. The defaults come from the same client.
+The properties were written for the Java client or for librdkafka. The defaults come from the same client, in the
+version that the user named (see `clients.ClientVersion`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from delivery_verifier.model import inputs
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Client
-from delivery_verifier.planning.own_settings import clients, known_names, librdkafka, values
+from delivery_verifier.planning.own_settings import clients, effective, known_names, librdkafka, values
+from delivery_verifier.planning.own_settings.clients import ClientVersion
 from delivery_verifier.planning.own_settings.producer_names import (
     EXERCISED,
     INERT,
@@ -29,10 +31,6 @@ from delivery_verifier.planning.own_settings.translation import (
     printable_name,
 )
 
-_REQUEST_TIMEOUT_MAX_MS = 900_000
-"""The greatest request.timeout.ms that librdkafka allows. The Java client allows more."""
-_SOCKET_TIMEOUT_MAX_MS = 300_000
-"""The greatest socket.timeout.ms that librdkafka allows."""
 _LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
 """Java's names of compression levels, each with the value of compression.type for which the level counts."""
 _KNOWN_TO_LIBRDKAFKA = ("librdkafka", "librdkafka producer", "librdkafka consumer")
@@ -103,11 +101,6 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     elif name == "batch.size":
         # A batch.size of 0 in Java and of 1 in librdkafka both mean batches of one record.
         translation.put(name, max(1, values.whole_number(name, text)), name)
-    elif (
-        name == "request.timeout.ms" and client == "java" and values.whole_number(name, text) > _REQUEST_TIMEOUT_MAX_MS
-    ):
-        translation.put(name, _REQUEST_TIMEOUT_MAX_MS, name)
-        translation.notes.append(f"{name}={_REQUEST_TIMEOUT_MAX_MS}: librdkafka allows no more than that")
     elif librdkafka_name in EXERCISED:
         translation.put(librdkafka_name, values.typed(librdkafka_name, text), name)
     else:
@@ -116,28 +109,45 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
 
 
 def check_each(properties: Mapping[str, str], client: Client, refusals: Refusals) -> None:
-    """Adds an error to `refusals` for each of the producer properties that is wrong whatever the others are."""
+    """Adds an error to `refusals` for each of the producer properties that is wrong whatever the others are. A number
+    that the Java client takes is not wrong in a file for that client, although librdkafka's limits are narrower."""
     for name, text in properties.items():
         with refusals:
-            librdkafka.check_value(name, translate({name: text}, client, transactional=True).settings)
+            settings = translate({name: text}, client, transactional=True).settings
+            librdkafka.check_value(name, fitted(settings) if client == "java" else settings)
 
 
-def with_defaults(translation: Translation, client: Client) -> Translation:
-    """Returns the translation, completed by the defaults of `client` and by a note that lists these defaults.
+def with_defaults(translation: Translation, client: ClientVersion) -> Translation:
+    """Returns the translation, completed by the defaults of `client` and by notes: which defaults these are, what a run
+    exercises, and which values librdkafka's limits change.
 
-    If `client` is `java`, and the Java client would refuse the settings, raises BadInput with the Java client's reason.
+    Raises BadInput if `client` does not start with the settings.
     """
     explicit = translation.settings
-    if client == "java":
-        all_defaults = clients.JAVA_DEFAULTS | _implied_by_java(explicit)
-    else:
-        all_defaults = clients.LIBRDKAFKA_DEFAULTS | _implied_by_librdkafka(explicit)
-    defaults = {name: value for name, value in all_defaults.items() if name not in explicit}
-    names = clients.CLIENT_NAMES[client]
-    notes = [*translation.notes, f"the defaults of {names} fill the gaps: {defaults_in_words(defaults)}"]
-    if client == "java":
+    full = effective.settings(explicit, client.release, client.name)
+    if client.client == "java":
+        full = fitted(full)
+    defaults = {name: value for name, value in full.items() if name not in explicit}
+    notes = [*translation.notes, f"the defaults of {client.name} fill the gaps: {defaults_in_words(defaults)}"]
+    if client.client == "java":
+        notes += [
+            f"{name}={explicit[name]} is beyond the limits of {clients.EXERCISED}; a run exercises {full[name]}"
+            for name in explicit
+            if full[name] != explicit[name]
+        ]
         notes.append("the producer under test is librdkafka with these settings, not the Java client itself")
-    return with_transactions(Translation({**defaults, **explicit}, translation.left_out, notes))
+    elif not client.is_exercised:
+        notes.append(f"the producer under test is {clients.EXERCISED} with these settings, not {client.name}")
+    return with_transactions(Translation(full, translation.left_out, notes))
+
+
+def fitted(settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Returns `settings`, written for the Java client. A number that the Java client takes, and librdkafka does not, is
+    replaced by the nearest number that librdkafka takes."""
+    return {
+        name: librdkafka.nearest(name, value) if effective.java_takes(name, value) else value
+        for name, value in settings.items()
+    }
 
 
 def with_transactions(translation: Translation) -> Translation:
@@ -178,37 +188,3 @@ def check(settings: Mapping[str, Setting]) -> None:
                 f"{printable_name(name)} is no producer property that can be verified"
                 f"{known_names.hint(name, EXERCISED)}"
             )
-
-
-def _implied_by_java(explicit: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Returns the defaults that the Java client derives from the `explicit` settings, under librdkafka's names.
-
-    The derivation was measured with the client's ProducerConfig 4.0.2 and 4.4.0. Raises BadInput, with the Java
-    client's reason, if that client would refuse the settings.
-    """
-    effective = {**clients.JAVA_DEFAULTS, **explicit}
-    idempotent = effective["acks"] == "all" and effective["retries"] != 0
-    request_ms, linger_ms, delivery_ms = (
-        values.whole_number(name, str(effective[name]))
-        for name in ("request.timeout.ms", "linger.ms", "delivery.timeout.ms")
-    )
-    if delivery_ms < request_ms + linger_ms and "delivery.timeout.ms" in explicit:
-        raise BadInput(
-            f"delivery.timeout.ms is {effective['delivery.timeout.ms']}: the Java client asks for at least linger.ms + "
-            f"request.timeout.ms, which is {request_ms + linger_ms}"
-        )
-    return {
-        "enable.idempotence": idempotent,
-        "delivery.timeout.ms": max(delivery_ms, request_ms + linger_ms),
-        # In Java the client itself enforces request.timeout.ms. In librdkafka that timeout is called socket.timeout.ms.
-        "socket.timeout.ms": min(request_ms, _SOCKET_TIMEOUT_MAX_MS),
-    }
-
-
-def _implied_by_librdkafka(explicit: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Returns the defaults that librdkafka derives from the `explicit` settings.
-
-    A transactional.id implies idempotence, and idempotence implies at most five requests in flight.
-    """
-    idempotent = explicit.get("enable.idempotence", "transactional.id" in explicit) is True
-    return {"enable.idempotence": True, "max.in.flight.requests.per.connection": 5} if idempotent else {}

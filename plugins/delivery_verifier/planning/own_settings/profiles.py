@@ -12,12 +12,24 @@ import msgspec
 from msgspec.structs import replace
 
 from delivery_verifier import catalogue
+from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.host import folders
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.inputs import BadInput, Refusals
-from delivery_verifier.model.scenario import Client, Profile
-from delivery_verifier.planning.own_settings import clients, consumer, files, librdkafka, producer, properties, topic
+from delivery_verifier.model.scenario import Profile
+from delivery_verifier.planning.own_settings import (
+    clients,
+    consumer,
+    files,
+    librdkafka,
+    producer,
+    properties,
+    releases,
+    topic,
+)
+from delivery_verifier.planning.own_settings.clients import ClientVersion
 from delivery_verifier.planning.own_settings.reading import Reading, require_client
+from delivery_verifier.planning.own_settings.translation import Translation
 
 OWN = "own"
 """The name of the user's own profile, as long as the user has not saved the profile under another name."""
@@ -105,13 +117,14 @@ def from_files(
     producer_file: str | None,
     topic_file: str | None,
     consumer_file: str | None,
-    client: Client | None,
+    client: str | None,
 ) -> Profile:
     """Returns the profile that the files describe.
 
-    `client` is the client for which the producer file was written. If `client` is None, the property names in the file
-    decide. With a producer file but no topic file, the topic has Kafka's own defaults. Settings that no file describes
-    are taken from `base` or, without a base, from the profile safe. The consumer file is checked, but not used.
+    `client` is the client for which the producer file was written, e.g. `java` or `java:3.1` (see `clients.parse`). If
+    `client` is None, the property names in the file decide. With a producer file but no topic file, the topic has
+    Kafka's own defaults. Settings that no file describes are taken from `base` or, without a base, from the profile
+    safe. The consumer file is checked, but not used.
 
     Raises BadInput, which names the file, or each refused property of the files. If librdkafka refuses the settings,
     the message gives librdkafka's reason.
@@ -131,10 +144,11 @@ def from_files(
     sources = [Path(name).name for name in (producer_file, topic_file) if name]
     if not sources:
         return profile
+    _require_consistent(profile)
     return replace(profile, name=OWN, summary=f"Settings from {' and '.join(sources)}.")
 
 
-def pasted(text: str, client: Client | None) -> Profile:
+def pasted(text: str, client: str | None) -> Profile:
     """Returns the profile that `text` describes: a whole file of producer settings, which a user pasted into a form.
 
     The result is that of `from_files` with this producer file and no other file. `client`: as there. Raises BadInput,
@@ -143,28 +157,52 @@ def pasted(text: str, client: Client | None) -> Profile:
     reading = files.read_text(text, "producer_config")
     profile = _with_producer(_without_notes(catalogue.PROFILES["safe"]), reading, client)
     profile = _with_topic_file(profile, None)
+    _require_consistent(profile)
     return replace(profile, name=OWN, summary="The settings pasted into the form.")
+
+
+def _require_consistent(profile: Profile) -> None:
+    """Raises BadInput if the settings contradict each other, or brokers."""
+    try:
+        Settings.of_profile(profile)
+    except ContradictorySettings as error:
+        raise BadInput(str(error)) from None
 
 
 def _without_notes(profile: Profile) -> Profile:
     return replace(profile, notes=())
 
 
-def _with_producer(profile: Profile, reading: Reading, client: Client | None) -> Profile:
+def _with_producer(profile: Profile, reading: Reading, client: str | None) -> Profile:
     """Returns `profile` with the producer settings of `reading`, completed by the client's own defaults.
 
     Raises BadInput, which names each property that is wrong by itself. If there is none, names the first property that
     contradicts another one.
     """
-    refusals = Refusals()
+    refusals, chosen = Refusals(), None
     with refusals:
         require_client(reading, client, "producer_config")
-        client = client or reading.client or clients.client_of(reading.settings)
-    producer.check_each(reading.settings, client or "librdkafka", refusals)
+        chosen = clients.parse(client or reading.client or clients.client_of(reading.settings))
+    producer.check_each(reading.settings, chosen.client if chosen else "librdkafka", refusals)
     refusals.require_none()
-    assert client is not None
-    translation = reading.over(producer.with_defaults(producer.translate(reading.settings, client), client))
-    return replace(profile, producer=translation.settings, notes=(*profile.notes, *translation.lines()), client=client)
+    assert chosen is not None
+    return of_client(profile, reading.over(producer.translate(reading.settings, chosen.client)), chosen)
+
+
+def of_client(profile: Profile, translation: Translation, client: ClientVersion) -> Profile:
+    """Returns `profile` with the producer settings of `translation`, completed by the defaults of `client`.
+
+    Raises BadInput if `client` does not start with the settings.
+    """
+    completed = producer.with_defaults(translation, client)
+    return replace(
+        profile,
+        producer=completed.settings,
+        notes=(*profile.notes, *completed.lines()),
+        client=client.client,
+        client_version=releases.text(client.version),
+        written=translation.settings,
+    )
 
 
 def _with_topic_file(profile: Profile, file: str | None) -> Profile:
@@ -201,6 +239,7 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
         return profile
     entries = properties.parse(producer_text, "producer_overrides")
     producer_changes = producer.translate(entries, "librdkafka", transactional="transactional.id" in profile.producer)
+    written = None if profile.written is None else {**profile.written, **producer_changes.settings}
     producer_changes.settings = {**profile.producer, **producer_changes.settings}
     if "transactional.id" in entries:
         producer_changes = producer.with_transactions(producer_changes)
@@ -212,6 +251,7 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
         producer=producer_changes.settings,
         topic=profile.topic | topic_changes.settings,
         notes=(*profile.notes, *producer_changes.lines(), *topic_changes.lines()),
+        written=written,
     )
 
 

@@ -81,7 +81,7 @@ class Reading:
         return Translation(translation.settings, left_out, [*self.notes, *translation.notes])
 
 
-def require_client(reading: Reading, client: Client | None, field: str) -> None:
+def require_client(reading: Reading, client: str | None, field: str) -> None:
     """Raises BadInput if the user names another `client` than the one that the file's framework uses."""
     if client and reading.client and not client.startswith(reading.client):
         raise BadInput(
