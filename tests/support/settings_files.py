@@ -324,7 +324,7 @@ CONNECT = (
         f"{_WORKER}exactly.once.source.support=enabled\n",
         ALL,
         "enable.idempotence=true transactional.id=connect-cluster",
-        ("exactly.once.source.support=enabled gives its producers",),
+        ("exactly.once.source.support=enabled, for source connectors only, gives its producers",),
     ),
     SettingsFile(
         "worker-placeholder.properties",

@@ -132,3 +132,92 @@ def test_what_cannot_be_known_is_refused_by_name(file: Path, content: str, told:
 def test_topic_settings_are_not_spring_boots(file: Path) -> None:
     with pytest.raises(BadInput, match="topic_config names a file of Spring Boot"):
         read_file(str(file), "topic_config")
+
+
+def spring_yaml(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "application.yml"
+    path.write_text(text)
+    return str(path)
+
+
+ACKS_ALL = "spring.kafka.producer.acks: all\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "condition", "acks"),
+    [
+        ("", "default", "0"),
+        ("spring.profiles.active: prod\n", "prod", "0"),
+        ("spring.profiles.active: prod\n", "default", "all"),
+        ("spring.profiles.active: prod\n", "'!prod'", "all"),
+        ("spring.profiles.active: prod\n", "'!dev'", "0"),
+        ("", "prod", "all"),
+        ("spring.profiles.active: prod\nspring.profiles.group.prod: kafkaprod\n", "kafkaprod", None),
+        ("spring.profiles.default: dev\n", "dev", None),
+        ("spring.profiles.active: prod,eu\n", "prod & eu", None),
+        ("spring.profiles.active: prod\n", "(prod | stage)", None),
+        ("spring.profiles.active: ${ENV:prod}\n", "prod", None),
+        ("", "'!dev & cloud'", None),
+    ],
+)
+def test_a_document_under_a_condition_counts_as_boot_counts_it_or_the_file_is_refused(
+    tmp_path: Path, base: str, condition: str, acks: str | None
+) -> None:
+    """Compared with what Boot 3.4.11 binds: where it says None here, Boot takes a document that a plain reader would
+    leave out, or the other way round."""
+    document = f"spring.config.activate.on-profile: {condition}\nspring.kafka.producer.acks: 0\n"
+    path = spring_yaml(tmp_path, f"{base}{ACKS_ALL}---\n{document}")
+    if acks is None:
+        with pytest.raises(BadInput, match="nobody knows here whether it applies"):
+            read_file(path, "producer_config")
+    else:
+        assert read_file(path, "producer_config")["acks"] == acks
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "acks"), [("app.acks-mode", "all"), ("app.acksMode", "0"), ("APP.ACKS-MODE", "0")]
+)
+def test_only_a_placeholder_in_lower_case_finds_another_spelling(tmp_path: Path, placeholder: str, acks: str) -> None:
+    text = f"app.acks_mode: all\nspring.kafka.producer.acks: ${{{placeholder}:0}}\n"
+    assert read_file(spring_yaml(tmp_path, text), "producer_config")["acks"] == acks
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spring.kafka.orders.producer.acks",
+        "spring.kafka.clusters[0].producer.acks",
+        "spring.kafka.producer.config.acks",
+        "spring.kafka.producer.configuration.enable.idempotence",
+        "rabbit-bridge.kafka.producer.acks",
+        "app.kafka.producer.idempotence",
+        "app.kafka.producer.max-in-flight-requests",
+    ],
+)
+def test_a_tree_of_the_applications_own_is_never_ignored(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadInput, match="is not known"):
+        read_file(spring_yaml(tmp_path, f"{ACKS_ALL}{name}: 0\n"), "producer_config")
+
+
+@pytest.mark.parametrize("name", ["linger.ms", "linger-ms", "enable.idempotence", "retry.backoff.ms"])
+def test_a_misplaced_name_of_kafkas_has_no_effect_and_is_no_tree(tmp_path: Path, name: str) -> None:
+    assert read_file(spring_yaml(tmp_path, f"{ACKS_ALL}spring.kafka.producer.{name}: 0\n"), "producer_config")
+
+
+@pytest.mark.parametrize(
+    ("separator", "splits"),
+    [("#---", True), ("# dev\n#---", False), ("#---\n# dev", False), ("! dev\n#---", True), ("#----", False)],
+)
+def test_a_comment_beside_a_separator_takes_its_effect(separator: str, splits: bool) -> None:
+    text = f"one=1\n{separator}\ntwo=2\n"
+    assert len(files.documents_of(text)) == 1 + splits
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("\ufeffacks=all\nbuffer.memory=1\n", "byte order mark"), ("\xa0acks=all\n", "did you mean acks")]
+)
+def test_what_java_takes_for_a_part_of_a_name_is_no_other_name(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "producer.properties"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=message):
+        from_files(None, str(path), None, None, "java")

@@ -24,11 +24,12 @@ def test_a_jvm_that_does_not_start_has_said_why(
     program.write_text(f"#!/bin/sh\necho '{INCUBATOR}' >&2\necho 'Error: no memory' >&2\nexit 3\n")
     program.chmod(0o755)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    open_before = os.listdir("/proc/self/fd")
+    open_before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(PySparkRuntimeError):
         jvm.launch(SparkConf(loadDefaults=False))
     assert capsys.readouterr().err == "Error: no memory\n"
-    assert os.listdir("/proc/self/fd") == open_before, "both ends of the pipe are closed"
+    # Both ends of the pipe are closed. Whatever else this process has open may be closed meanwhile.
+    assert len(os.listdir("/proc/self/fd")) <= open_before
 
 
 def test_other_warnings_and_bytes_that_are_no_text_are_passed_on(capsys: pytest.CaptureFixture[str]) -> None:

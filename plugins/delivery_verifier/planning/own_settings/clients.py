@@ -112,7 +112,7 @@ LIBRDKAFKA_ONLY = frozenset(
 
 JAVA_ONLY = frozenset(
     """
-    key.serializer value.serializer buffer.memory max.block.ms max.request.size metadata.max.age.ms metadata.max.idle.ms
+    key.serializer value.serializer buffer.memory max.block.ms max.request.size metadata.max.idle.ms
     partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable
     partitioner.availability.timeout.ms
     interceptor.classes metric.reporters send.buffer.bytes receive.buffer.bytes sasl.jaas.config

@@ -56,9 +56,12 @@ def worker(entries: Mapping[str, str], role: Role, field: str) -> Reading:
     read = {name: value for name, value in entries.items() if name.startswith(prefix) and name not in overriding}
     reading.put_all({name.removeprefix(prefix): value for name, value in read.items()})
     _leave_out_unprefixed(reading, [name for name in entries if not name.startswith(prefix)], prefix, role)
-    if role == "producer" and entries.get("exactly.once.source.support", "").lower() == "enabled":
+    enabled = role == "producer" and entries.get("exactly.once.source.support", "").lower() == "enabled"
+    if enabled and "offset.storage.file.filename" in entries:
+        reading.leave_out(["exactly.once.source.support"], "a standalone worker does not read it")
+    elif enabled:
         exactly_once = {"enable.idempotence": "true", "transactional.id": "connect-cluster"}
-        reading.lay_beneath(exactly_once, "exactly.once.source.support=enabled")
+        reading.lay_beneath(exactly_once, "exactly.once.source.support=enabled, for source connectors only,")
     reading.lay_beneath(DEFAULTS[role], "Kafka Connect")
     reading.notes.append(f"a connector's own {prefix}override. settings would count before these")
     return reading
@@ -106,10 +109,10 @@ def mirror_maker(entries: Mapping[str, str], role: Role, field: str) -> Reading:
 def _flow(entries: Mapping[str, str], flow: tuple[str, str], role: Role) -> Reading:
     reading = Reading(client="java")
     source, target = flow
-    prefixes = (
-        f"{target if role == 'producer' else source}.{role}.",
-        f"{source}->{target}.{role}.override." if role == "producer" else f"{source}->{target}.{role}.",
-    )
+    flows = f"{source}->{target}."
+    prefixes: tuple[str, ...] = (f"{target}.producer.", f"{flows}producer.override.")
+    if role == "consumer":  # in the order of `MirrorConnectorConfig.sourceConsumerConfig`
+        prefixes = (f"{flows}consumer.", f"{source}.consumer.", f"{flows}source.consumer.")
     for prefix in prefixes:
         reading.put_all(
             {name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)}
@@ -117,9 +120,13 @@ def _flow(entries: Mapping[str, str], flow: tuple[str, str], role: Role) -> Read
     others = [name for name in entries if not name.startswith(prefixes)]
     of_role = [name for name in others if f".{role}." in f".{name}"]
     reading.leave_out(
-        of_role, f"MirrorMaker gives the {role}s of {source}->{target} only names that begin with {prefixes[0]}"
+        of_role,
+        f"MirrorMaker gives the {role}s of {source}->{target} only names that begin with {' or '.join(prefixes)}",
     )
     reading.leave_out([name for name in others if name not in of_role], "MirrorMaker's own")
+    if role == "consumer":
+        reading.put("enable.auto.commit", "false")  # MirrorMaker sets it whatever the file says
+        reading.lay_beneath({"auto.offset.reset": "earliest"}, "MirrorMaker")
     reading.lay_beneath(DEFAULTS[role], "Kafka Connect, of which MirrorMaker is made,")
     return reading
 

@@ -84,6 +84,10 @@ def read_file(path: str, field: str) -> Reading:
     if syntax is not None:
         documents = trees.documents(content.decode("utf-8-sig", "replace"), syntax, field)
         return _complete(tree_files.read(documents, role_of(field), field), field)
+    if content.decode("latin-1") != latin_1 and not spring.is_spring(properties.entries_of(latin_1, field)):
+        raise BadInput(
+            f"{field} begins with a byte order mark, which Java takes for a part of the first name; save it without one"
+        )
     return read_text(latin_1, field)
 
 
@@ -154,13 +158,21 @@ def _is_kafkas(name: str) -> bool:
     return bool(known) or properties.is_withheld(name) or known_names.is_serializers(name) or known_names.is_gone(name)
 
 
-_DOCUMENT = re.compile(r"^[#!]---[ \t\r]*$", re.MULTILINE)
+_DOCUMENT = re.compile(r"[#!]---[ \t\r]*\n?")
 
 
 def documents_of(text: str) -> list[str]:
-    """Splits the text of an application.properties file into its documents. A line `#---` or `!---` ends a document
-    (Spring Boot reference, "Working With Multi-Document Files")."""
-    return _DOCUMENT.split(text)
+    """Splits the text of an application.properties file into its documents. A line `#---` or `!---` ends a document,
+    unless a comment with the same sign stands in the line before or behind it (Spring Boot reference, "Working With
+    Multi-Document Files")."""
+    documents, lines = [""], text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        beside = (*lines[max(number - 1, 0) : number], *lines[number + 1 : number + 2])
+        if _DOCUMENT.fullmatch(line) and not any(other.startswith(line[0]) for other in beside):
+            documents.append("")
+        else:
+            documents[-1] += line
+    return documents
 
 
 def _complete(reading: Reading, field: str) -> Reading:

@@ -18,6 +18,13 @@ _PROMISING = {
     "consumer": "enable.auto.commit auto.offset.reset isolation.level".split(),
 }
 """Names that show a client's settings even below a tree that names Kafka alone."""
+_SHORT = {
+    "producer": """
+        idempotence idempotent in.flight max.in.flight max.in.flight.requests transactional transaction.id
+        """.split(),
+    "consumer": ["auto.commit", "offset.reset", "isolation"],
+}
+"""Names that applications of their own give these settings."""
 _BOOTS = {"producer": PRODUCER, "consumer": CONSUMER}
 _BOOTS_OWN = {("logging",), ("management",), ("server",), ("info",)}
 """The first parts of Spring Boot's own names, beside `spring`."""
@@ -48,7 +55,7 @@ def _is_of_another_client(rest: tuple[str, ...], role: str) -> bool:
 
 def _is_of_an_own_client(parts: tuple[str, ...], role: str) -> bool:
     text = "".join(parts)
-    if any(broker in text for broker in _OTHER_BROKERS):
+    if "kafka" not in text and any(broker in text for broker in _OTHER_BROKERS):
         return False
     last, word = max((text.rfind(word), word) for word in ("producer", "consumer"))
     if last >= 0:
@@ -57,7 +64,7 @@ def _is_of_an_own_client(parts: tuple[str, ...], role: str) -> bool:
 
 
 def _known(role: str) -> set[str]:
-    return {uniform(name) for name in (*known_names.names(role), *_BOOTS[role])}
+    return {uniform(name) for name in (*known_names.names(role), *_BOOTS[role], *_SHORT[role])}
 
 
 def _endings(parts: tuple[str, ...], word: str) -> Iterator[str]:

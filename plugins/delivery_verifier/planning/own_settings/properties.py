@@ -25,6 +25,7 @@ CONNECTION_NAMES = frozenset(
 )
 """Names of connection properties."""
 
+_TRIMMED = "".join(map(chr, range(0x21)))
 SECRET_PREFIXES = (
     "sasl.",
     "ssl.",
@@ -70,7 +71,8 @@ def entries_of(text: str, field: str) -> dict[str, str]:
         raise broken_escape(field) from None
     if any(not name.strip() for name in values):
         raise BadInput(f"{field} has a line without a name; allowed: name=value; put # before what is a comment")
-    return {name.strip(): value.strip() for name, value in values.items()}
+    # Java keeps every sign of a name, and cuts off values what `String.trim` does: no signs beyond U+0020.
+    return {name: value.strip(_TRIMMED) for name, value in values.items()}
 
 
 def text(properties: Mapping[str, object]) -> str:

@@ -46,6 +46,8 @@ _BOUND: dict[str, dict[str, Bound]] = {
 _PROFILES = ("spring", "profiles")
 _ACTIVE = {(*_PROFILES, "active"), (*_PROFILES, "include")}
 _ON_PROFILE = ("spring", "config", "activate", "onprofile")
+_CANONICAL = re.compile(r"[a-z0-9.\[\]-]+")
+_PLAIN_PROFILE = re.compile(r"!?\s*[\w.-]+")
 _COMMON = ("bootstrapservers", "clientid")
 _SECURITY = ("security", "ssl", "jaas")
 _STRING = "org.apache.kafka.common.serialization.String"
@@ -119,7 +121,14 @@ def read(documents: Iterable[Mapping[str, str]], role: Role, field: str) -> Read
     merged = _merged(documents, reading, field)
     if not any(path[:2] == _KAFKA or other_trees.sets_client(path, role) for path in merged):
         raise BadInput(f"{field} has nothing below {PREFIX[:-1]}; give the file that has, or .properties syntax")
-    placeholders = Placeholders(lambda name: merged.get(name_path(name), (name, None))[1])
+    as_written = dict(merged.values())
+
+    def lookup(name: str) -> str | None:
+        # Spring takes other spellings of a property only for a placeholder in lower case, with dots and dashes.
+        is_canonical = _CANONICAL.fullmatch(name) is not None
+        return merged.get(name_path(name), (name, None))[1] if is_canonical else as_written.get(name)
+
+    placeholders = Placeholders(lookup)
     layers = [*_layers(merged, (), role), *_layers(merged, (role,), role)]
     defaulted = _take_over(reading, layers, placeholders, role, field)
     if defaulted:
@@ -139,23 +148,40 @@ def _merged(documents: Iterable[Mapping[str, str]], reading: Reading, field: str
     """Returns the properties of all documents that always apply. If a name occurs in several, the last one counts.
 
     Raises BadInput if a document has one property under two spellings with two values: Spring's choice then depends on
-    the order in which it asks.
+    the order in which it asks. Also raises BadInput if a document has settings of Kafka, and nobody knows whether it
+    applies.
     """
     placed = [_by_path(document, field) for document in documents]
-    active = {
-        profile.strip()
-        for document in placed
-        for path, (_, value) in document.items()
-        for profile in value.split(",")
-        if path[:3] in _ACTIVE
-    }
+    active = _active(placed)
     merged: Merged = {}
     for document in placed:
-        if _applies(document, active):
+        of_kafka = [name for path, (name, _) in document.items() if path[:2] == _KAFKA]
+        applies = _applies(document, active)
+        if applies:
             merged |= document
-        elif of_kafka := [name for path, (name, _) in document.items() if path[:2] == _KAFKA]:
+        elif of_kafka and applies is None:
+            raise BadInput(
+                f"{field} has a document of which nobody knows here whether it applies (an expression of profiles, a "
+                f"group or a placeholder), with {printable_name(of_kafka[0])}; remove the documents that do not apply"
+            )
+        elif of_kafka:
             reading.leave_out(of_kafka, "in a document that applies only under a condition (spring.config.activate)")
     return merged
+
+
+def _active(documents: Iterable[Merged]) -> set[str] | None:
+    """Returns the profiles that the file makes active; `default` if there are none. Returns None if it does not show
+    them: a group makes further ones active, and a placeholder stands for others."""
+    active = set[str]()
+    for document in documents:
+        for path, (_, value) in document.items():
+            if path[:3] in ((*_PROFILES, "group"), (*_PROFILES, "default")):
+                return None
+            if path[:3] in _ACTIVE:
+                active |= {profile.strip() for profile in value.split(",")}
+    if not all(map(_PLAIN_PROFILE.fullmatch, active)):
+        return None
+    return active or {"default"}
 
 
 def _by_path(document: Mapping[str, str], field: str) -> Merged:
@@ -170,15 +196,18 @@ def _by_path(document: Mapping[str, str], field: str) -> Merged:
     return placed
 
 
-def _applies(document: Merged, active: set[str]) -> bool:
-    """Returns whether the document applies if the profiles `active` are. Knows single profiles, their lists, and `!`;
-    any other condition counts as not met."""
+def _applies(document: Merged, active: set[str] | None) -> bool | None:
+    """Returns whether the document applies if the profiles `active` are. Knows single profiles, their lists, and `!`.
+    Any condition that is not about profiles counts as not met. None: nobody knows."""
     conditions = [(path, value) for path, (_, value) in document.items() if _is_condition(path)]
     if any(path[:2] != _PROFILES and path[:4] != _ON_PROFILE for path, _ in conditions):
         return False
     profiles = [profile.strip() for _, value in conditions for profile in value.split(",")]
-    met = (name[1:].strip() not in active if name.startswith("!") else name in active for name in profiles)
-    return not profiles or any(met)
+    if not profiles:
+        return True
+    if active is None or not all(map(_PLAIN_PROFILE.fullmatch, profiles)):
+        return None
+    return any(name[1:].strip() not in active if name.startswith("!") else name in active for name in profiles)
 
 
 def _is_condition(path: NamePath) -> bool:
@@ -301,7 +330,11 @@ def _would(unbound: Mapping[str, str], role: Role) -> str:
 def _require_no_other_tree(merged: Merged, used: set[NamePath], role: Role, field: str) -> None:
     """Raises BadInput if properties that are not read here set a producer or a consumer, because then nobody knows
     what the application's own one promises. `used`: the paths that placeholders refer to; these are read."""
-    unread = [name for path, (name, _) in merged.items() if path not in used and other_trees.sets_client(path, role)]
+    unread = [
+        name
+        for path, (name, _) in merged.items()
+        if path not in used and (other_trees.sets_client(path, role) or _is_own_below(path, role))
+    ]
     if unread:
         more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
         raise BadInput(
@@ -309,3 +342,17 @@ def _require_no_other_tree(merged: Merged, used: set[NamePath], role: Role, fiel
             f"{', '.join(map(printable_name, unread[:_NAMED]))}{more}; so what this application's {role} promises is "
             f"not known; {NOT_KNOWN}; or remove these names, to judge what is below spring.kafka alone"
         )
+
+
+def _is_own_below(path: NamePath, role: Role) -> bool:
+    """Returns whether a name below `spring.kafka` is none of Boot's, and looks like a tree of the application's own: it
+    ends like a setting of the client, and is no misplaced name of Kafka's."""
+    rest = path[len(_KAFKA) :]
+    if path[:2] != _KAFKA or len(rest) < 2 or _is_bound(rest) or rest[0] in _SECURITY or rest[1] in _SECURITY:
+        return False
+    own = "".join(rest[1:] if rest[0] in SECTIONS else rest)
+    if known_names.spelt(own, role) or (rest[0] not in (*SECTIONS, "properties") and len(rest) < 3):
+        return False
+    if rest[0] in SECTIONS and rest[0] != role:
+        return False
+    return any(known_names.spelt("".join(rest[start:]), role) for start in range(2, len(rest)))
