@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support import pictures, report_material
 
+from delivery_verifier.catalogue_run import selection
 from delivery_verifier.pages.report import page
 from docs.generate import which_settings
 
@@ -25,6 +26,18 @@ def test_the_readme_promises_the_cases_where_they_are(tmp_path: Path) -> None:
     report = page.render(path, verdict)
     assert "What to change" in report
     assert "One record's story." in report.replace("&#39;", "'") and "the first 20 shown" in report
+
+
+def test_the_readme_claims_of_the_catalogue_what_the_newest_results_show() -> None:
+    text = " ".join((ROOT / "README.md").read_text().split())
+    claim = re.search(r"\[all (\d+) scenarios under the rules of today\]\((docs/results/[\w.-]+\.md)\)", text)
+    assert claim is not None
+    results = (ROOT / claim[2]).read_text()
+    as_expected = set(re.findall(r"^\| `([\w.]+)` \| as expected \|", results, re.MULTILINE))
+    assert as_expected == {entry.name for entry in selection.entries()}, "make campaign PART=catalogue"
+    assert f"Green: all {claim[1]} scenarios ended as predicted: {len(as_expected)} as expected." in results
+    wholes = [file.name for file in (ROOT / "docs/results").glob("catalogue-*-whole.md")]
+    assert claim[2].endswith(max(wholes)), "the newest"
 
 
 def test_the_dag_promises_about_as_many_minutes_as_were_measured() -> None:
