@@ -214,10 +214,36 @@ def test_a_comment_beside_a_separator_takes_its_effect(separator: str, splits: b
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("\ufeffacks=all\nbuffer.memory=1\n", "byte order mark"), ("\xa0acks=all\n", "did you mean acks")]
+    ("text", "message"),
+    [("\ufeffacks=all\nbuffer.memory=1\n", "byte order mark"), ("\xa0acks=all\n", "did you mean acks")],
 )
 def test_what_java_takes_for_a_part_of_a_name_is_no_other_name(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "producer.properties"
     path.write_text(text)
     with pytest.raises(BadInput, match=message):
+        from_files(None, str(path), None, None, "java")
+
+
+def test_a_key_that_stands_twice_in_one_mapping_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="has a key twice at line 5"):
+        read_file(
+            spring_yaml(tmp_path, "spring:\n  kafka:\n    producer:\n      acks: 0\n      acks: all\n"),
+            "producer_config",
+        )
+    shared = "base: &base {acks: all}\nspring.kafka.producer:\n  <<: *base\n  retries: 3\n"
+    assert read_file(spring_yaml(tmp_path, shared), "producer_config")["acks"] == "all"
+
+
+def test_a_topic_of_strimzi_with_a_list_has_all_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "topic.yaml"
+    path.write_text(
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\nspec: {config: {cleanup.policy: [compact, delete]}}\n"
+    )
+    assert read_file(str(path), "topic_config") == {"cleanup.policy": "compact,delete"}
+
+
+def test_a_number_with_an_underscore_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "producer.properties"
+    path.write_text("acks=all\nretries=1_0\nbuffer.memory=33554432\n")
+    with pytest.raises(BadInput, match="retries is '1_0'"):
         from_files(None, str(path), None, None, "java")

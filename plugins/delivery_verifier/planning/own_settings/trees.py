@@ -21,6 +21,8 @@ def documents(text: str, syntax: Syntax, field: str) -> list[Tree]:
     text has another syntax, or if a document is no mapping of names to values.
     """
     parsed = _parsed(text, syntax, field)
+    if syntax == "YAML":
+        _require_single_keys(text, field)
     if any(not isinstance(document, dict) for document in parsed):
         raise BadInput(f"{field} holds no mapping of names to values; give one, or .properties syntax")
     return parsed
@@ -50,6 +52,29 @@ def _parsed(text: str, syntax: Syntax, field: str) -> list[Any]:
     raise BadInput(f"{field} is no valid {syntax}{where}; correct it, or give .properties syntax")
 
 
+def _require_single_keys(text: str, field: str) -> None:
+    """Raises BadInput if a mapping of YAML has one key twice. Spring Boot refuses that, too (YAML 1.2, 3.2.1.3)."""
+    import yaml
+
+    nodes = yaml.compose_all(placeholders.readable(text), yaml.SafeLoader)
+    waiting, seen = [node for node in nodes if node is not None], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:  # an alias
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            keys = set[str]()
+            for key, value in node.value:
+                waiting.append(value)
+                if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                    if key.value in keys:
+                        raise BadInput(f"{field} has a key twice at line {key.start_mark.line + 1}; keep one of them")
+                    keys.add(key.value)
+
+
 def flat(tree: Mapping[Any, Any]) -> dict[str, str]:
     """Returns each value of the tree under its path of keys, in the way of Spring Boot: keys are joined with dots, a
     key in brackets keeps them, and the members of a list are numbered in brackets."""
@@ -64,8 +89,14 @@ def below(tree: object, *path: str) -> Tree:
 
 
 def scalars(tree: Mapping[Any, Any]) -> dict[str, str]:
-    """Returns the members of the tree that are no mappings and no lists."""
-    return {str(key): _text(value) for key, value in tree.items() if not isinstance(value, dict | list)}
+    """Returns the members of the tree that are no mappings. The members of a list are joined with commas, as Kafka has
+    them; a list of anything but plain values is left out."""
+    return {
+        str(key): ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
+        for key, value in tree.items()
+        if not isinstance(value, dict)
+        and not (isinstance(value, list) and any(isinstance(item, dict | list) for item in value))
+    }
 
 
 def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from delivery_verifier.model import inputs
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
 
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+"""A whole number as Java and C read it. Python also takes `1_000`."""
 Kind = Literal["int", "bool", "float", "text"]
 _ALLOWED: dict[Kind, str] = {"int": "a whole number", "bool": "true, false", "text": "a word", "float": "a number"}
 
@@ -15,7 +18,8 @@ _ALLOWED: dict[Kind, str] = {"int": "a whole number", "bool": "true, false", "te
 def typed(name: str, text: str) -> Setting:
     """Returns the value that `text` stands for: a whole number, true or false. Any other `text` is returned as it is.
 
-    A value of `acks` is always a text, and `-1` becomes `all`. Raises BadInput if `text` is empty.
+    A value of `acks` is always a text, and `-1` becomes `all`. Raises BadInput if `text` is empty, and for a number as
+    only Python has it.
     """
     if not text:
         raise BadInput(f"{name} has no value: give one, or leave the name out for its default")
@@ -24,9 +28,12 @@ def typed(name: str, text: str) -> Setting:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         return text
+    if _WHOLE.fullmatch(text) is None:
+        raise inputs.bad_input(name, text, _ALLOWED["int"])
+    return number
 
 
 def checked(name: str, text: str, kind: Kind) -> Setting:
