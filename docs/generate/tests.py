@@ -93,8 +93,7 @@ def page(known: Costs, asked: Gate) -> str:
         + (
             ""
             if _is_whole(known)
-            else " The record is not whole: folders without a record are left out, those of unit/ "
-            "count one process. `make test-all RECORD=1` records all."
+            else " Modules that are newer than the record are left out. `make test-all RECORD=1` records all."
         ),
         "## By folder",
         _table(("folder", "tests", "processor seconds"), tiers),
