@@ -40,7 +40,8 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.encoding import Reader, varint
 from delivery_verifier.cluster.protocol.fetch import RawBatch, whole_batches
-from delivery_verifier.host import folders
+from delivery_verifier.host import folders as run_folders
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.excuses import excuses_of
 from delivery_verifier.model.anomalies import Anomaly
@@ -64,6 +65,7 @@ CELLS = (
     "unclean.stale_replica_elected",
 )
 LOAD: dict[str, Any] = {"records": 20_000}
+PATIENCE_S = 60.0
 
 
 class Plant(Struct):
@@ -147,7 +149,7 @@ def _by_contract(scenario: Scenario) -> Scenario:
 
 
 def _run(cell: str, session: direct.SparkProvider) -> Row:
-    name, begun_s = f"removed-{folders.new_run_id()}", time.monotonic()
+    name, begun_s = f"removed-{run_folders.new_run_id()}", time.monotonic()
     print(f"{cell}: {name}", file=sys.stderr, flush=True)
     what, _, removed = cell.partition("+")
     profile, _, fault = what.partition(":")
@@ -222,10 +224,13 @@ def _remove(data: Path, topic: str, name: str, batch: Batch, log: Sequence[Batch
     crc = google_crc32c.value(old.data[21:61] + body)
     new = old.data[:17] + crc.to_bytes(4, "big") + old.data[21:61] + body
     assert len(new) == len(old.data), "the batch keeps its size"
-    files = [file for folder in data.glob(f"*/{topic}-{batch.partition}") for file in sorted(folder.glob("*.log"))]
-    holding = [file for file in files if old.data in file.read_bytes()]
-    assert len(holding) == len(list(data.glob(f"*/{topic}-{batch.partition}"))), "every replica has the batch"
-    for file in holding:
+    folders = list(data.glob(f"*/{topic}-{batch.partition}"))
+
+    def holding() -> list[Path]:
+        files = [file for folder in folders for file in folder.glob("*.log") if old.data in file.read_bytes()]
+        return files if len(files) == len(folders) else []
+
+    for file in wait_until(holding, "every replica to have the batch", PATIENCE_S):
         with file.open("r+b") as segment:
             segment.seek(file.read_bytes().index(old.data))
             segment.write(new)
