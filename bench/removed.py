@@ -226,11 +226,11 @@ def _remove(data: Path, topic: str, name: str, batch: Batch, log: Sequence[Batch
     assert len(new) == len(old.data), "the batch keeps its size"
     folders = list(data.glob(f"*/{topic}-{batch.partition}"))
 
-    def holding() -> list[Path]:
+    def segments_with_batch() -> list[Path]:
         files = [file for folder in folders for file in folder.glob("*.log") if old.data in file.read_bytes()]
         return files if len(files) == len(folders) else []
 
-    for file in wait_until(holding, "every replica to have the batch", PATIENCE_S):
+    for file in wait_until(segments_with_batch, "every replica to have the batch", PATIENCE_S):
         with file.open("r+b") as segment:
             segment.seek(file.read_bytes().index(old.data))
             segment.write(new)

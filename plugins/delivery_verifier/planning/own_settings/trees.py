@@ -57,12 +57,12 @@ def _require_single_keys(text: str, field: str) -> None:
     import yaml
 
     nodes = yaml.compose_all(placeholders.readable(text), yaml.SafeLoader)
-    waiting, seen = [node for node in nodes if node is not None], set[int]()
+    waiting, visited = [node for node in nodes if node is not None], set[int]()
     while waiting:
         node = waiting.pop()
-        if id(node) in seen:  # an alias
+        if id(node) in visited:  # an alias
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             waiting += node.value
         elif isinstance(node, yaml.MappingNode):
