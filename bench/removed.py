@@ -198,7 +198,7 @@ def _places(logs: dict[int, list[Batch]]) -> Iterator[tuple[str, Batch]]:
     before = [each for each in moved if each.raw.epoch < last]
     behind = [each for each in moved if each.raw.epoch == last]
     yield "below", before[-1]
-    new = behind[len(behind) // 2]  # nobody knows who acknowledged what was sent while the old leader woke up
+    new = behind[(len(behind) - 1) // 2]  # nobody knows who acknowledged what was sent while the old leader woke up
     yield "by_new_leader", new
     if len(behind) > 1:
         yield "recovered", behind[-1]
