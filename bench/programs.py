@@ -19,7 +19,6 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import saved
 from msgspec import Struct
 
@@ -28,7 +27,6 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.judgement.applications import AT_STAKE
 from delivery_verifier.model.history import read_injections
-from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.scenario import ClusterSpec, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.planning.provenance import commit, versions_of
@@ -113,8 +111,8 @@ def main() -> int:
     cells = parser.parse_args().cells.split(",")
     os.environ |= {"KDV_APPLICATIONS": str(SINKS), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     lease.require_free_host()
-    campaign = _campaign()
-    with runner(_say) as direct_runner:
+    campaign = saved.resumed(STATE, Campaign)
+    with runner(saved.say) as direct_runner:
         for cell in cells:
             if cell in {row.cell for row in campaign.rows}:
                 continue
@@ -124,7 +122,7 @@ def main() -> int:
                 if not row.wrong:
                     break
             campaign.rows.append(row)
-            STATE.write_bytes(msgspec.json.format(msgspec.json.encode(campaign)))
+            saved.keep(STATE, campaign)
             print("\n".join(saved.table([_columns(row)])), flush=True)
     rows = [row for cell in cells for row in campaign.rows if row.cell == cell]
     target = saved.RESULTS / f"programs-{date.today()}{'' if cells == list(CELLS) else '-part'}.md"
@@ -133,23 +131,13 @@ def main() -> int:
     return int(any(row.wrong for row in rows))
 
 
-def _campaign() -> Campaign:
-    STATE.parent.mkdir(exist_ok=True)
-    known = msgspec.json.decode(STATE.read_bytes(), type=Campaign) if STATE.exists() else Campaign("", [])
-    return known if known.commit == commit() else Campaign(commit(), [])
-
-
-def _say(progress: StepProgress) -> None:
-    print(progress.step, progress.state, file=sys.stderr, flush=True)
-
-
 def _run(cell: str, session: direct.SparkProvider) -> Row:
     program, fault, claim = cell.split(":")
     name, begun_s = f"programs-{folders.new_run_id()}", time.monotonic()
     print(f"{cell}: {name}", file=sys.stderr, flush=True)
     fields = {"application": program, "fault": fault, "claim": claim, **LOAD}
-    run_dir = direct.observe(fields, name, _say, session)
-    verdict = direct.judge(run_dir, _say, session)
+    run_dir = direct.observe(fields, name, saved.say, session)
+    verdict = direct.judge(run_dir, saved.say, session)
     row = _row(cell, verdict, run_dir, time.monotonic() - begun_s)
     row.wrong = "; ".join(_wrong(row, CELLS[cell], verdict))
     return row

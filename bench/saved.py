@@ -10,12 +10,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from delivery_verifier.host import machine
+from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.planning.provenance import commit, versions_of
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+Campaign = TypeVar("Campaign", bound=Any)
 BAR, GAP, LEFT, WIDTH = 18, 8, 260, 640
 """Sizes of a plot, in pixels: the height of a bar, the gap between two bars, the width of the names, and the width of
 the longest bar."""
@@ -33,6 +38,27 @@ def target(kind: str) -> Path:
     folder = Path(__file__).parent / "results"
     folder.mkdir(exist_ok=True)
     return folder / f"{kind}-{datetime.datetime.now():%Y-%m-%dT%H%M}.md"
+
+
+def say(progress: StepProgress) -> None:
+    """Prints a step of a run and its state, while a campaign goes on."""
+    print(progress.step, progress.state, file=sys.stderr, flush=True)
+
+
+def resumed(file: Path, kind: type[Campaign]) -> Campaign:
+    """Returns the campaign that `keep` wrote to `file`. Returns one without rows if there is none, or if it was made at
+    another commit. `kind` has the fields `commit` and `rows`. Makes the folder of `file`."""
+    file.parent.mkdir(exist_ok=True)
+    if file.exists():
+        known = msgspec.json.decode(file.read_bytes(), type=kind)
+        if known.commit == commit():
+            return known
+    return kind(commit=commit(), rows=[])
+
+
+def keep(file: Path, campaign: Struct) -> None:
+    """Writes a campaign to `file`, so that the same command goes on with it."""
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(campaign)))
 
 
 def circumstances(versions: Mapping[str, str]) -> str:

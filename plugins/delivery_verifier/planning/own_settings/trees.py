@@ -91,11 +91,11 @@ def below(tree: object, *path: str) -> Tree:
 def scalars(tree: Mapping[Any, Any]) -> dict[str, str]:
     """Returns the members of the tree that are no mappings. The members of a list are joined with commas, as Kafka has
     them; a list of anything but plain values is left out."""
+    lists = {key: value if isinstance(value, list) else [value] for key, value in tree.items()}
     return {
-        str(key): ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
-        for key, value in tree.items()
-        if not isinstance(value, dict)
-        and not (isinstance(value, list) and any(isinstance(item, dict | list) for item in value))
+        str(key): ",".join(map(_text, items))
+        for key, items in lists.items()
+        if not any(isinstance(item, dict | list) for item in items)
     }
 
 
