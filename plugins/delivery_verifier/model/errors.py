@@ -40,6 +40,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── ParallelStepFailed              a step that runs in parallel failed, or the cluster ended (RuntimeError)
 ├── RunNotGreen                     an arm did not end as expected, or is INCONCLUSIVE (RuntimeError)
 ├── ContradictorySettings           no producer can be made with these settings (ValueError)
+├── UnknownValue                    a placeholder in a file has no value there (ValueError)
 ├── JavaError                       there is no usable Java (RuntimeError)
 ├── JarError                        a jar could not be fetched, or has a wrong checksum (RuntimeError)
 ├── DeadlinePassed                  a condition did not become true in time (TimeoutError)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from delivery_verifier.model.errors import VerifierError
+
 FILTERED = "\ue000"
 """A character that stands for `@` around a name of Maven. YAML allows no plain value that begins with `@`."""
 _MAVEN = re.compile(r"@([\w.-]+)@")
@@ -19,7 +21,7 @@ _DEEPEST = 20
 """The greatest number of placeholders inside each other. Spring refuses placeholders that name each other."""
 
 
-class UnknownValue(Exception):
+class UnknownValue(VerifierError, ValueError):
     """The value cannot be known from the file. The text of the error is the placeholder, without its default."""
 
 
