@@ -89,7 +89,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "planning.own_settings.librdkafka",
     ),
     "bokeh": ("pages",),
-    "duckdb": ("spark_jobs.second_opinion",),
+    "duckdb": ("spark_jobs.checks.second_opinion",),
     "jinja2": ("pages", "expectations.data_docs"),
 }
 """Maps each heavy dependency to its doors: the only modules or rooms (packages) that may import it."""
