@@ -29,6 +29,7 @@ from spark_jobs.checks import law, laws, second_opinion
 from spark_jobs.effects import effect_books
 from spark_jobs.matching import anomalies, books, buckets, census, committed, screen
 from spark_jobs.matching.match import MatchingInputs, match
+from spark_jobs.reading.read_topic import COMMITTED
 from spark_jobs.reading.write_log import READ, read_offsets_of, write_log
 from spark_jobs.schemas import LEDGER, LOG, check_log
 from spark_jobs.session import progress
@@ -112,7 +113,7 @@ def write_books(
 
     `bound`: the maximum number of cases that are written per arm and kind. `exhaustive`, `bits`: see `reconcile`."""
     ledger, both_views, together = _frames(spark, run)
-    log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
+    log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == COMMITTED)
     arms, offsets = scenario.transactional, read_offsets_of(run)
     with ThreadPoolExecutor(3, "query") as pool:  # because the driver plans each query with only one thread
         with output.timed("census"):

@@ -21,10 +21,10 @@ from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from delivery_verifier.store.witness import last_positions
 from spark_jobs.effects import effect_attempts, effect_screen
 from spark_jobs.effects.own_effects import with_places
-from spark_jobs.matching import committed
 from spark_jobs.matching.books import NOBODY, SESSIONS, BookKey
 from spark_jobs.matching.match import REFUTED, MatchingInputs
 from spark_jobs.matching.screen import Screen, unproven
+from spark_jobs.reading.read_topic import COMMITTED
 from spark_jobs.schemas import ANOMALIES, EFFECT_BOOKS, EFFECTS, arrow
 
 COUNTS = tuple(count.name for count in EFFECT_COUNTS)
@@ -102,7 +102,7 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
     """Compares effects with the log. `rows`: EFFECTS. Reads only the arms in `Scenario.applied`."""
     scenario = inputs.scenario
     in_arms = F.col("arm").isin(*scenario.applied)
-    view = F.when(F.col("arm").isin(*scenario.transactional), committed.VIEW).otherwise("raw")
+    view = F.when(F.col("arm").isin(*scenario.transactional), COMMITTED).otherwise("raw")
     lines = inputs.views.where(in_arms & (F.col("view") == (view if scenario.transactional else "raw")))
     screened = _screened(inputs, rows.where(in_arms))
     placed = with_places(rows.where(in_arms), inputs.ledger, scenario, inputs.offsets)

@@ -18,11 +18,9 @@ from delivery_verifier.model.anomalies import TRANSACTIONAL, column
 from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
 from delivery_verifier.model.snapshot import Offsets
 from spark_jobs.matching.attempts import BY_KEY, KEY, attribute, believable, owned_copies
+from spark_jobs.reading.read_topic import COMMITTED
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
 
-VIEW, TAIL = "committed", "committed_tail"
-"""Values of the column `view` in LOG, for records that a read_committed consumer sees. VIEW stands for records in the
-snapshot, which is the range of a partition that is judged. TAIL stands for records behind the snapshot."""
 RECORD_KEY = ["arm", "partition", "offset"]
 """The columns that identify a record of the log."""
 
@@ -159,8 +157,8 @@ def _equal_records(raw: DataFrame, committed: DataFrame) -> DataFrame:
     """
     header = F.xxhash64("header_run", "header_arm", *KEY[1:], "partition_sequence", "parsed", "crc_ok")
     sides = [
-        side.select(*RECORD_KEY, header.alias("header"), F.lit(name == VIEW).alias("committed"))
-        for name, side in (("raw", raw), (VIEW, committed))
+        side.select(*RECORD_KEY, header.alias("header"), F.lit(name == COMMITTED).alias("committed"))
+        for name, side in (("raw", raw), (COMMITTED, committed))
     ]
     both = (
         sides[0]

@@ -50,6 +50,8 @@ TASKS, LEAST_OF_TASK = 16, 250_000
 each task reads one partition. Reason: a topic with three large partitions would keep one of two cores waiting."""
 SNAPSHOT, TAIL = "raw", "tail"
 """Values of the column `view` in LOG: for records in the snapshot, and for records behind the snapshot."""
+COMMITTED, COMMITTED_TAIL = "committed", "committed_tail"
+"""The same two values for records that a read_committed consumer sees."""
 _Bounds = Mapping[str, Mapping[str, int]]
 """Maps a topic and the number of a partition, as text, to an offset. The offset -1 is the end of the log."""
 ArmPartition = tuple[str, int]

@@ -16,10 +16,18 @@ from pyspark.sql import functions as F
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs.matching import committed
 from spark_jobs.reading import unreadable
 from spark_jobs.reading.parse import parse
-from spark_jobs.reading.read_topic import SNAPSHOT, check_committed, count_tail, read_committed, read_topics, view
+from spark_jobs.reading.read_topic import (
+    COMMITTED,
+    COMMITTED_TAIL,
+    SNAPSHOT,
+    check_committed,
+    count_tail,
+    read_committed,
+    read_topics,
+    view,
+)
 
 READ: Final = "read_topic"
 """The name of the step that writes log/."""
@@ -62,7 +70,7 @@ def write_log(
         tail = count_tail(output.staging / "log", offsets)
         output.counts |= {f"read/{arm}": int(count) for arm, count in raw_counts.get.items()}
         if scenario.transactional:
-            check_committed(output.staging / "log", offsets, scenario.transactional, committed.TAIL)
+            check_committed(output.staging / "log", offsets, scenario.transactional, COMMITTED_TAIL)
             output.counts |= {f"read_committed/{arm}": int(count) for arm, count in committed_counts.get.items()}
         output.counts |= {
             f"tail/{part.arm}/{part.partition}": tail.get((part.arm, part.partition), 0) for part in offsets.partitions
@@ -78,14 +86,14 @@ def _committed(
 ) -> DataFrame:
     """Returns rows of LOG: the records of the arms in `Scenario.transactional` that a read_committed consumer sees.
 
-    The column `view` is `committed.VIEW` or `committed.TAIL`. When the result is computed, `counts` receives, per arm,
-    the number of rows of view `committed.VIEW` that came from Kafka.
+    The column `view` is `COMMITTED` or `COMMITTED_TAIL`. When the result is computed, `counts` receives, per arm,
+    the number of rows of view `COMMITTED` that came from Kafka.
     """
     arms = scenario.transactional
     # Behind the last stable offset of the snapshot, the committed view is not judged.
     parts = [msgspec.structs.replace(part, end=part.visible_end) for part in offsets.partitions]
-    views = view(msgspec.structs.replace(offsets, partitions=parts), committed.VIEW, committed.TAIL)
-    counters = [F.count_if((F.col("arm") == arm) & (views == committed.VIEW)).alias(arm) for arm in arms]
+    views = view(msgspec.structs.replace(offsets, partitions=parts), COMMITTED, COMMITTED_TAIL)
+    counters = [F.count_if((F.col("arm") == arm) & (views == COMMITTED)).alias(arm) for arm in arms]
     raw = read_committed(spark, offsets, arms, connection).observe(counts, *counters)
     return parse(raw, scenario, views)
 
