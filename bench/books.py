@@ -4,7 +4,7 @@
 without a cluster. A few records are lost, and a few are duplicated. Then it measures K rounds in one Spark session:
 
 * scan: Spark reads all columns of both tables, and counts their values.
-* DuckDB: one full outer join counts reported, found, lost and extra records (spark_jobs/second_opinion.py).
+* DuckDB: one full outer join counts reported, found, lost and extra records (spark_jobs/checks/second_opinion.py).
 * books: all of the second half. It finds the cases of every anomaly with their evidence, balances the books, and writes
   the timeline. It also asks DuckDB.
 
@@ -69,7 +69,7 @@ def main() -> int:
 
 def _rounds(run: RunDirectory, records: int, count: int) -> list[dict[str, Any]]:
     """Measures a round to warm the JVM, and then `count` rounds. Returns one row for each of them."""
-    from spark_jobs import second_opinion
+    from spark_jobs.checks import second_opinion
     from spark_jobs.reconcile import reconcile
 
     rows, scenario = [], run.read_scenario()

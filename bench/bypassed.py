@@ -69,7 +69,7 @@ def main() -> int:
 
 def _run(entries: list[str]) -> int:
     prepare_spark()
-    from spark_jobs.session import local_session
+    from spark_jobs.session.classic import local_session
 
     target = saved.target("bypassed")
     rows: list[Row] = []

@@ -97,7 +97,7 @@ def longer(entry: Entry, cycles: int) -> Entry:
 
 def _run(entries: list[str], injections: int) -> int:
     prepare_spark()
-    from spark_jobs.session import local_session
+    from spark_jobs.session.classic import local_session
 
     target = saved.target("everyday")
     verdicts: list[RunVerdict] = []

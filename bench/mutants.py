@@ -46,9 +46,9 @@ _OF_MATCHING = ("spark/test_matching_keeps_nothing", "spark/test_screen", "spark
 MODULES = {
     "plugins/delivery_verifier/contract": ("tests/unit/contract",),
     "plugins/delivery_verifier/judgement": ("tests/unit/judgement",),
-    **dict.fromkeys(("spark_jobs/laws.py", "spark_jobs/ledger_laws.py"), ("tests/unit/spark_jobs",)),
-    "spark_jobs/anomalies.py": _BOOKS,
-    "spark_jobs/matching.py": (
+    **dict.fromkeys(("spark_jobs/checks/laws.py", "spark_jobs/checks/ledger_laws.py"), ("tests/unit/spark_jobs",)),
+    "spark_jobs/matching/anomalies.py": _BOOKS,
+    "spark_jobs/matching/match.py": (
         *_BOOKS,
         *(f"tests/{name}.py" for name in (*_OF_MATCHING, "quality/test_unreadable")),
     ),

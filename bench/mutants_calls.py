@@ -51,7 +51,8 @@ class CallsCache:
     def __init__(self, folder: Path, project: Path) -> None:
         self._folder, self._project = folder, project
         folder.mkdir(parents=True, exist_ok=True)
-        code = [*project.glob("plugins/**/*.py"), *project.glob("spark_jobs/*.py"), *project.glob("tests/support/*.py")]
+        patterns = ("plugins/**/*.py", "spark_jobs/**/*.py", "tests/support/*.py")
+        code = [file for pattern in patterns for file in project.glob(pattern)]
         self._known: dict[str, Calls] = {}
         self._of_code = [file.read_bytes() for file in sorted(code)]
 

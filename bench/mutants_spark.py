@@ -16,7 +16,7 @@ from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
-_SETTINGS = "import json; from spark_jobs.session import settings; print(json.dumps(settings()))"
+_SETTINGS = "import json; from spark_jobs.session.classic import settings; print(json.dumps(settings()))"
 
 
 def start_jvm(folder: Path) -> JavaGateway:

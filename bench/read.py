@@ -93,9 +93,9 @@ def _pairs(run_dir: Path, records: int, count: int) -> list[dict[str, Measuremen
     run, pairs = RunDirectory(run_dir), []
     connection = Cluster.of_run(run).connection.spark_options()
     with server_session(records) as spark:
-        from spark_jobs.read_topic import read_topics
+        from spark_jobs.reading.read_topic import read_topics
+        from spark_jobs.reading.write_log import read_offsets_of
         from spark_jobs.reconcile import read
-        from spark_jobs.write_log import read_offsets_of
 
         offsets = read_offsets_of(run)
         for number in range(count + 1):

@@ -28,7 +28,7 @@ from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.planning.provenance import versions_of
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import second_opinion
+from spark_jobs.checks import second_opinion
 from spark_jobs.schemas import LOG, arrow
 
 ARM, ODD = "acks_0", 999
@@ -155,7 +155,7 @@ def _beside_spark(run: RunDirectory, records: int) -> int:
     """Reconciles twice in one Spark session, and prints the costs of both. The first reconciliation also warms the JVM.
     Returns the exit code."""
     from spark_jobs.reconcile import reconcile
-    from spark_jobs.session import end, local_session
+    from spark_jobs.session.classic import end, local_session
 
     spark, broken = local_session(records), 0
     try:

@@ -24,7 +24,7 @@ Measurement = dict[str, float]
 def server_session(records: int) -> Iterator[SparkSession]:
     """Yields a session for runs of about `records` records, and ends its JVM when the block ends."""
     from delivery_verifier.run.local_spark import prepare_spark
-    from spark_jobs.session import SMALL_RECORDS, end, local_session
+    from spark_jobs.session.classic import SMALL_RECORDS, end, local_session
 
     prepare_spark()
     spark = local_session(max(records, SMALL_RECORDS))

@@ -3,6 +3,9 @@
 The results are the anomalies, with one row per case, and the books: small tables of exact counts. `judgement` judges
 the run by the books.
 
+The folders are `session`, `reading`, `matching`, `effects`, `summaries` and `checks`. Each says what it owns. The
+module `reconcile` stands above them, `schemas` and `literals` below.
+
 Owns: reading the topics, parsing, matching, the books, their second count by DuckDB, and the watch over Spark's
     progress. Functions take DataFrames and return DataFrames. There are no UDFs. In docstrings, a name in capitals,
     such as LEDGER, stands for a DataFrame or table with the columns of the schema with this name in

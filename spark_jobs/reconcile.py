@@ -25,27 +25,18 @@ from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
 from delivery_verifier.store.versions import versions
-from spark_jobs import (
-    anomalies,
-    books,
-    buckets,
-    census,
-    committed,
-    effect_books,
-    law,
-    laws,
-    progress,
-    screen,
-    second_opinion,
-    silences,
-    timeline,
-)
-from spark_jobs.exposure import exposure
-from spark_jobs.matching import MatchingInputs, match
+from spark_jobs.checks import law, laws, second_opinion
+from spark_jobs.effects import effect_books
+from spark_jobs.matching import anomalies, books, buckets, census, committed, screen
+from spark_jobs.matching.match import MatchingInputs, match
+from spark_jobs.reading.read_topic import COMMITTED
+from spark_jobs.reading.write_log import READ, read_offsets_of, write_log
 from spark_jobs.schemas import LEDGER, LOG, check_log
-from spark_jobs.session import end, local_session, where
-from spark_jobs.summary import summarize
-from spark_jobs.write_log import READ, read_offsets_of, write_log
+from spark_jobs.session import progress
+from spark_jobs.session.classic import end, local_session, where
+from spark_jobs.summaries import silences, timeline
+from spark_jobs.summaries.exposure import exposure
+from spark_jobs.summaries.summary import summarize
 
 DESCRIPTION = """Reconciles the ledger of a run with what its topics hold. Needs a run directory in which
 produce, inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/
@@ -69,10 +60,11 @@ def reconcile(
     """Reconciles the run in `run_dir`, and writes the result to `run_dir`. Anomalies in the result are no error.
 
     `from_log`: whether log/ exists already; if so, Kafka is not read. `exhaustive`: whether every record is matched,
-    without the screen (see `spark_jobs.screen`). `bits`: each stretch of the screen has at least 2**bits sequences.
-    `connection`: options by which Spark reaches the brokers. Raises IncompleteRun if an earlier step is missing or
-    altered, BadInput if ledger or log have wrong columns, and StepFailed if Kafka was not read completely. Raises every
-    error of Spark, e.g. if records disappeared between the snapshot and the read. After an error, there is no result.
+    without the screen (see `spark_jobs.matching.screen`). `bits`: each stretch of the screen has at least 2**bits
+    sequences. `connection`: options by which Spark reaches the brokers. Raises IncompleteRun if an earlier step is
+    missing or altered, BadInput if ledger or log have wrong columns, and StepFailed if Kafka was not read completely.
+    Raises every error of Spark, e.g. if records disappeared between the snapshot and the read. After an error, there is
+    no result.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -121,7 +113,7 @@ def write_books(
 
     `bound`: the maximum number of cases that are written per arm and kind. `exhaustive`, `bits`: see `reconcile`."""
     ledger, both_views, together = _frames(spark, run)
-    log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
+    log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == COMMITTED)
     arms, offsets = scenario.transactional, read_offsets_of(run)
     with ThreadPoolExecutor(3, "query") as pool:  # because the driver plans each query with only one thread
         with output.timed("census"):

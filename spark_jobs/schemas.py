@@ -114,9 +114,9 @@ ATTEMPTS = StructType(
 * `late`: the attempt is INDETERMINATE, and would be REORDERED if it were reported.
 * `aborted_visible`: a read_committed consumer sees the attempt, though its transaction was aborted. `torn`: no such
   consumer sees the attempt, though its transaction was committed.
-* `astray`: the attempt refutes `spark_jobs.screen`. There are two such cases. A record of the attempt has another
-  partition sequence than the ledger says. Or the attempt owns a corrupted record, but the ledger's row of the attempt
-  is not among the rows that are matched.
+* `astray`: the attempt refutes `spark_jobs.matching.screen`. There are two such cases. A record of the attempt has
+  another partition sequence than the ledger says. Or the attempt owns a corrupted record, but the ledger's row of the
+  attempt is not among the rows that are matched.
 * `given_up`: null unless the attempt was given up (see `store.given_up`). Then its error, or an empty text without one.
 """
 
@@ -161,11 +161,11 @@ copy. `first_partition`: that of the first copy; null without one, or for `extra
 """
 
 STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
-"""One row per stretch: a numbered range of consecutive sequences of a producer (see `spark_jobs.screen`)."""
+"""One row per stretch: a numbered range of consecutive sequences of a producer (see `spark_jobs.matching.screen`)."""
 
 _OF_BORDERS = {"producer": _INT, "session": _INT, "partition": _INT, "partition_sequence": _LONG, "offset": _LONG}
 BORDERS = _internal({"arm": _STRING}, _OF_BORDERS)
-"""One row per border: the last copy in a bucket that is passed (see `spark_jobs.order`)."""
+"""One row per border: the last copy in a bucket that is passed (see `spark_jobs.matching.order`)."""
 
 _COUNTS_OF_BUCKETS = (
     *("attempted", "reported", "in_transactions", "acked", "sent", "failed", "indeterminate"),
@@ -187,10 +187,10 @@ BUCKETS = _internal(
     | dict.fromkeys(("from_us", "until_us", *_SUMS_OF_BUCKETS, *_SPANS_OF_BUCKETS), _LONG),
 )
 """Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a record in the log.
-`spark_jobs.screen` defines stretches and fingerprints.
+`spark_jobs.matching.screen` defines stretches and fingerprints.
 
 * `attempted` to `indeterminate`, `attempt`, `from_us`, `until_us`: counts of claims. `records` to `foreign`: counts of
-  lines. `spark_jobs.census` defines all these counts.
+  lines. `spark_jobs.matching.census` defines all these counts.
 * `copies`: the number of believable lines. Only rows with claims or copies have a producer, a session and a stretch.
 * `low`: the sum of the lower halves of the claims' fingerprints, minus this sum for the copies' fingerprints. `high`:
   the same difference for the upper halves. `logged_low`, `logged_high`: these sums for the copies alone.

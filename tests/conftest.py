@@ -85,7 +85,7 @@ def _cpu_s() -> float:
 def spark() -> Iterator[SparkSession]:
     """A small local Spark session. All tests that need Spark share this session."""
     from delivery_verifier.host.java.jars import cache_dir, spark_jars
-    from spark_jobs.session import JARS_VARIABLE, end, local_session
+    from spark_jobs.session.classic import JARS_VARIABLE, end, local_session
 
     if (cache_dir() / "jars").is_dir():  # a JVM takes its jars when it starts; without them only Kafka is missing
         os.environ.setdefault(JARS_VARIABLE, ",".join(str(jar) for jar in spark_jars()))

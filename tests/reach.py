@@ -31,7 +31,7 @@ DATA = {
     "plugins/.airflowignore": ("tests/airflow/test_plugins_folder.py",),
     "expectations/data_docs/templates/*": ("expectations/data_docs/views.py",),
     "expectations/*.json": ("expectations/suites.py",),
-    "spark_jobs/log4j2.properties": ("spark_jobs/session.py",),
+    "spark_jobs/session/log4j2.properties": ("spark_jobs/session/classic.py",),
     "dags/*": tuple(f"tests/airflow/test_{name}.py" for name in ("dag", "catalogue_dag", "plugins_folder")),
     "docker*": ("tests/unit/test_compose_files.py", "tests/compose/composition.py"),
     "docs/examples/*": ("docs/generate/promises.py",),

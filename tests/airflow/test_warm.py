@@ -159,7 +159,7 @@ def test_a_task_whose_scheduler_imported_nothing_forgets_nothing(made_up: Path) 
 def test_the_scheduler_imports_what_the_tasks_of_the_dag_import() -> None:
     """The module of each step is in STEPS, so no task has to import it."""
     steps = {f"delivery_verifier.run.steps.{step}" for step in TIMEOUTS if step != "reconcile"}
-    assert steps <= {*warm.STEPS} and {"spark_jobs.reconcile", "spark_jobs.connect"} <= {*warm.STEPS}
+    assert steps <= {*warm.STEPS} and {"spark_jobs.reconcile", "spark_jobs.session.connect"} <= {*warm.STEPS}
     for name in warm.STEPS:
         assert importlib.util.find_spec(name), name
         assert name.partition(".")[0] in warm.PACKAGES

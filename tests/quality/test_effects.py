@@ -25,7 +25,9 @@ from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
-from spark_jobs import buckets, effect_books, effects, effects_opinion, screen
+from spark_jobs.checks import effects_opinion
+from spark_jobs.effects import effect_attempts, effect_books
+from spark_jobs.matching import buckets, screen
 from spark_jobs.schemas import EFFECTS, LEDGER, LOG, arrow
 
 RANDOM, SEED = number_of_histories(), in_this_round(20_261_122)
@@ -118,7 +120,7 @@ def without(table: pa.Table, arms: Iterable[str]) -> pa.Table:
 
 
 def test_every_kind_of_effects_has_a_detector() -> None:
-    assert tuple(effects.DETECTORS) == KINDS
+    assert tuple(effect_attempts.DETECTORS) == KINDS
 
 
 def test_random_histories_have_exactly_the_cases_of_the_oracle(

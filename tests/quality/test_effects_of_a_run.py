@@ -25,8 +25,8 @@ from delivery_verifier.run.canary_effects import apply_canary
 from delivery_verifier.store.effect_tables import NUMBERED_SINCE
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from delivery_verifier.store.tables import FORMAT_VERSION
-from spark_jobs import effects
 from spark_jobs import reconcile as job
+from spark_jobs.effects import effect_attempts
 
 RECORDS = 40
 
@@ -151,7 +151,7 @@ def test_a_group_that_is_set_back_to_offset_0_overtakes_nothing(spark: SparkSess
 def test_anomalies_of_effects_that_spark_does_not_count_are_noticed_by_the_second_opinion(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Anomaly
 ) -> None:
-    monkeypatch.setitem(effects.DETECTORS, kind, lambda: functions.lit(False))
+    monkeypatch.setitem(effect_attempts.DETECTORS, kind, lambda: functions.lit(False))
     _, run = reconciled(tmp_path / "run", spark, transactional=False, skip=6 * (kind == "SKIPPED"), twice=4)
     assert "second_opinion" in broken(run)
 

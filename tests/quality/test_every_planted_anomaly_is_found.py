@@ -20,10 +20,10 @@ from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, column
 from delivery_verifier.store.books import COUNTS, SECOND_OPINION
 from delivery_verifier.store.given_up import read_given_up
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import matching
 from spark_jobs import reconcile as job
-from spark_jobs.anomalies import DETECTORS
-from spark_jobs.second_opinion import COUNTS as COUNTED_TWICE
+from spark_jobs.checks.second_opinion import COUNTS as COUNTED_TWICE
+from spark_jobs.matching import match
+from spark_jobs.matching.anomalies import DETECTORS
 
 SEED = in_this_round(20_260_101)
 OF_THE_LOG = [kind for kind in Anomaly if kind not in EFFECTS]
@@ -53,7 +53,7 @@ def way(request: pytest.FixtureRequest) -> str | int:
     """How the histories are reconciled: without the screen, or the bits of a screen: it proves 2, 4 or 8 sequences at
     once.
 
-    The screen (spark_jobs.screen) skips the matching of sequences in which ledger and log provably agree.
+    The screen (spark_jobs.matching.screen) skips the matching of sequences in which ledger and log provably agree.
     """
     chosen: str | int = request.param
     return chosen
@@ -94,7 +94,7 @@ def run(
     with pytest.MonkeyPatch.context() as patch:
         if way in LARGE:
             patch.setattr(job, "SMALL_ROWS", 0)
-        patch.setattr(matching, "FEW_DAMAGED", matching.FEW if way == COLLECTED else -1)
+        patch.setattr(match, "FEW_DAMAGED", match.FEW if way == COLLECTED else -1)
         job.reconcile(path, True, spark, exhaustive=exhaustive, bits=way if isinstance(way, int) else 1)
     counts = directory.manifest("reconcile").counts
     assert exhaustive or (counts["screen/dirty"] < counts["screen/buckets"] and "screen/refuted" not in counts)

@@ -1,5 +1,5 @@
-"""Tests of what the second opinion (spark_jobs.second_opinion) does to a verdict: books that another program does not
-confirm convict and acquit nobody."""
+"""Tests of what the second opinion (spark_jobs.checks.second_opinion) does to a verdict: books that another program
+does not confirm convict and acquit nobody."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.stored_runs import arm, doubts, judge_again, rewrite
 from delivery_verifier.store import books
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import reconcile as job
-from spark_jobs import second_opinion
+from spark_jobs.checks import second_opinion
 
 HELD, VIOLATED = NAMES
 DOUBT = ("checker", "books_unbalanced:second_opinion")

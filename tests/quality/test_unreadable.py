@@ -21,7 +21,7 @@ from delivery_verifier.model.snapshot import PartitionSnapshot, read_offsets
 from delivery_verifier.model.unreadable import Unreadable
 from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import unreadable
+from spark_jobs.reading import unreadable
 
 HELD, VIOLATED = NAMES
 WHY = "a batch of 4096 bytes that says it holds other offsets has CRC 1 in its header, and its bytes have CRC 2"

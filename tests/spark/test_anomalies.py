@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly
-from spark_jobs.anomalies import BOUND, DETECTORS, OWN, STRANGER, cases, subjects
+from spark_jobs.matching.anomalies import BOUND, DETECTORS, OWN, STRANGER, cases, subjects
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS
 
 Row = dict[str, Any]

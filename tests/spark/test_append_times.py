@@ -12,7 +12,7 @@ from support.run_directories import attempt, line
 from support.seeds import in_this_round
 
 from delivery_verifier.model.snapshot import PartitionSnapshot
-from spark_jobs.append_times import BLOCK, with_append_times
+from spark_jobs.matching.append_times import BLOCK, with_append_times
 from spark_jobs.schemas import ANOMALIES, LEDGER, LOG, arrow
 
 Row = dict[str, Any]

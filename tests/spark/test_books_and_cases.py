@@ -18,12 +18,12 @@ from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.effect_tables import EFFECT_BOOKS
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.tables import FORMAT_VERSION
-from spark_jobs import law, laws
+from spark_jobs.checks import law, laws
 from spark_jobs.reconcile import reconcile, write_books
 from spark_jobs.schemas import LATENCY, LEDGER
-from spark_jobs.silences import SLOT_US, gaps
-from spark_jobs.summary import Summary, summarize, windows
-from spark_jobs.timeline import QUANTILE_ERROR
+from spark_jobs.summaries.silences import SLOT_US, gaps
+from spark_jobs.summaries.summary import Summary, summarize, windows
+from spark_jobs.summaries.timeline import QUANTILE_ERROR
 
 S = 1_000_000
 AS_SEEN = ("torn", "aborted_visible", "also_torn", "also_aborted_visible")

@@ -13,8 +13,8 @@ from support.run_directories import Row, attempt, line, scenario, table, write
 
 from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from spark_jobs import unreadable
-from spark_jobs.read_topic import _reads
+from spark_jobs.reading import unreadable
+from spark_jobs.reading.read_topic import _reads
 from spark_jobs.reconcile import reconcile
 
 STABLE, RECORDS = 6, 12

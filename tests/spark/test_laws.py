@@ -20,7 +20,7 @@ from delivery_verifier.model.steps import REQUIRES
 from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
 from delivery_verifier.store.manifests import LINKED_SINCE
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from spark_jobs.books import planned_keys
+from spark_jobs.matching.books import planned_keys
 from spark_jobs.reconcile import reconcile
 
 RECORDS = 6

@@ -21,10 +21,11 @@ from delivery_verifier.judgement import canary
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.record import parse
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import buckets, census, fingerprints, screen, silences, timeline
 from spark_jobs import reconcile as job
+from spark_jobs.matching import buckets, census, fingerprints, screen
 from spark_jobs.schemas import LEDGER, LOG
-from spark_jobs.summary import summarize
+from spark_jobs.summaries import silences, timeline
+from spark_jobs.summaries.summary import summarize
 
 RECORDS = 4_000
 MAX_QUERIES, MAX_JOBS = 6, 12

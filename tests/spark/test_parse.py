@@ -22,8 +22,8 @@ from support.run_directories import TOKEN, scenario
 
 from delivery_verifier.model import record
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from spark_jobs.parse import is_marker, is_usual, parse, sliced_columns
-from spark_jobs.read_topic import view
+from spark_jobs.reading.parse import is_marker, is_usual, parse, sliced_columns
+from spark_jobs.reading.read_topic import view
 from spark_jobs.schemas import LOG, RAW, arrow
 
 MADE = scenario(["one"])

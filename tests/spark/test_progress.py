@@ -15,7 +15,7 @@ from support.spark_progress import followed, require_progress
 
 from delivery_verifier.run.steps.reconcile import reconcile
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import progress
+from spark_jobs.session import progress
 
 
 def test_a_reconciliation_reports_its_jobs_in_order_and_leaves_no_trace_of_it(

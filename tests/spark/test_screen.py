@@ -1,5 +1,5 @@
-"""Tests of the screen (spark_jobs.screen), which skips matching where ledger and log agree. For each defect that it
-must not miss, there is one small history. The screen must also prove histories without a defect."""
+"""Tests of the screen (spark_jobs.matching.screen), which skips matching where ledger and log agree. For each defect
+that it must not miss, there is one small history. The screen must also prove histories without a defect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from support.run_directories import Row, attempt, line, scenario, table, write
 
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import buckets
+from spark_jobs.matching import buckets
 from spark_jobs.reconcile import reconcile
 
 BITS, RECORDS, PARTITIONS = 3, 64, 2
@@ -123,13 +123,14 @@ def resent(claims: list[Row], lines: list[Row]) -> None:
 
 def claimed_twice(claims: list[Row], lines: list[Row]) -> None:
     """Makes one sequence appear in both partitions, in ledger and log. Every bucket is clean, so only condition 3 of
-    `spark_jobs.screen` notices the error."""
+    `spark_jobs.matching.screen` notices the error."""
     claims[19]["sequence"] = lines[19]["sequence"] = 18
 
 
 def duplicate_in_order(claims: list[Row], lines: list[Row]) -> None:
     """Adds a copy of a record in the other partition, directly behind the records of the same stretch. The buckets stay
-    in order. Only condition 1 of `spark_jobs.screen` makes the bucket with the record's claim unproven, too."""
+    in order. Only condition 1 of `spark_jobs.matching.screen` makes the bucket with the record's claim unproven,
+    too."""
     for row in (*claims[25::2], *lines[25::2]):
         row["offset"] += 1
     lines.append(lines[18] | {"partition": 1, "offset": 12})

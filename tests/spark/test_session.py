@@ -19,7 +19,7 @@ V1_SOURCES = "spark.sql.sources.useV1SourceList"
 PROGRAM = """
 from pyspark import SparkContext
 from pyspark.sql import functions
-from spark_jobs.session import SparkGone, end, living_session, local_session, naming_jvm_end
+from spark_jobs.session.classic import SparkGone, end, living_session, local_session, naming_jvm_end
 
 first = local_session()
 functions.coalesce(functions.col("a"), functions.abs("b"))

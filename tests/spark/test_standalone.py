@@ -17,7 +17,7 @@ from support.standalone import Job, Standalone, Worker, left, standalone
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import reconcile as job
-from spark_jobs.session import settings
+from spark_jobs.session.classic import settings
 
 
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing_in_the_books(

@@ -24,10 +24,11 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.model.outcomes import REPORTED
 from delivery_verifier.store import ledger
-from spark_jobs import screen, silences, timeline
-from spark_jobs.exposure import exposure
+from spark_jobs.matching import screen
 from spark_jobs.schemas import LEDGER, STRETCHES, arrow
-from spark_jobs.summary import LONG_AGO_US, Summary, edges_of, since, summarize, windows
+from spark_jobs.summaries import silences, timeline
+from spark_jobs.summaries.exposure import exposure
+from spark_jobs.summaries.summary import LONG_AGO_US, Summary, edges_of, since, summarize, windows
 
 S, HOURS_US = 1_000_000, 6 * 3_600_000_000
 ARMS = ("outage", "dense", "burst", "edges")
@@ -134,7 +135,7 @@ def test_many_injections_are_counted_whether_their_times_are_an_array_or_literal
     apart = [_injection(number, 3 * number, 3 * number + 1) for number in range(1, 21)]
     found = []
     for most in (1000, 0):
-        monkeypatch.setattr("spark_jobs.summary.MOST_MOMENTS", most)
+        monkeypatch.setattr("spark_jobs.summaries.summary.MOST_MOMENTS", most)
         summary = summarize(frame, apart, 200_000, 1000)
         found.append([sorted(map(repr, table.to_pylist())) for table in summary])
     assert found[0] == found[1]

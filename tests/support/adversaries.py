@@ -1,4 +1,4 @@
-"""Adversaries: histories that are made to deceive the screen (spark_jobs.screen), or to overload it.
+"""Adversaries: histories that are made to deceive the screen (spark_jobs.matching.screen), or to overload it.
 
 Most of them keep counts or sums as they were. The name of an adversary says what it adds to a history.
 """

@@ -59,33 +59,37 @@ def _for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
-def room_of(dotted: str) -> str:
+def room_of(dotted: str, library: str = LIBRARY) -> str:
     """Returns the room of a module: the first name below the library, or the top-level package itself."""
-    return _inside(dotted).split(".")[0]
+    return _inside(dotted, library).split(".")[0]
 
 
-def _inside(dotted: str) -> str:
+def _inside(dotted: str, library: str = LIBRARY) -> str:
     """Returns the dotted name of a module without the library's name in front, as the table of rooms writes it."""
-    return dotted.removeprefix(f"{LIBRARY}.")
+    return dotted.removeprefix(f"{library}.")
 
 
-def imports_against_the_table(packages: Iterable[Path], may_use: Mapping[str, Collection[str]]) -> Iterator[str]:
+def imports_against_the_table(
+    packages: Iterable[Path], may_use: Mapping[str, Collection[str]], library: str = LIBRARY
+) -> Iterator[str]:
     """Yields imports of a room (a package of the library), or of a part of a room, that the importing room may not use.
 
     `may_use` maps a room to the rooms that it may use. The entry `load.layout` allows only this module of the room
     `load`. A room that is missing in the table is an offence, too, because the table must say what every room may use.
+    `library`: the package whose folders and modules are the rooms.
     """
     for module, file in sources(packages):
-        room = room_of(module)
+        room = room_of(module, library)
         if room not in may_use:
             yield f"{module}: the table of rooms does not know {room}"
             continue
         for line, name in imported(file):
-            target = room_of(name)
-            if target in (room, LIBRARY) or target not in may_use:
+            target = room_of(name, library)
+            if target in (room, library) or target not in may_use:
                 continue
-            if not any(_is_part(_inside(name), allowed) for allowed in may_use[room]):
-                yield f"{module}:{line}: {room} may not use {_inside(name)}"
+            inside = _inside(name, library)
+            if not any(_is_part(inside, allowed) for allowed in may_use[room]):
+                yield f"{module}:{line}: {room} may not use {inside}"
 
 
 def _is_part(name: str, part: str) -> bool:
@@ -213,7 +217,7 @@ def silent_rooms(folders: Mapping[str, Path], may_use: Mapping[str, Collection[s
             yield f"{room}: its __init__ does not say {', '.join(missing)}"
             continue
         said = _paragraph(lines, "May use: ").rstrip(".")
-        names = set() if said == "nothing of ours" else {name.strip() for name in said.split(",")}
+        names = set() if said in ("nothing of ours", "no other folder") else {name.strip() for name in said.split(",")}
         if names != set(may_use[room]):
             yield f"{room}: its __init__ says it may use {sorted(names)}; the table says {sorted(may_use[room])}"
 

@@ -108,9 +108,9 @@ def is_at_work(run: RunDirectory) -> bool:
 
 
 if __name__ == "__main__":
-    from spark_jobs import progress
-    from spark_jobs.connect import client_of, connect_session
     from spark_jobs.reconcile import reconcile
+    from spark_jobs.session import progress
+    from spark_jobs.session.connect import client_of, connect_session
 
     progress.EVERY_S = 0.05
 

@@ -1,5 +1,5 @@
-"""The oracle of `spark_jobs.parse`: a slower parse that cuts texts out of texts, and proves every form by a regular
-expression. It has no second way for the records of the usual form."""
+"""The oracle of `spark_jobs.reading.parse`: a slower parse that cuts texts out of texts, and proves every form by a
+regular expression. It has no second way for the records of the usual form."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from delivery_verifier.model.record import (
     TRACES,
 )
 from delivery_verifier.model.scenario import Scenario
-from spark_jobs.parse import NUMBERS
+from spark_jobs.reading.parse import NUMBERS
 from spark_jobs.schemas import LOG, RAW, promise
 
 
 def parse(raw: DataFrame, scenario: Scenario) -> DataFrame:
-    """Returns LOG from RAW, as `spark_jobs.parse.parse` must. All rows get the view `raw`."""
+    """Returns LOG from RAW, as `spark_jobs.reading.parse.parse` must. All rows get the view `raw`."""
     ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
     sliced = promise(raw, RAW).withColumns(
         {"parsed": _is_record(F.col("value")), "header": F.substring("value", 1, HEADER_BYTES).cast("string")}

@@ -14,7 +14,7 @@ from delivery_verifier.model.record import MARKER_PRODUCER
 from delivery_verifier.model.scenario import Bound
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs.write_log import read_offsets_of
+from spark_jobs.reading.write_log import read_offsets_of
 from support.effect_histories import Row
 from support.effect_histories import judge as judge_effects
 from support.oracle import judge

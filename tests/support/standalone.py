@@ -22,7 +22,7 @@ from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.processes import dies_with_parent
 from delivery_verifier.host.waiting import wait_until
-from spark_jobs.session import class_archive
+from spark_jobs.session.classic import class_archive
 from support.patience import PATIENCE_S
 
 SPARK_HOME = Path(pyspark.__file__).parent

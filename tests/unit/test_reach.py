@@ -32,7 +32,7 @@ def test_distances_are_numbers_of_imports() -> None:
         (f"{LIBRARY}/pages/templates/verdict.html.j2", "unit/pages/test_report.py"),
         (f"{LIBRARY}/host/java/jars.lock.json", "airflow/test_form.py"),
         ("expectations/guarantee.json", "quality/test_validation.py"),
-        ("spark_jobs/matching.py", "quality/test_every_planted_anomaly_is_found.py"),
+        ("spark_jobs/matching/match.py", "quality/test_every_planted_anomaly_is_found.py"),
         ("dags/verify_delivery.py", "airflow/test_dag.py"),
         ("docker-compose.yml", "unit/test_compose_files.py"),
         ("docs/faq.md", "unit/test_prose.py"),

@@ -50,7 +50,8 @@ _FLAGS = {"parsed": PARSED, "crc_ok": CRC_OK, "foreign": FOREIGN}
 def _nth(partitions: npt.NDArray[np.int32], order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Returns, for each effect, how many effects of its partition came before it in the order of the column `order`.
 
-    The screen of effects relies on this: within a partition, `nth` and `order` agree (see `spark_jobs.effect_screen`).
+    The screen of effects relies on this: within a partition, `nth` and `order` agree (see
+    `spark_jobs.effects.effect_screen`).
     """
     in_time = np.lexsort((order, partitions))
     places = partitions[in_time]

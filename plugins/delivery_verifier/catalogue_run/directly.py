@@ -61,7 +61,7 @@ class DirectRunner:
         If the session failed to start, or if its JVM has ended, returns a new session, so that the next runs can be
         judged.
         """
-        from spark_jobs.session import living_session, local_session
+        from spark_jobs.session.classic import living_session, local_session
 
         with self._one_at_a_time:
             started = self._spark.exception() is None
@@ -72,7 +72,7 @@ class DirectRunner:
 
     def end(self) -> None:
         """Waits until the Spark session has started, and ends the session. Does nothing if the start failed."""
-        from spark_jobs.session import end
+        from spark_jobs.session.classic import end
 
         if self._spark.exception() is None:
             end(self._spark.result())
@@ -106,7 +106,7 @@ def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Ite
 
 
 def _warm_up(spark: SparkSession | None) -> SparkSession:
-    from spark_jobs.session import local_session
+    from spark_jobs.session.classic import local_session
 
     direct.import_ahead().join()
     return spark or local_session()

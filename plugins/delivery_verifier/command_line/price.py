@@ -78,7 +78,7 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
     names = _selected(arguments)
     folders.require_writable()
     prepare_spark()
-    from spark_jobs.session import end, local_session
+    from spark_jobs.session.classic import end, local_session
 
     started_at, code = time.strftime("%Y%m%dT%H%M%S"), 0
     runs: list[Path] = []

@@ -84,13 +84,13 @@ class OwnSession:
     def _end(self) -> None:
         starting, self._starting = self._starting, None
         if starting is not None and starting.exception() is None:
-            from spark_jobs.session import end
+            from spark_jobs.session.classic import end
 
             end(starting.result())
 
     def _session(self) -> SparkSession:
         prepare_spark()
-        from spark_jobs.session import local_session
+        from spark_jobs.session.classic import local_session
 
         return local_session(_records(self._run_dir))
 

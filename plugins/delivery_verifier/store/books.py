@@ -40,7 +40,7 @@ STRANGERS_SINCE = 2
 """The first version of the run directory's format that has the counts STRANGERS. In earlier versions, a record that
 another client wrote counts as a corrupted record."""
 SECOND_OPINION = "second_opinion"
-"""The name of a law: a second program counts the same as Spark (`spark_jobs.second_opinion`)."""
+"""The name of a law: a second program counts the same as Spark (`spark_jobs.checks.second_opinion`)."""
 SECOND_OPINION_SINCE = 4
 """The first version of the run directory's format whose books have the law SECOND_OPINION."""
 SECOND_OPINION_RECORDS = 10_000_000

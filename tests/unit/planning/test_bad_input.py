@@ -242,7 +242,7 @@ def test_every_variable_that_is_read_is_known() -> None:
         texts = [file.read_text() for pattern in patterns for file in root.glob(pattern)]
         return {name for text in texts for name in re.findall(r"\bKDV_[A-Z_]+\b", text) if not name.endswith("_")}
 
-    code, pages = names("plugins/**/*.py", "spark_jobs/*.py", "dags/*.py"), names("docs/*.md")
+    code, pages = names("plugins/**/*.py", "spark_jobs/**/*.py", "dags/*.py"), names("docs/*.md")
     of_the_composition = names("docker-compose.yml", "docker/*.yml", "docker/*.py", "Makefile")
     assert code | (pages - of_the_composition) == {*variables.KNOWN, *VARIABLES}
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from pyspark.errors.exceptions.connect import SparkConnectException
 
-from spark_jobs import connect
-from spark_jobs.connect import _naming_server_end, connect_session
-from spark_jobs.session import SparkGone
+from spark_jobs.session import connect
+from spark_jobs.session.classic import SparkGone
+from spark_jobs.session.connect import _naming_server_end, connect_session
 
 
 def test_a_query_after_another_thread_has_noticed_the_end_of_the_server_says_that_the_server_has_ended() -> None:

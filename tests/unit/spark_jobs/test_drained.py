@@ -13,8 +13,8 @@ from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.model.application import DISCIPLINES, IN_GROUP, Discipline
 from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from spark_jobs import effects_opinion
-from spark_jobs.effect_books import EffectInputs, _is_committed, _places
+from spark_jobs.checks import effects_opinion
+from spark_jobs.effects.effect_books import EffectInputs, _is_committed, _places
 
 
 def is_committed(discipline: Discipline, positions: Any, arm: str = SUBJECT) -> bool:

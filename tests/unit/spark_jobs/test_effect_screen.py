@@ -13,9 +13,9 @@ import pytest
 from support.effect_histories import Row, calm_history
 
 from delivery_verifier.model.record import MARKER_PRODUCER
-from spark_jobs import effect_screen
-from spark_jobs.buckets import STRETCH, Stretch, stretch_of
-from spark_jobs.screen import Screen
+from spark_jobs.effects import effect_screen
+from spark_jobs.matching.buckets import STRETCH, Stretch, stretch_of
+from spark_jobs.matching.screen import Screen
 
 BITS, HISTORIES = 2, 2_000
 NAMELESS: Row = dict.fromkeys(("producer", "session", "stretch"))

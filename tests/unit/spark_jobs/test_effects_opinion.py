@@ -14,7 +14,7 @@ from support.effect_histories import END, PARTITIONS, effect, judge, marker, ran
 from support.run_directories import Row, line, scenario
 
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from spark_jobs.effects_opinion import NAMES, QUERY, parameters
+from spark_jobs.checks.effects_opinion import NAMES, QUERY, parameters
 from spark_jobs.schemas import EFFECTS, LOG, arrow
 
 RANDOM, SEED = 1000, 20_261_123

@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from delivery_verifier.host.java.class_archive import ClassArchive
-from spark_jobs import session
+from spark_jobs.session import classic
 
 ENDS = "import sys; sys.stdin.read()"
 """A program that ends as a JVM does: when its standard input ends."""
@@ -33,7 +33,7 @@ def end(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
         made.append(process)
         gateway: Any = SimpleNamespace(proc=process, shutdown=lambda: None)
         monkeypatch.setattr(SparkContext, "_gateway", gateway)
-        session.end(cast(SparkSession, SimpleNamespace(stop=stop)))
+        classic.end(cast(SparkSession, SimpleNamespace(stop=stop)))
         assert SparkContext._gateway is None, "the next session gets a JVM of its own"
         code = process.poll()
         assert code is not None, "no JVM is left"
@@ -50,7 +50,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
     """An archive that a JVM has just written."""
     made = ClassArchive(tmp_path / "spark.jsa")
     made.written.write_text("classes")
-    monkeypatch.setattr(session, "class_archive", lambda: made)
+    monkeypatch.setattr(classic, "class_archive", lambda: made)
     return made
 
 
@@ -72,7 +72,7 @@ def test_a_jvm_that_does_not_end_in_time_is_killed_with_a_warning(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(session, "END_S", 0.3)
+    monkeypatch.setattr(classic, "END_S", 0.3)
     assert end(NEVER_ENDS) == -9
     assert "warning: the end of Spark failed" in caplog.text and not archive.file.exists()
 
@@ -80,7 +80,7 @@ def test_a_jvm_that_does_not_end_in_time_is_killed_with_a_warning(
 def test_a_session_that_does_not_stop_costs_only_its_time(
     end: Callable[..., int], archive: ClassArchive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(session, "END_S", 0.3)
+    monkeypatch.setattr(classic, "END_S", 0.3)
     over = threading.Event()
     assert end(ENDS, stop=lambda: over.wait(60)) == -9
     assert "warning: the end of Spark failed: it did not end within 0.3 s" in caplog.text

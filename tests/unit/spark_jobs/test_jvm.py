@@ -11,7 +11,7 @@ import pytest
 from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 
-from spark_jobs import jvm
+from spark_jobs.session import jvm
 
 INCUBATOR = "WARNING: Using incubator modules: jdk.incubator.vector"
 

@@ -18,10 +18,10 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
 from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
-from spark_jobs.committed import Views
-from spark_jobs.law import LawInputs
-from spark_jobs.laws import laws
-from spark_jobs.ledger_laws import ledger_laws, summary_laws
+from spark_jobs.checks.law import LawInputs
+from spark_jobs.checks.laws import laws
+from spark_jobs.checks.ledger_laws import ledger_laws, summary_laws
+from spark_jobs.matching.committed import Views
 
 ARMS = scenario(["plain", "tx"], producers=2, transactional=["tx"])
 """Two arms with two producers each, of which one writes transactions, and the canary with one producer, which then

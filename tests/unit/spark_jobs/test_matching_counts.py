@@ -8,8 +8,8 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from spark_jobs.matching import FEW, FEW_DAMAGED, MatchingInputs, _by_arm, _few_rows, _has_nonzero
-from spark_jobs.screen import Screen
+from spark_jobs.matching.match import FEW, FEW_DAMAGED, MatchingInputs, _by_arm, _few_rows, _has_nonzero
+from spark_jobs.matching.screen import Screen
 
 
 def census(*rows: tuple[str, int, int]) -> pa.Table:

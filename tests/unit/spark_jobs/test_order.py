@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from spark_jobs.buckets import Row, stretch_of
-from spark_jobs.order import order
+from spark_jobs.matching.buckets import Row, stretch_of
+from spark_jobs.matching.order import order
 
 RECORDS, WIDTH, LOGS = 40, 4, 2_000
 """The records of a log, the records of a stretch, and the number of logs."""

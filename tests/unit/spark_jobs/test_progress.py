@@ -24,8 +24,8 @@ from delivery_verifier.model.live import SPARK_FILE, LiveSpark
 from delivery_verifier.run import live
 from delivery_verifier.run.steps import reconcile as step
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import progress
 from spark_jobs import reconcile as job
+from spark_jobs.session import progress
 
 
 class Tracker:

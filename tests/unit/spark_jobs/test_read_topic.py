@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
-from spark_jobs.read_topic import RAW_VIEW, _reads
-from spark_jobs.unreadable import count, readable
+from spark_jobs.reading.read_topic import RAW_VIEW, _reads
+from spark_jobs.reading.unreadable import count, readable
 
 
 def _partition(number: int, *ranges: tuple[int, int, int]) -> PartitionSnapshot:

@@ -1,5 +1,5 @@
-"""Tests of the second opinion (spark_jobs.second_opinion) on hand-made ledgers and logs: what DuckDB counts, what
-breaks the law, and what bounds the memory.
+"""Tests of the second opinion (spark_jobs.checks.second_opinion) on hand-made ledgers and logs: what DuckDB counts,
+what breaks the law, and what bounds the memory.
 
 tests/quality/test_every_planted_anomaly_is_found.py compares a thousand histories, and
 tests/quality/test_second_opinion.py shows what a broken law does to a verdict.
@@ -19,8 +19,8 @@ from support.run_directories import ILLEGIBLE, OF_STRANGER, Row, attempt, line, 
 from delivery_verifier.model.snapshot import read_offsets
 from delivery_verifier.store import books
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import second_opinion
-from spark_jobs.second_opinion import COUNTS, count, opinion, opinion_laws
+from spark_jobs.checks import second_opinion
+from spark_jobs.checks.second_opinion import COUNTS, count, opinion, opinion_laws
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDS = 6
@@ -177,8 +177,8 @@ def test_only_a_run_up_to_the_stated_size_has_a_second_opinion(
 
 
 def test_the_second_opinion_shares_no_code_with_the_matching() -> None:
-    """Of the rooms that it uses, none reads ledger/ or log/. `spark_jobs.law` declares tuples only."""
-    files = [ROOT / "spark_jobs" / name for name in ("second_opinion.py", "effects_opinion.py")]
+    """Of the rooms that it uses, none reads ledger/ or log/. `spark_jobs.checks.law` declares tuples only."""
+    files = [ROOT / "spark_jobs/checks" / name for name in ("second_opinion.py", "effects_opinion.py")]
     names = {name for file in files for _, name in imported(file, types_too=False)}
     own = {name.rsplit(".", 1)[0] for name in names if name.startswith(("spark_jobs", "delivery_verifier", "pyspark"))}
     assert own == {
@@ -189,6 +189,6 @@ def test_the_second_opinion_shares_no_code_with_the_matching() -> None:
         "delivery_verifier.store.books",
         "delivery_verifier.store.run_directory",
         "delivery_verifier.store.versions",
-        "spark_jobs.effects_opinion",
-        "spark_jobs.law",
+        "spark_jobs.checks.effects_opinion",
+        "spark_jobs.checks.law",
     }

@@ -12,8 +12,8 @@ from support.evidence import RUN, SUBJECT, evidence_of, the_rows
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.model.unreadable import Unreadable
-from spark_jobs.laws import _outcome_laws
-from spark_jobs.unreadable import missing
+from spark_jobs.checks.laws import _outcome_laws
+from spark_jobs.reading.unreadable import missing
 
 
 def offsets(first: int = 40) -> Offsets:

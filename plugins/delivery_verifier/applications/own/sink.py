@@ -1,8 +1,8 @@
 """The sink of own applications (programs of the user's own). Reads back, at the end of the run, what the user's command
 has written.
 
-These effects have neither the partition nor the offset of their records: both are -1. `spark_jobs.own_effects` finds
-the partitions and the offsets.
+These effects have neither the partition nor the offset of their records: both are -1. `spark_jobs.effects.own_effects`
+finds the partitions and the offsets.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def properties(port: int) -> dict[str, str]:
     The token is not among them, because every user of the host can read the command line of the JVM. `prepare_spark`
     must have run before.
     """
-    from spark_jobs.session import SMALL_RECORDS
-    from spark_jobs.session import settings as of_size
+    from spark_jobs.session.classic import SMALL_RECORDS
+    from spark_jobs.session.classic import settings as of_size
 
     # The JVM serves many runs, so it has its optimizing compiler, like the JVM of one large run.
     conf = of_size(SMALL_RECORDS) | LIMITS
@@ -141,7 +141,7 @@ def main() -> int:
     for name in FOREIGN:
         os.environ.pop(name, None)
     os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = settings.spark_token()
-    from spark_jobs.session import serve
+    from spark_jobs.session.classic import serve
 
     return serve(properties(port))
 

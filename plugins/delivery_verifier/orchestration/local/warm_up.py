@@ -65,8 +65,8 @@ def warm_up(run: Path, port: int) -> None:
 
 
 def _reconcile_copy(run: Path, port: int) -> None:
-    from spark_jobs.connect import connect_session
     from spark_jobs.reconcile import reconcile
+    from spark_jobs.session.connect import connect_session
 
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=settings.airflow_home()) as folder:
         copy = Path(shutil.copytree(run, Path(folder) / run.name))

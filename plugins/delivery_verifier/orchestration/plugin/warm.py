@@ -76,7 +76,7 @@ STEPS = (
     "expectations.validation",
     "expectations.data_docs.views",
     "expectations.suites",
-    "spark_jobs.connect",
+    "spark_jobs.session.connect",
     "spark_jobs.reconcile",
 )
 """The modules of this project that the scheduler imports after LIBRARIES. They import most others that a task needs."""

@@ -36,9 +36,9 @@ class ServerJob:
         the errors of `spark_jobs.reconcile.reconcile`.
         """
         wait_until(self._listens, "the Spark Connect server listens", ANSWERS_WITHIN_S, every_s=0.2)
-        from spark_jobs.connect import client_of, connect_session
-        from spark_jobs.progress import shown
         from spark_jobs.reconcile import reconcile
+        from spark_jobs.session.connect import client_of, connect_session
+        from spark_jobs.session.progress import shown
 
         records = sum(arm.records for arm in self._run.read_scenario().loaded)
         try:

@@ -16,15 +16,15 @@ def properties(scenario: Scenario, master: str) -> dict[str, str]:
     `master` is the URL of the Spark master. If the master is not local, Spark itself chooses the driver's address.
     """
     from delivery_verifier.host.java.jars import spark_jars
-    from spark_jobs import session
+    from spark_jobs.session import classic
 
     records = sum(arm.records for arm in scenario.loaded)
-    conf = session.settings(records)
+    conf = classic.settings(records)
     conf["spark.jars"] = ",".join(str(jar) for jar in spark_jars())
     if not master.startswith("local"):
         # Executors on other hosts must reach the driver under its own address.
         del conf["spark.driver.host"], conf["spark.driver.bindAddress"]
-        if options := session.executor_options(records):
+        if options := classic.executor_options(records):
             conf["spark.executor.extraJavaOptions"] = shlex.join(options)
     return conf
 

@@ -26,9 +26,9 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
     cluster = Cluster.of_run(run)
     with lease.renewed(cluster.socket):
         session = spark()
-        from spark_jobs.progress import shown
         from spark_jobs.reconcile import read
-        from spark_jobs.session import naming_jvm_end
+        from spark_jobs.session.classic import naming_jvm_end
+        from spark_jobs.session.progress import shown
 
         with naming_jvm_end(), shown(run, session):
             read(run_dir, session, cluster.connection.spark_options())
@@ -45,9 +45,9 @@ def reconcile(run_dir: Path, spark: SparkProvider) -> None:
     raised as it is.
     """
     session = spark()
-    from spark_jobs.progress import shown
     from spark_jobs.reconcile import reconcile as reconcile_with
-    from spark_jobs.session import naming_jvm_end
+    from spark_jobs.session.classic import naming_jvm_end
+    from spark_jobs.session.progress import shown
 
     with naming_jvm_end(), shown(RunDirectory(run_dir), session):
         reconcile_with(run_dir, True, session)

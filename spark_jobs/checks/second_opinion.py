@@ -1,0 +1,149 @@
+"""The second opinion: DuckDB joins ledger/ and log/, and counts a part of the books a second time.
+
+Spark makes the books. This module shares no matching code with Spark, so an error in Spark's matching makes the two
+counts differ. This module uses only the columns of ledger/ and log/. It trusts the reading of the topics, i.e. the
+columns that `spark_jobs.reading.parse` sliced from each record.
+
+If an arm has damaged records, only the number of its damaged records is compared. Reason: the books have a rule that
+assigns damaged records to attempts, and this module has no such rule. A large run has no second opinion
+(`store.books.has_second_opinion`).
+"""
+
+from __future__ import annotations
+
+import glob
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.store.books import SECOND_OPINION, has_second_opinion
+from delivery_verifier.store.run_directory import StepOutput
+from delivery_verifier.store.versions import versions
+from spark_jobs.checks.effects_opinion import COLUMNS, NAMES, QUERY, parameters
+from spark_jobs.checks.law import Law
+
+MEMORY = "1GB"
+"""The most memory that DuckDB may use. Data that do not fit are moved to files in a temporary folder."""
+THREADS = 2
+"""The number of threads of DuckDB. Each further thread would take a part of MEMORY for itself."""
+COUNTS = ("reported", "found", "lost", "extra_copies")
+"""The columns of the table PRODUCERS that are counted a second time."""
+
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": MEMORY,
+    "threads": THREADS,
+    "preserve_insertion_order": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+_READER = "read_parquet(?, union_by_name = true, hive_partitioning = false)"
+_QUERY = f"""
+WITH arms AS (
+    SELECT unnest(?::VARCHAR[]) AS arm, unnest(?::INTEGER[]) AS ordinal
+), lines AS (
+    SELECT arm, producer, session, sequence, attempt, parsed AND crc_ok AS sound,
+           header_run = ? AND header_arm = ordinal AS own
+    FROM {_READER} JOIN arms USING (arm) WHERE view = 'raw'
+), copies AS (
+    SELECT arm, producer, session, sequence, attempt, count(*) AS copies
+    FROM lines WHERE sound AND own GROUP BY ALL
+), claims AS (
+    SELECT arm, outcome IN ('ACKED', 'SENT') AS is_reported, outcome <> 'FAILED' AS may_be_there,
+           coalesce(copies, 0) AS copies
+    FROM {_READER} LEFT JOIN copies USING (arm, producer, session, sequence, attempt)
+), counts AS (
+    SELECT arm,
+           count(*) FILTER (is_reported) AS reported,
+           count(*) FILTER (is_reported AND copies > 0) AS found,
+           count(*) FILTER (is_reported AND copies = 0) AS lost,
+           sum(copies - 1) FILTER (may_be_there AND copies > 1) AS extra_copies
+    FROM claims GROUP BY arm
+), damage AS (
+    SELECT arm, count(*) AS damaged FROM lines WHERE NOT sound GROUP BY arm
+)
+SELECT arm, coalesce(damaged, 0) AS damaged, {", ".join(f"coalesce({name}, 0)::BIGINT AS {name}" for name in COUNTS)}
+FROM arms LEFT JOIN counts USING (arm) LEFT JOIN damage USING (arm)
+"""
+
+Opinion = dict[str, dict[str, int]]
+"""Maps each arm to its counts. These are the counts in COUNTS, and `damaged`: the number of records in log/ that cannot
+be parsed or have a wrong checksum. An arm with an application also has the counts in NAMES."""
+
+
+def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion | None:
+    """Returns the counts that DuckDB makes from ledger/ and log/ of a run. `output` is the output of the run's step
+    reconcile.
+
+    Returns None if the format of the run is too old for a second opinion, or if the run is too large.
+    """
+    if not has_second_opinion(versions(output.run, "produce", "settle")[-1], offsets):
+        return None
+    with output.timed("second_opinion"):
+        counted = count(output.run.path, scenario, output.staging)
+        if scenario.applied:
+            for arm, counts in _count_effects(output.run.path, scenario, offsets, output.staging).items():
+                counted[arm] |= counts
+        return counted
+
+
+def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
+    """Returns the counts that DuckDB makes from ledger/ and log/ of `run_dir`. Data that do not fit into MEMORY go to a
+    temporary folder in `folder`, which is removed at the end.
+
+    Raises duckdb.Error if a file cannot be read, or if memory and disk together do not suffice.
+    """
+    ledger, log = (f"{glob.escape(str(run_dir / name))}/*.parquet" for name in ("ledger", "log"))
+    arms = [arm.name for arm in scenario.arms], [arm.ordinal for arm in scenario.arms]
+    rows = _rows(_QUERY, [*arms, scenario.run_token, log, ledger], folder)
+    return {arm: dict(zip(("damaged", *COUNTS), counts, strict=True)) for arm, *counts in rows}
+
+
+def _count_effects(run_dir: Path, scenario: Scenario, offsets: Offsets, folder: Path) -> Opinion:
+    """Returns, for each arm whose effects DuckDB counts, the counts from effects/ and log/ of `run_dir`."""
+    rows = _rows(QUERY, parameters(run_dir, scenario, offsets), folder)
+    return {arm: dict(zip(NAMES, counts, strict=True)) for arm, *counts in rows}
+
+
+def _rows(query: str, values: list[object], folder: Path) -> list[tuple[Any, ...]]:
+    """Returns the rows of `query` with the parameters `values`. Data that do not fit into MEMORY go to a temporary
+    folder in `folder`."""
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix=".second-opinion-", dir=folder) as spilled:
+        with duckdb.connect(config=_SETTINGS | {"temp_directory": spilled}) as connection:
+            return connection.execute(query, values).fetchall()
+
+
+def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, log_census: pa.Table) -> Iterable[Law]:
+    """Yields the law that DuckDB and Spark have the same counts. The law has one row for each arm and count.
+
+    `counted`: the counts of DuckDB. `producers`: PRODUCERS. `log_census`: `Census.log`. If an arm has damaged records,
+    the arm's only row is about the number of these records.
+    """
+    damaged, booked = _sums(log_census, "corrupted"), _sums(producers, *COUNTS)
+    for arm, counts in counted.items():
+        yield _equation(arm, "damaged records in log/", counts["damaged"], damaged[arm, "corrupted"])
+        for name in COUNTS if not counts["damaged"] else ():
+            yield _equation(arm, name.replace("_", " "), counts[name], booked[arm, name])
+        for name, columns in zip(NAMES, COLUMNS.values(), strict=True) if not counts["damaged"] else ():
+            if name in counts:
+                yield _equation(arm, name, counts[name], sum(_sums(producers, each)[arm, each] for each in columns))
+
+
+def _equation(arm: str, what: str, by_duckdb: int, by_spark: int) -> Law:
+    return Law(SECOND_OPINION, arm, -1, f"{what}, counted by DuckDB", by_duckdb, f"{what}, counted by Spark", by_spark)
+
+
+def _sums(table: pa.Table, *names: str) -> Counter[tuple[str, str]]:
+    """Returns the sum of each column in `names` for each arm. The keys are (arm, column)."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for row in table.to_pylist():
+        for name in names:
+            sums[row["arm"], name] += row[name]
+    return sums
