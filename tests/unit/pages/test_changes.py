@@ -24,7 +24,7 @@ from delivery_verifier.pages.report.changes import Advice, advices
 from delivery_verifier.pages.report.proofs import proof_of
 from delivery_verifier.store.run_directory import RunDirectory
 
-STORED = Path(__file__).parents[2] / "data" / "runs" / "violated-at-834dd39"
+STORED = Path(__file__).parents[2] / "data" / "runs" / "violated"
 
 
 @pytest.fixture(autouse=True)
