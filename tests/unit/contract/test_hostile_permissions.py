@@ -273,6 +273,7 @@ def torn(
         "injections": [*the_injections(run), *cuts],
         "cases": cases(row),
         "transactions": {"transactional": TransactionCounts(58, 52, 5)},
+        "raw": True,
     }
     return arm(judged(evidence_of(run, add, **more)), "transactional")
 

@@ -23,6 +23,7 @@ from support.evidence import (
     setting,
     the_injections,
 )
+from support.sealed_runs import relink
 from support.stored_data import NAMES, stored_run
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, is_power_loss
@@ -142,4 +143,5 @@ def test_only_notes_of_loads_that_ended_early_say_so(tmp_path: Path) -> None:
     manifest = json.loads((run.path / "produce.json").read_text())
     manifest["notes"] = {"ended_early/a/0/0": "fatal client error: _FENCED", "versions": "of the clients"}
     (run.path / "produce.json").write_text(json.dumps(manifest))
+    relink(run)
     assert Evidence.load(run.path).ended_early == {"a/0/0": "fatal client error: _FENCED"}
