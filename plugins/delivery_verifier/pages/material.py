@@ -174,8 +174,9 @@ def _table(path: Path, name: str) -> pa.Table:
     names = source.schema.names if path.is_dir() else source.schema_arrow.names
     if missing := [column for column in COLUMNS[name] if column not in names]:
         raise ValueError(f"columns are missing: {', '.join(missing)}")
-    table = source.to_table(COLUMNS[name]) if path.is_dir() else source.read(COLUMNS[name])
-    return pa.table({column: as_us(table[column]) for column in COLUMNS[name]})
+    columns = list(COLUMNS[name])
+    table = source.to_table(columns) if path.is_dir() else source.read(columns)
+    return pa.table({column: as_us(table[column]) for column in columns})
 
 
 def _reason(error: BaseException) -> str:
