@@ -156,10 +156,8 @@ class _Session:
         return self._suites[name]
 
     def _read_suite(self, name: Suite) -> Any:
-        """Returns the suite `name` from its committed JSON file.
-
-        An older version of the verifier did not search a run for every anomaly of today. If such a version made this
-        run, the expectations on the missing anomalies are left out."""
+        """Returns the suite `name` from its committed JSON file, without expectations that this run does not plan, such
+        as those on effects if no arm has an application."""
         from expectations.suites import load
 
         suite = load(name)

@@ -24,7 +24,6 @@ from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
-from delivery_verifier.store.versions import versions
 from spark_jobs.checks import law, laws, second_opinion
 from spark_jobs.effects import effect_books
 from spark_jobs.matching import anomalies, books, buckets, census, committed, screen
@@ -142,7 +141,6 @@ def write_books(
         read=run.manifest(READ).counts,
         written=written,
         bound=bound,
-        format_version=versions(run, "produce", "settle")[-1],
         summarized=summarized,
         views=views,
         missing=output.counts,

@@ -38,7 +38,7 @@ DATA = {
     "docs/pictures/*": ("tests/support/pictures.py",),
     "docs/results/*": ("tests/unit/test_mutants.py",),
     "bench/*": ("tests/unit/test_mutants.py", "tests/unit/bench/test_breaks.py"),
-    "tests/data/*": ("tests/support/older_runs.py",),
+    "tests/data/*": ("tests/support/stored_data.py",),
     "tests/support/standins/*": ("tests/support/standins/__init__.py",),
     "tests/*.toml": ("tests/gate.py",),
     "tests/*.json": ("tests/gate.py",),

@@ -91,8 +91,7 @@ have touched. An ISR that shrank reaches until all its members were seen in it a
 the ISRs had that many members. A crash of an application reaches until its members are started again.
 
 Nobody is convicted of a loss where the observer wrote no heartbeats, or where unclean elections are permitted and the
-election looks clean: the observer may have missed that the ISR shrank. Runs of an earlier format do not have the
-answers of leaders, nor the times of copies: what rests on them is the doubt `bound_unseen`.
+election looks clean: the observer may have missed that the ISR shrank.
 """
 
 KINDS_INTRODUCTION = """\

@@ -44,7 +44,6 @@ class LawInputs(NamedTuple):
     * `summarized`: maps each arm to two counts of its attempts. The first was made for the timeline, the second for
       silences and exposure.
     * `views`: counts of the committed view; NONE if no arm writes transactions.
-    * `format_version`: the version of the format in which ledgers and `announced` were written.
     * `missing`: the counts `missing/...` of the manifest (`store.books.MISSING`).
     * `effects`: EFFECT_BOOKS; None if no arm has an application.
     * `opinion`: the counts of `spark_jobs.checks.second_opinion`; None if the run has no second opinion.
@@ -59,7 +58,6 @@ class LawInputs(NamedTuple):
     read: Mapping[str, int]
     written: Mapping[tuple[str, str], int]
     bound: int
-    format_version: int
     summarized: Mapping[str, tuple[int, int]] = {}
     views: Views = NONE
     missing: Mapping[str, int] = {}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
+from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
 from spark_jobs.checks.law import Law, LawInputs, Rows
 from spark_jobs.matching.books import SESSIONS
 
@@ -42,8 +42,7 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
         if attempted is None or attempted >= 0:  # negative: the producer was killed and left no count
             right = -1 if attempted is None else attempted
             yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "counted at exit", right)
-        if evidence.format_version >= OUTCOMES_SINCE:
-            yield from _agreement_laws(evidence, (arm, producer, session), counts, arm == canary)
+        yield from _agreement_laws(evidence, (arm, producer, session), counts, arm == canary)
         if arm != canary:
             yield from _transaction_laws(evidence, (arm, producer, session), counts, arm in transactional)
 

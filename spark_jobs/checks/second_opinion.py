@@ -24,7 +24,6 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.books import SECOND_OPINION, has_second_opinion
 from delivery_verifier.store.run_directory import StepOutput
-from delivery_verifier.store.versions import versions
 from spark_jobs.checks.effects_opinion import COLUMNS, NAMES, QUERY, parameters
 from spark_jobs.checks.law import Law
 
@@ -80,9 +79,9 @@ def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion
     """Returns the counts that DuckDB makes from ledger/ and log/ of a run. `output` is the output of the run's step
     reconcile.
 
-    Returns None if the format of the run is too old for a second opinion, or if the run is too large.
+    Returns None if the run is too large for a second opinion.
     """
-    if not has_second_opinion(versions(output.run, "produce", "settle")[-1], offsets):
+    if not has_second_opinion(offsets):
         return None
     with output.timed("second_opinion"):
         counted = count(output.run.path, scenario, output.staging)

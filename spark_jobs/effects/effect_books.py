@@ -16,7 +16,7 @@ from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.application import IN_GROUP
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.store.effect_tables import EFFECT_COUNTS, NUMBERED_SINCE
+from delivery_verifier.store.effect_tables import EFFECT_COUNTS
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from delivery_verifier.store.witness import last_positions
 from spark_jobs.effects import effect_attempts, effect_screen
@@ -76,13 +76,11 @@ def add(
     PRODUCERS are the rows of `producers`, to which the counts of the anomalies of effects are added. If no arm has an
     application, reads and writes nothing, and returns `producers` and None.
 
-    `proven`: the result of the screen of the log. It is not used if the matching has refuted it, or in a run whose
-    effects are not numbered in their order (see `NUMBERED_SINCE`).
+    `proven`: the result of the screen of the log. It is not used if the matching has refuted it.
     """
     if not matching.scenario.applied:
         return producers, None
-    is_numbered = run.manifest("settle").format_version >= NUMBERED_SINCE
-    believed = proven if is_numbered and REFUTED not in matching.output.counts else None
+    believed = None if REFUTED in matching.output.counts else proven
     shared = {name: getattr(matching, name) for name in EffectInputs._fields if name in MatchingInputs._fields}
     inputs = EffectInputs(views, **shared, proven=believed, positions=last_positions(run))
     with inputs.output.timed("effects"):

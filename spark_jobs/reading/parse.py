@@ -121,10 +121,7 @@ def is_sound() -> Column:
 
 def is_of_stranger() -> Column:
     """Returns a column that is true for a row of LOG whose bytes have no trace of a record of this run (see
-    `record.is_of_stranger`).
-
-    A log of format version 1 has no such row.
-    """
+    `record.is_of_stranger`)."""
     return ~F.col("parsed") & F.col("foreign")
 
 

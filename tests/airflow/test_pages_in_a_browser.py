@@ -67,7 +67,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "no-verdict": report_material.failed_early(runs),
     }
     for name in ("held", "violated"):
-        path = STORED / f"{name}-at-834dd39"
+        path = STORED / f"{name}"
         verdict = msgspec.json.decode((path / "verdict.json").read_bytes(), type=RunVerdict)
         made[f"stored-{name}"] = path, verdict
     for name, (path, of_run) in made.items():

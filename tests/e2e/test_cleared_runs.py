@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 from support.airflow import LocalAirflow
-from support.older_runs import older_run
 from support.patience import PATIENCE_S
+from support.stored_data import stored_run
 
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
@@ -32,7 +32,7 @@ class Cleared:
         with pytest.raises(RunFailed, match=r"scenario\.fail_step is plan"):
             airflow.run({"fail_step": "plan"}, RUN_ID)
         self._next_mail(1)
-        stored = older_run("violated-at-834dd39", airflow.runs)
+        stored = stored_run("violated", airflow.runs)
         self.run = RunDirectory(stored.path.rename(airflow.runs / folders.run_directory_name(RUN_ID)))
         planned = {"key": "return_value", "value": str(self.run.path)}
         self._ask("POST", f"{PATH}/taskInstances/plan/xcomEntries", planned)

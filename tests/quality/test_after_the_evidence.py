@@ -16,8 +16,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from support.older_runs import RUNS
 from support.refusals import bare_host
+from support.stored_data import RUNS
 
 import expectations.validation
 from delivery_verifier.command_line import main as cli
@@ -29,7 +29,7 @@ from delivery_verifier.run import direct, local_spark
 from delivery_verifier.run.local_spark import OwnSession
 from delivery_verifier.run.steps import conclude
 
-RUN = "violated-at-834dd39"
+RUN = "violated"
 AT_ONCE_S = 0.3
 ROOT = Path(__file__).resolve().parents[2]
 TEXT, terminal_write = "the text of the verdict", terminal.write

@@ -22,9 +22,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run.applications import seal_life
 from delivery_verifier.run.canary_effects import apply_canary
-from delivery_verifier.store.effect_tables import NUMBERED_SINCE
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
-from delivery_verifier.store.tables import FORMAT_VERSION
 from spark_jobs import reconcile as job
 from spark_jobs.effects import effect_attempts
 
@@ -111,20 +109,10 @@ def test_the_canary_is_found_exactly_and_every_law_holds(
     assert (cases[0]["outcome"], cases[0]["acked_offset"], cases[0]["offsets"]) == ("ACKED", 16, [16])
 
 
-@pytest.mark.parametrize(
-    ("version", "transactional", "proven"),
-    [(FORMAT_VERSION, False, RECORDS), (NUMBERED_SINCE - 1, False, 0), (FORMAT_VERSION, True, 0)],
-    ids=["plain", "older", "transactional"],
-)
-def test_effects_that_agree_with_the_log_are_proven_by_sums_if_they_are_numbered_in_their_order(
-    version: int,
-    transactional: bool,
-    proven: int,
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("transactional", "proven"), [(False, RECORDS), (True, 0)], ids=["plain", "transactional"])
+def test_effects_that_agree_with_the_log_are_proven_by_sums(
+    transactional: bool, proven: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("delivery_verifier.store.run_directory.FORMAT_VERSION", version)
     _, run = reconciled(tmp_path / "run", spark, transactional)
     assert run.manifest("reconcile").counts["screen/effects"] == proven
     assert broken(run) == set()

@@ -1,12 +1,12 @@
 """Tests that a ledger whose outcomes were altered convicts and acquits nobody.
 
-A stored run is brought to the current format: its manifests get what its producers would have counted. Then its ledger
-is sealed as a defect would seal it, and the run is reconciled, validated and judged anew.
+The ledger of a stored run is sealed as a defect would seal it. Then the run is reconciled, validated and judged anew.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,17 +14,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from support.current_runs import counted, current_run, forget_records
-from support.older_runs import NAMES, judgement, judgement_today, older_run, stored_judgement
 from support.sealed_runs import relink
+from support.stored_data import HELD, VIOLATED, stored_judgement, stored_run
 from support.stored_runs import arm, doubts, judge_again, reseal, rewrite
 
 from delivery_verifier.judgement.canary import FORGOTTEN
 from delivery_verifier.load import publish_ledger
+from delivery_verifier.load.forgetful import send_and_forget
 from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.store.ledger import outcomes_key
+from delivery_verifier.store.run_directory import RunDirectory
 
-HELD, VIOLATED = NAMES
 DOUBT = ("checker", "books_unbalanced:outcomes_agree")
 
 
@@ -41,19 +42,21 @@ def as_indeterminate(table: pa.Table, sequences: pa.Array | None = None) -> pa.T
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_run_of_the_current_format_is_judged_as_before(tmp_path: Path, spark: SparkSession, name: str) -> None:
-    now = judgement(judge_again(current_run(name, tmp_path), spark))
-    before = judgement_today(name, validated_anew=True)
-    canary_now, canary_before = now["arms"].pop("canary"), before["arms"].pop("canary")
-    assert now == before
-    assert canary_now["verdict"] == canary_before["verdict"] == "HELD"
-    assert canary_now["books"]["lost"] == canary_before["books"]["lost"] + FORGOTTEN
+def _forget_records(run: RunDirectory) -> None:
+    """Writes the ledger of the canary's real producer anew, as the step `settle` does."""
+    before = run.manifest("settle")
+    with run.writing("settle") as output:
+        for name in before.files:
+            (output.staging / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(run.path / name, output.staging / name)
+        output.counts |= before.counts
+        seal_ledgers([send_and_forget(run.read_scenario(), run.path.parent / "workspace", FORGOTTEN)], output)
+    relink(run)
 
 
 @pytest.mark.parametrize("only_the_lost", [True, False])
 def test_losses_that_the_seal_hides_are_a_doubt(tmp_path: Path, spark: SparkSession, only_the_lost: bool) -> None:
-    run = current_run(VIOLATED, tmp_path)
+    run = stored_run(VIOLATED, tmp_path)
     cases = pq.read_table(run.path / "anomalies/cases.parquet")
     lost = cases.filter(pc.and_(pc.equal(cases["arm"], "acks_1"), pc.equal(cases["kind"], "LOST")))["sequence"]
     hidden = lost.combine_chunks() if only_the_lost else None
@@ -71,7 +74,7 @@ def test_losses_that_the_seal_hides_are_a_doubt(tmp_path: Path, spark: SparkSess
 def test_a_canary_whose_ledger_was_sealed_otherwise_is_a_doubt_about_every_arm(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    run = current_run(HELD, tmp_path)
+    run = stored_run(HELD, tmp_path)
     key = outcomes_key(Outcome.ACKED, "canary/0/0")
     reseal(run, "settle", {key: run.manifest("settle").counts[key] + 1})
     verdict = judge_again(run, spark)
@@ -81,9 +84,9 @@ def test_a_canary_whose_ledger_was_sealed_otherwise_is_a_doubt_about_every_arm(
 def test_a_seal_that_hides_losses_hides_those_of_the_canarys_real_producer_too(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = current_run(HELD, tmp_path)
+    run = stored_run(HELD, tmp_path)
     monkeypatch.setattr(publish_ledger, "outcome_of", lambda result: Outcome.INDETERMINATE)
-    forget_records(run)
+    _forget_records(run)
     verdict = judge_again(run, spark)
     lost = [doubt.detail for doubt in arm(verdict, "transactional").doubts if doubt.name == "canary_wrong"]
     assert any(detail.startswith("the canary's lost must be") for detail in lost)
@@ -94,7 +97,7 @@ def test_a_seal_that_hides_losses_hides_those_of_the_canarys_real_producer_too(
 def test_a_run_of_the_current_format_without_its_producers_counts_is_not_held(
     tmp_path: Path, spark: SparkSession, missing: str
 ) -> None:
-    run = current_run(HELD, tmp_path)
+    run = stored_run(HELD, tmp_path)
     file = run.path / f"{missing}.json"
     manifest = json.loads(file.read_bytes())
     manifest["counts"] = {name: n for name, n in manifest["counts"].items() if not name.startswith("outcomes_")}
@@ -105,18 +108,14 @@ def test_a_run_of_the_current_format_without_its_producers_counts_is_not_held(
     assert DOUBT in doubts(verdict, "transactional")
 
 
-def test_a_run_of_the_current_format_without_the_canarys_real_producer_is_not_held(
-    tmp_path: Path, spark: SparkSession
-) -> None:
-    run = older_run(HELD, tmp_path)
-    for step in ("produce", "settle"):
-        reseal(run, step, counted(run, step))
+def test_a_run_without_the_canarys_real_producer_is_not_held(tmp_path: Path, spark: SparkSession) -> None:
+    run = stored_run(HELD, tmp_path)
+    name = "ledger/canary-1-0.parquet"
+    (run.path / name).unlink()
+    manifest = json.loads((run.path / "settle.json").read_bytes())
+    del manifest["files"][name]
+    (run.path / "settle.json").write_text(json.dumps(manifest))
+    relink(run)
     verdict = judge_again(run, spark)
     assert verdict.verdict == "INCONCLUSIVE"
     assert ("checker", "canary_wrong") in doubts(verdict, "transactional")
-
-
-def test_a_verdict_on_an_older_run_says_that_the_law_was_not_checked(tmp_path: Path) -> None:
-    verdict = judge_again(older_run(HELD, tmp_path))
-    assert verdict.verdict == "HELD"
-    assert [limit for limit in verdict.limits if "outcomes_agree" in limit]

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from support.current_runs import current_run
-from support.older_runs import NAMES, judgement
 from support.run_directories import table
+from support.stored_data import HELD, VIOLATED, judgement, stored_run
 from support.stored_runs import arm, doubts, judge_again, rewrite
 
 from delivery_verifier.store import books
@@ -21,7 +20,6 @@ from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 from spark_jobs.checks import second_opinion
 
-HELD, VIOLATED = NAMES
 DOUBT = ("checker", "books_unbalanced:second_opinion")
 
 
@@ -34,7 +32,7 @@ def test_books_with_one_count_altered_are_a_doubt_that_no_other_law_raises(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The matching calls one lost record found. Books and cases agree with each other, and balance."""
-    run, match = current_run(VIOLATED, tmp_path), job.match
+    run, match = stored_run(VIOLATED, tmp_path), job.match
 
     def wrong(*inputs: Any) -> tuple[pa.Table, dict[tuple[str, str], int]]:
         producers, written = match(*inputs)
@@ -57,7 +55,7 @@ def test_books_with_one_count_altered_are_a_doubt_that_no_other_law_raises(
 def test_a_ledger_from_which_a_row_is_gone_after_the_books_is_a_doubt(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, count = current_run(HELD, tmp_path), second_opinion.count
+    run, count = stored_run(HELD, tmp_path), second_opinion.count
     file = run.path / "ledger/transactional-0-0.parquet"
 
     def after_a_removal(*inputs: Any) -> second_opinion.Opinion:
@@ -76,7 +74,7 @@ def test_a_ledger_from_which_a_row_is_gone_after_the_books_is_a_doubt(
 def test_a_verdict_says_where_the_second_opinion_is_missing(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = current_run(HELD, tmp_path)
+    run = stored_run(HELD, tmp_path)
     confirmed = judge_again(run, spark)
     assert confirmed.verdict == "HELD" and not [text for text in confirmed.limits if "second_opinion" in text]
     arms = run.read_scenario().arm_names
@@ -94,7 +92,7 @@ def test_a_verdict_says_where_the_second_opinion_is_missing(
 
 
 def test_books_without_the_law_that_their_size_asks_for_are_a_doubt(tmp_path: Path, spark: SparkSession) -> None:
-    run = current_run(HELD, tmp_path)
+    run = stored_run(HELD, tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(books, "SECOND_OPINION_RECORDS", 10)
         judge_again(run, spark)

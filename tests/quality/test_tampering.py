@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from support.current_runs import current_run
-from support.older_runs import NAMES
+from support.stored_data import HELD, stored_run
 from support.stored_runs import arm, copy_of, doubts, judge_again, reseal, rewrite
 
 from delivery_verifier.judgement.checker_doubts import LAW_DOUBTS
@@ -29,8 +28,8 @@ SUBJECT = "transactional"
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> RunDirectory:
-    """A stored run that is brought to the current format, and then ends HELD and green."""
-    run = current_run(NAMES[0], tmp_path_factory.mktemp("good"))
+    """A stored run that ends HELD and green."""
+    run = stored_run(HELD, tmp_path_factory.mktemp("good"))
     verdict = judge_again(run, spark)
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("HELD", True, 0)
     return run

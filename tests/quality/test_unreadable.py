@@ -1,7 +1,7 @@
 """Tests that offsets which nobody can read convict as CORRUPTED, and prove no loss.
 
-A stored run is brought to the current format. Then the records at some offsets are taken out of its log, and these
-offsets are called unreadable, as if bytes on the leader's disk had changed before the step settle.
+The records at some offsets are taken out of the log of a stored run, and these offsets are called unreadable, as if
+bytes on the leader's disk had changed before the step settle.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from support.current_runs import current_run
-from support.older_runs import NAMES, stored_judgement
+from support.stored_data import HELD, VIOLATED, stored_judgement, stored_run
 from support.stored_runs import arm, doubts, judge_again, reseal
 
 from delivery_verifier.model.snapshot import PartitionSnapshot, read_offsets
@@ -23,7 +22,6 @@ from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs.reading import unreadable
 
-HELD, VIOLATED = NAMES
 WHY = "a batch of 4096 bytes that says it holds other offsets has CRC 1 in its header, and its bytes have CRC 2"
 
 
@@ -67,7 +65,7 @@ def convicting(verdict: ArmVerdict) -> set[str]:
 def test_records_that_nobody_can_read_convict_with_the_checksums_as_evidence(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    run = current_run(VIOLATED, tmp_path)
+    run = stored_run(VIOLATED, tmp_path)
     make_unreadable(run, spark, "control-safe", 1, 100, 120)
     verdict = judge_again(run, spark)
     hurt = arm(verdict, "control-safe")
@@ -86,10 +84,10 @@ def test_records_that_nobody_can_read_convict_with_the_checksums_as_evidence(
 def test_what_may_stand_at_an_unreadable_offset_is_not_called_lost(tmp_path: Path, spark: SparkSession) -> None:
     """acks=0 has no offsets: any of its records that were not found may stand there.
 
-    test_outcomes_agree.py shows that the undamaged run is judged as it was when it was stored.
+    test_stored_runs_judged_again.py shows that the undamaged run is judged as it was when it was stored.
     """
     lost_before = stored_judgement(VIOLATED)["arms"]["control-acks_0"]["books"]["lost"]
-    run = current_run(VIOLATED, tmp_path)
+    run = stored_run(VIOLATED, tmp_path)
     make_unreadable(run, spark, "control-acks_0", 0, 50, 60)
     verdict = judge_again(run, spark)
     hurt = arm(verdict, "control-acks_0")
@@ -104,7 +102,7 @@ def test_what_may_stand_at_an_unreadable_offset_is_not_called_lost(tmp_path: Pat
 
 
 def test_unreadable_records_of_transactions_are_neither_torn_nor_visible(tmp_path: Path, spark: SparkSession) -> None:
-    run = current_run(HELD, tmp_path)
+    run = stored_run(HELD, tmp_path)
     make_unreadable(run, spark, "transactional", 0, 3, 8)
     verdict = judge_again(run, spark)
     hurt = arm(verdict, "transactional")
@@ -113,7 +111,7 @@ def test_unreadable_records_of_transactions_are_neither_torn_nor_visible(tmp_pat
 
 
 def test_unreadable_offsets_that_the_books_do_not_count_are_a_doubt(tmp_path: Path, spark: SparkSession) -> None:
-    run = current_run(VIOLATED, tmp_path)
+    run = stored_run(VIOLATED, tmp_path)
     make_unreadable(run, spark, "control-safe", 1, 100, 120)
     offsets = read_offsets((run.path / "offsets.json").read_bytes())
     forgotten = [msgspec.structs.replace(part, unreadable=()) for part in offsets.partitions]

@@ -45,7 +45,6 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.tables import EXCUSES_SINCE, FORMAT_VERSION
 from expectations import validation as module
 from expectations.validation import evaluate, validate
 
@@ -72,7 +71,7 @@ def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> No
     verdict, found = validated(evidence_of(RUN), tmp_path)
     assert verdict.verdict == "HELD"
     assert verdict.green
-    searched = searched_for(FORMAT_VERSION, applied=False)
+    searched = searched_for(applied=False)
     assert len(found.evaluated) == 2 * (len(searched) + len(UNEXPLAINED)) + len(laws_of(evidence_of(RUN)))
     assert all(item.success and not item.exception for item in found.evaluated)
     assert all((tmp_path / item.url).is_file() for item in found.evaluated)
@@ -80,15 +79,6 @@ def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> No
     index = (tmp_path / "data_docs" / "index.html").read_text()
     listed = [index.index(f">{name}</a>") for name in (SUBJECT, WEAK, "evidence")]
     assert listed == sorted(listed), "in the order of the evaluations, the subject first"
-
-
-def test_an_anomaly_for_which_an_older_run_was_not_searched_is_not_evaluated(tmp_path: Path) -> None:
-    searched = tuple(kind for kind in searched_for(FORMAT_VERSION, applied=False) if kind is not Anomaly.TORN)
-    verdict, found = validated(replace(evidence_of(RUN), searched=searched), tmp_path)
-    assert (verdict.verdict, verdict.green) == ("HELD", True)
-    assert len(found.evaluated) == 2 * (len(searched) + len(UNEXPLAINED)) + len(laws_of(evidence_of(RUN)))
-    assert Anomaly.TORN not in {item.about for item in found.evaluated}
-    assert "TORN" in verdict.limits[0]
 
 
 def the_site_is_whole(folder: Path, found: Validation) -> None:
@@ -177,13 +167,6 @@ def test_a_case_that_no_disturbance_can_excuse_fails_an_expectation_of_its_own(t
     (page,) = {item.url for item in found.evaluated if (item.arm, item.suite) == ("acks_1", "guarantee")}
     assert "no record is LOST at a time, a partition or an offset" in (tmp_path / page).read_text()
     the_site_is_whole(tmp_path, found)
-
-
-def test_unexplained_cases_of_an_older_run_are_not_evaluated_and_not_missed(tmp_path: Path) -> None:
-    verdict, found = validated(a_loss_after_the_change(format_version=EXCUSES_SINCE - 1), tmp_path)
-    assert all(item.success for item in found.evaluated)
-    assert not set(UNEXPLAINED.values()) & {item.about for item in found.evaluated}
-    assert "expectation_not_evaluated" not in {name for _, name in doubts(verdict, "acks_1")}
 
 
 def test_permitted_cases_of_which_none_was_written_down_are_nulls_and_no_zero(tmp_path: Path) -> None:

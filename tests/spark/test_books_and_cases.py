@@ -17,7 +17,6 @@ from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.effect_tables import EFFECT_BOOKS
 from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.tables import FORMAT_VERSION
 from spark_jobs.checks import law, laws
 from spark_jobs.reconcile import reconcile, write_books
 from spark_jobs.schemas import LATENCY, LEDGER
@@ -214,7 +213,6 @@ def test_a_case_that_was_not_written_unbalances_its_law(cut: RunDirectory) -> No
             read={},
             written={("one", "LOST"): written},
             bound=bound,
-            format_version=FORMAT_VERSION,
         )
         rows = [row for row in laws.laws(evidence).to_pylist() if row["law"] == "anomaly_rows"]
         assert [row["left_name"] for row in rows if row["left"] != row["right"]] == ["rows of LOST"]

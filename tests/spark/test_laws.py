@@ -16,9 +16,7 @@ from support.sealed_runs import relink
 
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.snapshot import PartitionSnapshot
-from delivery_verifier.model.steps import REQUIRES
-from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
-from delivery_verifier.store.manifests import LINKED_SINCE
+from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from spark_jobs.matching.books import planned_keys
 from spark_jobs.reconcile import reconcile
@@ -208,29 +206,18 @@ def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(directory: RunDir
     assert {row["attempted"] for place, row in found.items() if place[0] == "canary"} == {0}
 
 
-@pytest.mark.parametrize("version", [OUTCOMES_SINCE, OUTCOMES_SINCE - 1])
-def test_only_a_run_of_an_older_format_may_lack_what_its_producers_counted(
-    tmp_path: Path, spark: SparkSession, version: int
-) -> None:
+def test_a_run_that_lacks_what_its_producers_counted_has_broken_the_law(tmp_path: Path, spark: SparkSession) -> None:
     run = write(tmp_path, scenario(["one"]), [attempt("one", 0, offset=0)], [line("one", 1, 0, 0)])
     for step in ("produce", "settle"):
         file = tmp_path / f"{step}.json"
-        manifest = json.loads(file.read_bytes()) | {"format_version": version}
+        manifest = json.loads(file.read_bytes())
         manifest["counts"] = {name: n for name, n in manifest["counts"].items() if not name.startswith("outcomes_")}
         file.write_text(json.dumps(manifest))
-    if version < LINKED_SINCE:
-        for file in (tmp_path / f"{step}.json" for step in REQUIRES if (tmp_path / f"{step}.json").is_file()):
-            manifest = json.loads(file.read_bytes()) | {"format_version": version}
-            plain = {name: value for name, value in manifest.items() if name not in ("run_id", "required", "seal")}
-            file.write_text(json.dumps(plain))
-    relink(run, raised=False)
+    relink(run)
     reconcile(run.path, True, spark)
     rows = [row for row in table(run, "books/laws.parquet") if row["law"] == "outcomes_agree"]
-    if version < OUTCOMES_SINCE:
-        assert rows == []
-    else:
-        assert {(row["arm"], row["right"]) for row in rows if row["right"]} == {("one", -1), ("canary", -1)}
-        assert all(row["left"] != row["right"] for row in rows)
+    assert {(row["arm"], row["right"]) for row in rows if row["right"]} == {("one", -1), ("canary", -1)}
+    assert all(row["left"] != row["right"] for row in rows)
 
 
 def test_a_marker_among_the_data_is_no_phantom(directory: RunDirectory, laws: list[Row]) -> None:

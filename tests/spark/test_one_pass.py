@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from support.older_runs import NAMES, RUNS
 from support.run_directories import START_US, Row, attempt, line, scenario, table, write
+from support.stored_data import NAMES, RUNS
 
 from delivery_verifier.judgement import canary
 from delivery_verifier.model.history import Injection

@@ -22,7 +22,6 @@ from delivery_verifier.judgement.evaluation import (
     LAWS,
     LAWS_OF_EFFECTS,
     LAWS_OF_PARTITIONS,
-    LAWS_SINCE,
     Evaluated,
     ExpectedEvaluation,
     Validation,
@@ -30,7 +29,7 @@ from delivery_verifier.judgement.evaluation import (
 )
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import judge
-from delivery_verifier.model.anomalies import Anomaly, searched_for
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
@@ -40,7 +39,6 @@ from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.effect_tables import EFFECT_COUNTS
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import arrow_schema
-from delivery_verifier.store.tables import FORMAT_VERSION
 
 SECOND = 1_000_000
 BITE, HEALED, RECOVERED, LAST = 100 * SECOND, 105 * SECOND, 108 * SECOND, 112 * SECOND
@@ -54,13 +52,10 @@ def a_scenario(profile: str = "idempotent", fault: str = "kill_leader", **more: 
     return scenario("run-1", profile=PROFILES[profile], fault=FAULTS[fault], load=Load(), records=RECORDS, **more)
 
 
-def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
-    """Returns the tables of a run in which nothing is wrong: lists of rows, by the path of the table.
-
-    `version` is the version of the run's format.
-    """
+def the_rows(of: Scenario) -> Rows:
+    """Returns the tables of a run in which nothing is wrong: lists of rows, by the path of the table."""
     rows: Rows = {name: [] for name in TABLES}
-    planted = expected_counts(of, version)
+    planted = expected_counts(of)
     for arm in of.arms:
         for producer in (-1, *range(arm.producers)):
             rows["books/producers.parquet"] += [
@@ -96,9 +91,7 @@ def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
                 "right": 7,
             }
             for law in LAWS
-            if law != CANARY
-            and LAWS_SINCE.get(law, 1) <= version
-            and (law not in LAWS_OF_EFFECTS or arm.name in of.applied)
+            if law != CANARY and (law not in LAWS_OF_EFFECTS or arm.name in of.applied)
             for at in (range(3) if law in LAWS_OF_PARTITIONS else (-1,))
         ]
         rows["books/cases.parquet"] += [
@@ -241,20 +234,18 @@ def watched(of: Scenario, observations: Sequence[Observation]) -> list[Observati
     return sorted(seen, key=lambda item: item.at_us)
 
 
-def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -> Evidence:
+def evidence_of(of: Scenario, change: Change = lambda rows: None, raw: bool = False, **more: Any) -> Evidence:
     """Returns the evidence of the hand-made run after `change` has altered its rows. `more` overrides fields.
 
-    The run is of the current format. So it also gets what the observer of this format writes, unless `more` says of
-    which format the run is: then the observations remain as they are.
+    The observations also get the rest of what an observer writes (see `watched`), unless they are `raw`.
     """
-    version = more.get("format_version", FORMAT_VERSION)
-    rows = the_rows(of, version)
+    rows = the_rows(of)
     change(rows)
     tables = {name: pa.Table.from_pylist(found) for name, found in rows.items() if found}
     if not rows.get("books/exposure.parquet", True):
         tables["books/exposure.parquet"] = pa.table({name: [] for name in TABLES["books/exposure.parquet"]})
     observations = more.pop("observations", None) or the_observations(of)
-    if "format_version" not in more:
+    if not raw:
         observations = watched(of, observations)
     last = {(seen.topic, seen.partition): seen for seen in observations if seen.kind == "partition"}
     snapshot = [
@@ -278,10 +269,8 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
         observations=observations,
         offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
         books=Books.from_tables(tables, applied=bool(of.applied)),
-        canary_expected=expected_counts(of, version),
+        canary_expected=expected_counts(of),
         replicas=replicas(snapshot),
-        format_version=version,
-        searched=searched_for(version, bool(of.applied)),
         strangers={},
     )
     return replace(plain, **more)

@@ -20,7 +20,7 @@ from delivery_verifier.catalogue.parts import after, step
 from delivery_verifier.judgement.canary import expected_counts
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
-from delivery_verifier.model.anomalies import Anomaly, searched_for
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
@@ -29,7 +29,6 @@ from delivery_verifier.model.late_ends import facts_of, name_of
 from delivery_verifier.model.scenario import Arm, Claim, Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.store.books import TABLES, Books
-from delivery_verifier.store.tables import FORMAT_VERSION
 from support.evidence import SECOND, Rows, beat, case, cases, replicas, the_rows
 
 STRONG = ("safe", "idempotent", "transactional")
@@ -81,10 +80,8 @@ class HealthyRun:
             "observations": self.observations,
             "offsets": self.offsets,
             "books": Books.from_tables(tables),
-            "canary_expected": expected_counts(self.scenario, FORMAT_VERSION),
+            "canary_expected": expected_counts(self.scenario),
             "replicas": replicas(self.offsets.partitions, **self.replica_changes),
-            "format_version": FORMAT_VERSION,
-            "searched": searched_for(FORMAT_VERSION, applied=False),
             "strangers": {},
             "transactions": self.transactions,
             "cases": cases(*self.cases),

@@ -16,7 +16,9 @@ from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Arm, Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, Finding, GivenUp, RunVerdict
+from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.store.table import arrow_schema
 from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted, write_tables
 
 Made = tuple[Path, RunVerdict]
@@ -242,6 +244,7 @@ def _write(
         output.write_json("observations.json", [*_observations(plan)])
     with run.writing("settle") as output:
         output.write_json("offsets.json", _offsets(plan))
+        pq.write_table(arrow_schema(REPLICAS).empty_table(), output.staging / REPLICAS.file)
     with run.writing("reconcile") as output:
         write_tables(output.staging, plan, cases, counted or {}, broken_law)
     everything = [*arms, _canary(plan)]

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store import tables
+from delivery_verifier.store.table import arrow_schema
 
 START_US = 1_790_000_000_000_000
 S = 1_000_000
@@ -25,8 +27,6 @@ _TYPES = {
     "long": pa.int64(),
     "bool": pa.bool_(),
     "time": pa.timestamp("us", tz="UTC"),
-    "strs": pa.list_(pa.string()),
-    "longs": pa.list_(pa.int64()),
 }
 
 
@@ -35,11 +35,7 @@ def _schema(columns: str) -> pa.Schema:
     return pa.schema([(name, _TYPES[kind]) for name, kind in (pair.split(":") for pair in columns.split())])
 
 
-ANOMALIES = _schema(
-    "arm:str kind:str also:strs producer:int session:int sequence:long attempt:int partition:int "
-    "partition_sequence:long outcome:str acked_offset:long offsets:longs sent_at:time settled_at:time "
-    "error:str detail:str"
-)
+ANOMALIES = arrow_schema(tables.ANOMALIES)
 LOG = _schema(
     "arm:str partition:int offset:long view:str timestamp:time header_run:str header_arm:int producer:int "
     "session:int sequence:long attempt:int partition_sequence:long parsed:bool crc_ok:bool foreign:bool"
@@ -89,7 +85,7 @@ def write_tables(to: Path, plan: Scenario, cases: list[Row], counted: dict[tuple
     `cases`: the rows of anomalies/. `counted` overrides the number of cases, by (arm, kind). `law` names the law whose
     two counts differ.
     """
-    tables = {
+    written = {
         "timeline/load": pa.Table.from_pylist(_load(plan)),
         "timeline/latency": pa.Table.from_pylist(_latency(plan)),
         "books/laws": pa.Table.from_pylist(_laws(plan, law)),
@@ -98,7 +94,7 @@ def write_tables(to: Path, plan: Scenario, cases: list[Row], counted: dict[tuple
         "anomalies/part-0": pa.Table.from_pylist(cases, ANOMALIES),
         "log/part-0": pa.Table.from_pylist([_logged("acks_all", 4000 // 3, 4077)], LOG),
     }
-    for name, table in tables.items():
+    for name, table in written.items():
         file = to / f"{name}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, file)

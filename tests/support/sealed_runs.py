@@ -11,7 +11,7 @@ from delivery_verifier.judgement.evaluation import LAWS, Evaluated, Validation
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.steps import REQUIRES
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.manifests import LINKED_SINCE, Manifest, sealed
+from delivery_verifier.store.manifests import Manifest, sealed
 from delivery_verifier.store.run_directory import RunDirectory
 from support import report_material
 
@@ -54,19 +54,13 @@ def judged(
     return run, verdict
 
 
-def relink(run: RunDirectory, raised: bool = True) -> None:
+def relink(run: RunDirectory) -> None:
     """Makes every manifest name the manifests that are there now, and seals it again.
 
     A liar who computes every checksum anew does the same. What notices this liar must be something else than a
-    checksum. If `raised`, no manifest remains of an older version than one that it rests on. Manifests of a version
-    without seals remain without.
+    checksum.
     """
-    versions: dict[str, int] = {}
     for step in (step for step in REQUIRES if (run.path / f"{step}.json").is_file()):
         text = msgspec.json.decode((run.path / f"{step}.json").read_bytes())
-        below = [versions[name] for name in REQUIRES[step] if name in versions] if raised else []
-        versions[step] = max(text.get("format_version", 1), *below, 1)
-        if versions[step] >= LINKED_SINCE:
-            links = {"required": run.rested_on(step), "run_id": run.run_id(), "format_version": versions[step]}
-            manifest = msgspec.convert(text | links, Manifest)
-            (run.path / f"{step}.json").write_bytes(dumps(sealed(manifest)))
+        links = {"required": run.rested_on(step), "run_id": run.run_id()}
+        (run.path / f"{step}.json").write_bytes(dumps(sealed(msgspec.convert(text | links, Manifest))))

@@ -57,8 +57,7 @@ def report(arguments: argparse.Namespace) -> int:
 def reconcile(arguments: argparse.Namespace) -> int:
     """Carries out `kdv reconcile`: judges a stored run again from the log and the ledger in its run directory.
 
-    Needs no running Kafka. Prints which version of the rules was used. If another version made the run, a note of the
-    verdict says so. Returns the exit code of the new verdict.
+    Needs no running Kafka. Prints which version of the verifier judged. Returns the exit code of the new verdict.
     """
     from delivery_verifier.run.local_spark import own_session
     from delivery_verifier.run.steps.conclude import judge_and_report
@@ -122,8 +121,8 @@ def _planned_at(run_dir: Path) -> str:
 def _verdict_word(run_dir: Path) -> str:
     try:
         verdict = read_verdict(run_dir)
-    except IncompleteRun:
-        return "no verdict"
+    except IncompleteRun as error:
+        return f"no verdict: {error}"
     return f"{verdict.verdict}{'' if verdict.green else ' (not as expected)'}  {verdict.scenario}"
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from delivery_verifier.store.anomalies import read_case_file
 from delivery_verifier.store.times import as_us
 
 _TIMES = ("sent_at", "settled_at", "appended_after", "appended_before")
@@ -37,8 +37,7 @@ class Case(NamedTuple):
 
     * The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows.
     * `sent_us`: when the record was sent. `settled_us`: when the client reported the record's outcome.
-    * `offsets`: the offsets of its copies in the log. `partitions`: the partitions of these copies; None in runs that
-      did not write them down.
+    * `offsets`: the offsets of its copies in the log. `partitions`: the partitions of these copies.
     * `overwritten`, `appended_after_us`, `appended_before_us`: see the table `anomalies` (docs/run-directory.md).
     """
 
@@ -97,8 +96,8 @@ def read_case_files(folder: Path) -> pa.Table | None:
     """Reads all files in `folder` (anomalies/ of a run directory), and returns their columns COLUMNS and EVIDENCE as
     one table. Returns None if the folder has no file.
 
-    Raises KeyError if a column is missing that every format version has.
+    Raises pyarrow.ArrowException if a file is no Parquet file, or lacks a column.
     """
     files = sorted(folder.glob("*.parquet"))
     columns = [*COLUMNS, *EVIDENCE]
-    return pa.concat_tables([read_case_file(file).select(columns) for file in files]) if files else None
+    return pa.concat_tables([pq.read_table(file, columns=columns) for file in files]) if files else None

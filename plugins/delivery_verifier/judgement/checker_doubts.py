@@ -26,6 +26,7 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.observer_doubts import ALL, observer_doubts
 from delivery_verifier.judgement.outputs import output_doubts
 from delivery_verifier.judgement.witness import witness_doubts
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.verdict import Doubt
 
 __all__ = ["ALL", "LAW_DOUBTS", "OwnedDoubt", "checker_doubts"]
@@ -57,6 +58,7 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoub
         *_laws(evidence),
         *_coverage_of_laws(evidence),
         *_canary(evidence),
+        *_unproven(evidence),
         *(_doubt(*doubt) for doubt in (*skipped_too_early(evidence), *torn_effects(evidence))),
         *(_doubt(*doubt) for doubt in (*witness_doubts(evidence), *output_doubts(evidence))),
         *(_doubt(*doubt) for doubt in observer_doubts(evidence)),
@@ -135,8 +137,7 @@ def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
     """Yields a doubt for each law and arm for which the table books/laws lacks a row.
 
-    Also yields a doubt for each law in books/laws that runs of this format do not have. No expectation judges such a
-    law.
+    Also yields a doubt for each law in books/laws that the run does not have. No expectation judges such a law.
     """
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition"} <= set(rows.column_names):
@@ -177,6 +178,16 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
             yield _doubt(ALL, "canary_wrong", detail)
     if not evidence.canary_expected:
         yield _doubt(ALL, "canary_wrong", "nothing was planted, hence nothing shows that the check can find anything")
+
+
+def _unproven(evidence: Evidence) -> Iterator[OwnedDoubt]:
+    """Yields a doubt for each arm and anomaly if the books count cases of an anomaly that the canary does not have: a
+    kind of effects, although no arm has an application. Nothing shows that such a count is right."""
+    for arm in evidence.loaded:
+        for anomaly in (kind for kind in Anomaly if kind not in evidence.searched):
+            if count := sum(arm.cases(anomaly)):
+                detail = f"{arm.name}: the books count {count} {anomaly}, but no arm has an application"
+                yield _doubt(arm.name, "anomaly_unproven", detail)
 
 
 def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:

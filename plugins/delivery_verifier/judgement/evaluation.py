@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.unexplained import UNEXPLAINED, unexplained_counts
-from delivery_verifier.store.books import SECOND_OPINION, SECOND_OPINION_SINCE, has_second_opinion
-from delivery_verifier.store.ledger import OUTCOMES_SINCE
+from delivery_verifier.store.books import SECOND_OPINION, has_second_opinion
 
 Suite = Literal["guarantee", "evidence"]
 """A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm, or its unexplained
@@ -51,9 +50,6 @@ LAWS: dict[str, str] = {
 }
 """Maps the name of a law of the books to the law in words. A law says that two counts must be equal in every arm or
 partition. If they are not, the books cannot be trusted. One expectation of the evidence suite judges each law."""
-
-LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE, SECOND_OPINION: SECOND_OPINION_SINCE}
-"""Maps a law to the first format version that has this law. A law that is not a key here exists in every version."""
 
 LAWS_OF_EFFECTS = ("effects_read", "effects_sum", "lives")
 """The laws about applications. Only the arms in `Scenario.applied` have them."""
@@ -140,13 +136,12 @@ def read_validation(text: bytes) -> Validation:
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
     """Returns the names of the laws that the books of the run must have.
 
-    The format version of the run decides which laws these are, with two exceptions. The law SECOND_OPINION also depends
-    on the run's size. The run has LAWS_OF_EFFECTS only if an arm has an application.
+    Two kinds of laws are not in every run. The law SECOND_OPINION depends on the run's size. The run has
+    LAWS_OF_EFFECTS only if an arm has an application.
     """
-    known = (law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
-    is_counted_twice = has_second_opinion(evidence.format_version, evidence.offsets)
+    is_counted_twice = has_second_opinion(evidence.offsets)
     absent = {*(() if is_counted_twice else (SECOND_OPINION,)), *(() if evidence.scenario.applied else LAWS_OF_EFFECTS)}
-    return tuple(law for law in known if law not in absent)
+    return tuple(law for law in LAWS if law not in absent)
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
@@ -159,7 +154,7 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
     """Returns one expectation for each pair of an arm with load and an anomaly for which the run was searched.
 
     The contract and the claim decide the tolerance of such an expectation. The list also has expectations about
-    unexplained cases, with the tolerance 0. Runs of older formats have no expectations about unexplained cases.
+    unexplained cases, with the tolerance 0.
     """
     unexplained = [
         ExpectedEvaluation(

@@ -34,7 +34,6 @@ from delivery_verifier.store.given_up import GivenUpCount, read_given_up
 from delivery_verifier.store.ledger import reported_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.store.versions import versions
 from delivery_verifier.store.witness import Row, Witness, read_outputs, read_witness
 
 EARLY = "ended_early/"
@@ -47,10 +46,8 @@ class Evidence:
 
     * `books`: the tables of counts that the step `reconcile` wrote.
     * `canary_expected`: maps each column of the books to the total that the canary must show.
-    * `replicas`: the table of the replicas; None if the run's format has no such table.
-    * `format_version`: the version of the format of settle.json. No step before settle has a newer version.
-    * `searched`: the anomalies for which the run was searched (see `older_runs`).
-    * `strangers`: maps an arm to the number of records without any trace of this run; empty for older formats.
+    * `replicas`: the table of the replicas.
+    * `strangers`: maps an arm to the number of records without any trace of this run.
     * `load_began_us`: when the step `produce` began (µs since the epoch). Nothing was sent before, not even a warm-up.
     * `ended_early`: maps a producer (`<arm>/...`) to the fatal client error that ended its load.
     * `transactions`: maps each arm that writes transactions to the counts of its transactions.
@@ -58,7 +55,7 @@ class Evidence:
     * `cases`: the content of anomalies/, one row per case, up to a bound; None if there is no file.
     * `missing`: by (arm, partition), the reported attempts that were not found, but may stand at unreadable offsets.
     * `witness`: what brokers wrote down of the applications' groups. `outputs`: what brokers say of their output
-      topics. Both are None without applications, or in older formats.
+      topics. Both are None without applications.
     * `given_up`: maps an arm to what it gave up; without the arms whose attempts were not counted.
     """
 
@@ -68,9 +65,7 @@ class Evidence:
     offsets: Offsets
     books: Books
     canary_expected: Mapping[str, int]
-    replicas: pa.Table | None
-    format_version: int
-    searched: tuple[Anomaly, ...]
+    replicas: pa.Table
     strangers: Mapping[str, int]
     load_began_us: int = 0
     ended_early: Mapping[str, str] = field(default_factory=dict)
@@ -85,18 +80,17 @@ class Evidence:
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
         """Returns the evidence in a run directory. Raises IncompleteRun if the step `reconcile`, or a step before it,
-        did not finish, if a file is missing or damaged, or if format versions contradict each other."""
+        did not finish, or if a file is missing or damaged."""
         from delivery_verifier.judgement import canary
 
         run = RunDirectory(run_dir)
         run.require("produce", "inject_fault", "settle", "reconcile")
         scenario = run.read_scenario()
-        _, settled, reconciled = versions(run, "produce", "settle", "reconcile")
         try:
             injections = read_injections(_text(run.path / "injections.json"))
             observations = read_observations(_text(run.path / "observations.json"))
             offsets = read_offsets(_text(run.path / "offsets.json"))
-            books = Books.read(run.path, reconciled, bool(scenario.applied))
+            books = Books.read(run.path, bool(scenario.applied))
             cases = read_case_files(run.path / "anomalies")
             replicas = read_replicas(run)
             witness, outputs = (read_witness(run), read_outputs(run)) if scenario.applied else (None, None)
@@ -105,12 +99,16 @@ class Evidence:
         load = run.manifest("produce")
         early = {name.removeprefix(EARLY): error for name, error in load.notes.items() if name.startswith(EARLY)}
         indeterminate = reported_counts(load.counts, Outcome.INDETERMINATE)
-        planted = canary.expected_counts(scenario, settled, reconciled)
-        searched = searched_for(settled, bool(scenario.applied))
-        known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched)
+        planted = canary.expected_counts(scenario)
+        known = (scenario, injections, observations, offsets, books, planted, replicas)
         transactions, given_up = transactions_of(scenario, load.counts), read_given_up(run)
         more = (transactions, indeterminate, cases, count_missing(run), witness, outputs, given_up)
         return cls(*known, count_strangers(run, scenario.arm_names), load.started_at_us, early, *more)
+
+    @property
+    def searched(self) -> tuple[Anomaly, ...]:
+        """The anomalies for which the run was searched."""
+        return searched_for(bool(self.scenario.applied))
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

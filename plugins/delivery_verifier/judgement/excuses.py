@@ -31,7 +31,6 @@ from delivery_verifier.judgement.truncations import Causes, Fate, fate_of, has_o
 from delivery_verifier.judgement.windows import before_the_end, in_transaction, nearest, under_way
 from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly, subset
 from delivery_verifier.model.verdict import Excuse
-from delivery_verifier.store.anomalies import PLACES_SINCE
 
 TAKEN = subset(
     "a record is taken from the log only if it is gone, or if the acknowledged copy is",
@@ -148,8 +147,6 @@ def _fate(
     do not contradict this. `held_up`: when requests may have been held up.
     """
     if anomaly in COPIED or (anomaly is Anomaly.MISPLACED and case.partitions is not None):
-        if arm.run.format_version < PLACES_SINCE:
-            return Fate.UNSEEN
         placement = placement_of(case, held_up, one_log=has_one_log(case, arm.elections))
         if placement is not Placement.POSSIBLE:
             return _OF_COPIES[placement]
@@ -204,8 +201,7 @@ def _proven_since_us(arm: ArmEvidence) -> dict[int, int]:
     snapshot differ in the leader or in the leader epoch. If they do not differ, no leader was missed, because every new
     leader has a new epoch.
 
-    The result is empty if the observer wrote no heartbeats, as in older runs. Without heartbeats, nothing proves that
-    the clock was not set back.
+    The result is empty if the observer wrote no heartbeats: nothing proves then that the clock was not set back.
     """
     if not any(observation.kind == "heartbeat" for observation in arm.run.observations):
         return {}

@@ -25,14 +25,12 @@ from delivery_verifier.judgement.excuses import Excuses, excuses_of
 from delivery_verifier.judgement.given_up import given_up_of
 from delivery_verifier.judgement.limits import limits
 from delivery_verifier.judgement.notes import notes
-from delivery_verifier.judgement.older_runs import unproven_counts, unruled_settings
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict, expected_text
 from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.store.versions import versions
 
 WORST_FIRST: tuple[VerdictName, ...] = ("VIOLATED", "INCONCLUSIVE", "HELD")
 """Verdicts from worst to best. VIOLATED comes first, because a doubt about one subject does not undo a violation that
@@ -45,13 +43,11 @@ def load_and_judge(run_dir: Path) -> RunVerdict:
     Raises IncompleteRun if there can be no verdict, because
 
     * the step `validate` or an earlier step did not finish
-    * a file of these steps is missing or damaged
-    * the format versions of the steps contradict each other.
+    * a file of these steps is missing or damaged.
     """
     evidence = Evidence.load(run_dir)
     run = RunDirectory(run_dir)
     run.require("validate")
-    versions(run, "reconcile", "validate")
     try:
         validation = read_validation((run.path / "validation.json").read_bytes())
     except (FileNotFoundError, msgspec.MsgspecError) as error:
@@ -65,7 +61,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     `validation` holds the results of Great Expectations. Raises ValueError if a bound in the scenario names neither an
     anomaly nor a column of the books.
     """
-    doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence), *unruled_settings(evidence)]
+    doubts = checker_doubts(evidence, validation)
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
     subjects = [arm for arm in arms if arm.role == "subject"]
     controls = [arm for arm in arms if arm.role == "control" and arm.books.get("lost") is not None]

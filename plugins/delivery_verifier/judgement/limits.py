@@ -10,10 +10,9 @@ import shlex
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
-from delivery_verifier.judgement.evaluation import LAWS, LAWS_SINCE, laws_of
+from delivery_verifier.judgement.evaluation import LAWS, laws_of
 from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.judgement.older_runs import limits_of_age
-from delivery_verifier.model.scenario import FEWEST_RECORDS, Scenario
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
 from delivery_verifier.store.books import SECOND_OPINION, SECOND_OPINION_RECORDS
 from delivery_verifier.store.counts import LATE
@@ -26,13 +25,12 @@ bound, `limits` advises to repeat the fault plan more often."""
 def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
-    The first sentences name the anomalies for which the run was not searched, and the laws that were not checked. The
-    next sentences say how many injections took effect, how many records the injections exposed, which arms they hurt,
-    and how often an unseen anomaly may still occur. The last sentences name what is not checked in any run of this
-    kind.
+    The first sentences name what the law SECOND_OPINION did not check. The next sentences say how many injections took
+    effect, how many records the injections exposed, which arms they hurt, and how often an unseen anomaly may still
+    occur. The last sentences name what is not checked in any run of this kind.
     """
     biting = evidence.biting
-    sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]
+    sentences = [*_unchecked_laws(evidence), _tried(evidence)]
     if biting:
         # Injections of one cycle overlap and belong together. Only cycles are independent of each other.
         rounds = len({injection.cycle for injection in biting})
@@ -72,21 +70,18 @@ def _percent(share: float) -> str:
 
 
 def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
-    """Yields a sentence for every law that was not checked because the run is too old or too large.
+    """Yields a sentence if the law SECOND_OPINION was not checked because the run is too large.
 
-    Also yields a sentence for every arm with damaged records, because nobody counted the books of such an arm a second
+    Else yields a sentence for every arm with damaged records, because nobody counted the books of such an arm a second
     time.
     """
-    laws = laws_of(evidence)
-    for law, sentence in LAWS.items():
-        if LAWS_SINCE.get(law, 1) > evidence.format_version:
-            yield f"This run is older than the law {law}, which was therefore not checked: {sentence}"
-        elif law == SECOND_OPINION and law not in laws:
-            yield (
-                f"This run has {evidence.offsets.records:,} records. Above {SECOND_OPINION_RECORDS:,}, "
-                f"the law {law} is not checked: {sentence}"
-            )
-    for arm in evidence.loaded if SECOND_OPINION in laws else ():
+    if SECOND_OPINION not in laws_of(evidence):
+        yield (
+            f"This run has {evidence.offsets.records:,} records. Above {SECOND_OPINION_RECORDS:,}, "
+            f"the law {SECOND_OPINION} is not checked: {LAWS[SECOND_OPINION]}"
+        )
+        return
+    for arm in evidence.loaded:
         if arm.totals.get("corrupted") or arm.totals.get("unattributed"):
             yield f"{arm.name} has damaged records: the law {SECOND_OPINION} was not checked for it."
 
@@ -143,8 +138,8 @@ def _advised(scenario: Scenario, rounds: int) -> str:
     if "--scenario" in words:
         runs = math.ceil(needed / rounds)  # at least 2: after `needed` rounds, the bound is low enough
         return f"{text}: this takes {runs} runs of `{scenario.command}`."
-    # With fewer records, the planner refuses so many cycles. A run of an older version may have had fewer.
-    least = max(scenario.min_exposed * needed, FEWEST_RECORDS)
+    # With fewer records, the planner refuses so many cycles.
+    least = scenario.min_exposed * needed
     if max(arm.records for arm in scenario.subjects) < least:
         words = _with_option(words, "--records", least)
     return f"{text}: `{shlex.join(_with_option(words, '--cycles', needed))}`."

@@ -33,7 +33,6 @@ from delivery_verifier.model.history import (
     Observation,
 )
 from delivery_verifier.model.scenario import Arm
-from delivery_verifier.store.tables import HEARTBEATS_SINCE
 
 ALL = ""
 """Stands in place of an arm's name, in a doubt that concerns every arm of the run."""
@@ -69,17 +68,15 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
             detail = f"{injection.in_words} bit, but the observer saw nothing"
             yield ObserverDoubt(ALL, "observer_blind", detail)
     heartbeats = [observation for observation in evidence.observations if observation.kind == "heartbeat"]
-    if evidence.format_version >= HEARTBEATS_SINCE or heartbeats:
-        yield from _blindness(evidence, heartbeats)
-        yield from _clock(evidence)
+    yield from _blindness(evidence, heartbeats)
+    yield from _clock(evidence)
 
 
 def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
     """Yields a doubt if the observer did not see every partition of the arm before the load.
 
     If the arm writes transactions, also yields a doubt if the observer never saw the topic `__transaction_state`.
-    (Kafka creates this topic with the first transaction.) Runs of a format before HEARTBEATS_SINCE are exempt from this
-    second check, because their observer did not watch the topic.
+    (Kafka creates this topic with the first transaction.)
     """
     began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
     observed = {
@@ -93,7 +90,7 @@ def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
         detail = f"{arm.name}: partitions {unobserved} were not observed before the load began"
         yield ObserverDoubt(arm.name, "observer_blind", detail)
     topics = {observation.topic for observation in evidence.observations}
-    if evidence.format_version >= HEARTBEATS_SINCE and arm.transactional_id and TRANSACTION_STATE not in topics:
+    if arm.transactional_id and TRANSACTION_STATE not in topics:
         yield ObserverDoubt(arm.name, "observer_blind", f"{arm.name}: {TRANSACTION_STATE} was never observed")
 
 

@@ -22,7 +22,7 @@ def output_doubts(run: Evidence) -> Iterator[tuple[str, str, str]]:
     """Yields a doubt as (arm, name, detail) for each sign that an output topic has lost records, and for each partition
     of an output topic of which nobody can show that it kept them. Also yields one for each open transaction in it.
 
-    Yields nothing for a run of a format in which nobody watched the output topics.
+    Yields nothing for a run without applications.
     """
     if run.outputs is None:
         return

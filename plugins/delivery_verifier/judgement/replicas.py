@@ -16,12 +16,7 @@ from delivery_verifier.model.snapshot import PartitionSnapshot
 
 def replica_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields the name and the detail of a doubt for every replica of the arm's topic that differs from its leader or
-    was not read.
-
-    Yields nothing for a run of a format in which replicas were not read.
-    """
-    if arm.run.replicas is None:
-        return
+    was not read."""
     rows = arm.run.replicas.to_pylist()
     for partition in arm.run.offsets.partitions:
         if partition.arm == arm.name:

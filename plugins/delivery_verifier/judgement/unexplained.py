@@ -8,28 +8,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
-from delivery_verifier.judgement.excuses import CONVICTING, TAKEN, excuses_of
+from delivery_verifier.judgement.evidence import ArmEvidence
+from delivery_verifier.judgement.excuses import CONVICTING, excuses_of
 from delivery_verifier.model.anomalies import Anomaly, column
-from delivery_verifier.store.anomalies import PLACES_SINCE
 from delivery_verifier.store.books import total_column
-from delivery_verifier.store.tables import EXCUSES_SINCE
 
 UNEXPLAINED: dict[Anomaly, str] = {anomaly: f"{anomaly} unexplained" for anomaly in Anomaly if anomaly in CONVICTING}
 """Maps an anomaly to the field `about` of the expectation that judges its unexplained cases."""
-
-
-def unexplained_in(evidence: Evidence) -> list[Anomaly]:
-    """Returns the anomalies for which the run evaluates unexplained cases.
-
-    A run of a format version before EXCUSES_SINCE evaluates none. A run before PLACES_SINCE evaluates those in TAKEN.
-    """
-    since = {anomaly: EXCUSES_SINCE if anomaly in TAKEN else PLACES_SINCE for anomaly in UNEXPLAINED}
-    return [
-        anomaly
-        for anomaly in evidence.searched
-        if since.get(anomaly, evidence.format_version + 1) <= evidence.format_version
-    ]
 
 
 def unexplained_column(anomaly: Anomaly) -> str:
@@ -38,20 +23,20 @@ def unexplained_column(anomaly: Anomaly) -> str:
 
 
 def unexplained_counts(arm: ArmEvidence) -> dict[Anomaly, int]:
-    """Returns how many cases of the arm are unexplained, for each anomaly of `unexplained_in`."""
+    """Returns how many cases of the arm are unexplained, for each anomaly of UNEXPLAINED."""
     excuses = excuses_of(arm)
-    return {anomaly: excuses.cases[anomaly] + excuses.hidden[anomaly] for anomaly in unexplained_in(arm.run)}
+    return {anomaly: excuses.cases[anomaly] + excuses.hidden[anomaly] for anomaly in UNEXPLAINED}
 
 
 def with_unexplained(rows: pa.Table, arm: ArmEvidence) -> pa.Table:
-    """Returns `rows` with one more column for each anomaly of `unexplained_in`.
+    """Returns `rows` with one more column for each anomaly of UNEXPLAINED.
 
     `rows` are the arm's rows of books/producers, with the columns that `store.books.with_totals` adds. A new column
     counts the unexplained cases of the row's producer and partition. If the row has permitted cases, but the run has no
     list of cases, the count is unknown. An unknown count is null, so that it does not look like 0.
     """
     excuses = excuses_of(arm)
-    for anomaly in unexplained_in(arm.run):
+    for anomaly in UNEXPLAINED:
         unknown = arm.run.cases is None and anomaly in excuses.excused
         counts = [
             None

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from enum import StrEnum
 from typing import TypeVar
 
@@ -220,19 +220,15 @@ def subset(reason: str, table: Table) -> Table:
     return table
 
 
-def searched_for(
-    version: int, applied: bool = True, kinds: Mapping[Anomaly, AnomalyKind] = KINDS
-) -> tuple[Anomaly, ...]:
-    """Returns the anomalies that the verifier searches for in runs of the format `version`, in order of precedence.
+def searched_for(applied: bool) -> tuple[Anomaly, ...]:
+    """Returns the anomalies that the verifier searches for in a run, in order of precedence.
 
     `applied`: whether an arm of the run has an application. If no arm has one, the kinds of effects are left out.
 
     For each of these anomalies, and for no other, a run must have columns in the books, cases in the canary, and
     evaluations by Great Expectations.
     """
-    return tuple(
-        anomaly for anomaly, kind in kinds.items() if kind.since <= version and (applied or not kind.of_effects)
-    )
+    return tuple(anomaly for anomaly, kind in KINDS.items() if applied or not kind.of_effects)
 
 
 def column(anomaly: Anomaly) -> str:

@@ -183,8 +183,7 @@ class Application(Data, frozen=True):
 
     * `consumer`, `producer`: map Kafka's names of settings to values. Only a transform has producer settings.
     * `members`: the number of processes. `batch`: the greatest number of records in a batch.
-    * `effects`: the kind of place where the effects of an `own` application land. Empty for every other discipline, and
-      in runs of earlier versions.
+    * `effects`: the kind of place where the effects of an `own` application land. Empty for every other discipline.
 
     An application with the discipline `own` is a program of the user's own. `consumer` is then empty, and `name` is the
     name of a file on the host of the run (see `own_application`).

@@ -16,9 +16,6 @@ from __future__ import annotations
 
 from delivery_verifier.model.anomaly_kind import AnomalyKind
 
-SINCE = 4
-"""The first format version whose runs are searched for the anomalies of effects."""
-
 SKIPPED = AnomalyKind(
     definition="An attempt with a visible copy in a drained partition, which the application never applied.",
     name="Skipped by the application",
@@ -33,7 +30,6 @@ SKIPPED = AnomalyKind(
     permitted_with="applications",
     forbidden_by=("at_least_once", "exactly_once"),
     of_effects=True,
-    since=SINCE,
 )
 REAPPLIED = AnomalyKind(
     definition="An attempt that was applied more often than it has visible copies, or more than once from the "
@@ -53,7 +49,6 @@ REAPPLIED = AnomalyKind(
     permitted_with="applications",
     forbidden_by=("at_most_once", "exactly_once"),
     of_effects=True,
-    since=SINCE,
 )
 GHOST = AnomalyKind(
     definition="Applied, though no visible copy exists: the record was lost by the log, was aborted, or was "
@@ -71,7 +66,6 @@ GHOST = AnomalyKind(
     permitted_with="applications",
     forbidden_by=("exactly_once",),
     of_effects=True,
-    since=SINCE,
 )
 OVERTAKEN = AnomalyKind(
     definition="First applied after a record with a higher offset of the same partition.",
@@ -88,5 +82,4 @@ OVERTAKEN = AnomalyKind(
     forbidden_by=("ordered",),
     of_effects=True,
     can_be_hidden=True,
-    since=SINCE,
 )

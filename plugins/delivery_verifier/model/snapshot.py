@@ -56,9 +56,9 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
 class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The snapshot of a run: the content of offsets.json. The step `settle` takes the snapshot once.
 
-    `taken_at_us` is in µs since the epoch. `rounds` is how many markers were written to each partition; 0 in older
-    files. A marker has the header of a record: the header's field `sequence` holds the number of the round, from 0 on,
-    and the header's field `attempt` holds the partition.
+    `taken_at_us` is in µs since the epoch. `rounds` is how many markers were written to each partition. A marker has
+    the header of a record: the header's field `sequence` holds the number of the round, from 0 on, and the header's
+    field `attempt` holds the partition.
     """
 
     bootstrap_servers: str

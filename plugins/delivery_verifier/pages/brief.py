@@ -17,7 +17,6 @@ from delivery_verifier.pages.given_up import HEADING, by_subject, count_of
 from delivery_verifier.pages.material import Material, read_outline
 from delivery_verifier.pages.report.arm_rows import ArmRow, arm_rows
 from delivery_verifier.pages.report.changes import Advice, Option, advices
-from delivery_verifier.pages.report.commands import again
 from delivery_verifier.pages.words import number, without_verdict
 
 ARMS, CHANGE = "What became of the records", "What to change"
@@ -59,7 +58,7 @@ def change(run_dir: Path, verdict: RunVerdict) -> Section:
 def sections(run_dir: Path, verdict: RunVerdict) -> list[Section]:
     """Returns all sections behind the headline, in the order of the report. Leaves out sections without lines."""
     material = read_outline(run_dir, verdict)
-    command = again(material.scenario) if material.scenario else ""
+    command = material.scenario.command if material.scenario else ""
     every = [
         Section(ARMS, [_arm_line(row) for row in arm_rows(material)]),
         _change(material),

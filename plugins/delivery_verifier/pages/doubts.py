@@ -16,9 +16,8 @@ _RUN_AGAIN = "Run again; what this run wrote down cannot be made whole."
 
 ADVICE = {
     "canary_wrong": f"Use no figure of this run: the check missed, or invented, a planted error. {_JUDGE_AGAIN}",
-    "anomaly_unproven": "The run is older than the search for this anomaly. What a newer version counts in it is a "
-    "hint, and no proof: run again, with this version.",
-    "setting_without_rule": "The run is older than the refusal of this setting. Leave the setting out, and run again.",
+    "anomaly_unproven": f"The canary of a run without applications has no such case to show that the count is right. "
+    f"{_JUDGE_AGAIN}",
     "read_incomplete": "The topics were not read completely. While the brokers are still there, repeat the "
     "reconciliation; else run again.",
     "log_moved": "Something wrote to the topics after the snapshot. Find that writer (a producer left alive, "
@@ -52,8 +51,7 @@ ADVICE = {
     "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "
     "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
     "bound_unseen": "How far the log of a new leader reached, or when copies were appended, was not written down, so "
-    "nobody knows whether a disturbance explains these cases. Runs of an older version do not have it: run again, with "
-    "this version.",
+    "nobody knows whether a disturbance explains these cases: run again.",
     "log_unreadable": "Bytes of the leader's log have changed on its disk: treat it as a finding. The "
     "brokers' data and logs are kept in the run's workspace: look at the leader's disk and log around these offsets, "
     "and for the records in the data of a follower.",

@@ -16,7 +16,6 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store import tables
-from delivery_verifier.store.anomalies import PLACES
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
 from delivery_verifier.store.times import as_us
@@ -37,8 +36,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     )
 }
 """The columns that the pages read, by the name of the table. The Parquet file of a table may have more columns."""
-_NOT_IN_OLDER_RUNS = {table.name for table in tables.TABLES if table.since > 1}
-"""The tables that runs of older formats do not have. If a run lacks such a table, no page lists it as missing."""
 
 _T = TypeVar("_T")
 _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
@@ -110,8 +107,6 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
     material = read_outline(path, verdict)
     material.offsets = _json(material, "offsets.json", read_offsets)
     for name in COLUMNS:
-        if name in _NOT_IN_OLDER_RUNS and not (material.path / _file(name)).exists():
-            continue
         table = material.take(_file(name), lambda name=name: _table(Path(path) / _file(name), name))  # type: ignore[misc]
         if table is not None:
             material.tables[name] = table
@@ -177,13 +172,11 @@ def _table(path: Path, name: str) -> pa.Table:
         raise FileNotFoundError(f"{path.name} holds no Parquet file")
     source = ds.dataset(path, format="parquet") if path.is_dir() else pq.ParquetFile(path)
     names = source.schema.names if path.is_dir() else source.schema_arrow.names
-    absent = [column for column in COLUMNS[name] if column not in names]
-    if missing := [column for column in absent if column not in PLACES]:
+    if missing := [column for column in COLUMNS[name] if column not in names]:
         raise ValueError(f"columns are missing: {', '.join(missing)}")
-    present = [column for column in COLUMNS[name] if column not in absent]
-    table = source.to_table(present) if path.is_dir() else source.read(present)
-    columns = {column: as_us(table[column]) for column in present}
-    return pa.table(columns | {column: pa.nulls(table.num_rows) for column in absent})
+    columns = list(COLUMNS[name])
+    table = source.to_table(columns) if path.is_dir() else source.read(columns)
+    return pa.table({column: as_us(table[column]) for column in columns})
 
 
 def _reason(error: BaseException) -> str:

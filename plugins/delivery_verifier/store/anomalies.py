@@ -1,18 +1,8 @@
-"""The table of the cases, in anomalies/, and how to read it in a run of any format version."""
+"""The table of the cases, in anomalies/."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from delivery_verifier.store.table import ARM, Column, Table, arrow_schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-PLACES_SINCE = 9
-"""The first format version with the columns PLACES, and with what new leaders said of their logs in
-observations.json."""
+from delivery_verifier.store.table import ARM, Column, Table
 
 ANOMALIES = Table(
     "anomalies",
@@ -64,20 +54,3 @@ ANOMALIES = Table(
     ),
     may_be_empty=True,
 )
-PLACES = ("partitions", "overwritten", "appended_after", "appended_before")
-"""The columns of anomalies/ that say where and when copies were appended. Earlier format versions do not have them."""
-
-
-def read_case_file(file: Path) -> pa.Table:
-    """Returns the table in `file`, a Parquet file in anomalies/. The columns PLACES of an older run are null.
-
-    Raises pyarrow.ArrowException if the file is no Parquet file.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table, schema = pq.read_table(file), arrow_schema(ANOMALIES)
-    for name in PLACES:
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(table.num_rows, schema.field(name).type))
-    return table

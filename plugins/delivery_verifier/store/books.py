@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
+from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store import tables as declared
 from delivery_verifier.store.effect_tables import EFFECT_BOOKS, EFFECT_COUNTS
@@ -36,13 +36,8 @@ MISSING = "missing/"
 """The prefix of some keys in the counts of reconcile.json. The count `missing/<arm>/<partition>` is the number of
 reported attempts that were not found, but are not proven LOST, because the partition has unreadable offsets. Counts of
 0 are left out."""
-STRANGERS_SINCE = 2
-"""The first version of the run directory's format that has the counts STRANGERS. In earlier versions, a record that
-another client wrote counts as a corrupted record."""
 SECOND_OPINION = "second_opinion"
 """The name of a law: a second program counts the same as Spark (`spark_jobs.checks.second_opinion`)."""
-SECOND_OPINION_SINCE = 4
-"""The first version of the run directory's format whose books have the law SECOND_OPINION."""
 SECOND_OPINION_RECORDS = 10_000_000
 """The greatest number of records of a run whose books have the law SECOND_OPINION."""
 
@@ -74,30 +69,27 @@ class Books:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
-    def from_tables(
-        cls, tables: Mapping[str, pa.Table], version: int = declared.FORMAT_VERSION, applied: bool = False
-    ) -> Books:
+    def from_tables(cls, tables: Mapping[str, pa.Table], applied: bool = False) -> Books:
         """Returns the books with the tables `tables`. Each key of `tables` is the file of a table, as in TABLES.
 
         `applied`: whether an arm of the run has an application. If it is false, the table books/effects may be missing.
-        `version` is the `format_version` in the manifest of the step that wrote the tables. The tables must have
-        exactly the columns of this version. `problems` lists whatever is wrong with the tables. No error is raised.
+        The tables must have exactly the declared columns. `problems` lists whatever is wrong with the tables. No error
+        is raised.
         """
         needed = BOOKS if applied else tuple(table for table in BOOKS if table is not EFFECT_BOOKS)
-        problems = [problem for table in needed for problem in _problems(table, tables.get(table.file), version)]
+        problems = [problem for table in needed for problem in _problems(table, tables.get(table.file))]
         whole = {table.file: tables[table.file] if table.file in tables else _empty(table) for table in BOOKS}
         return cls(whole, problems)
 
     @classmethod
-    def read(cls, run_dir: Path, version: int = declared.FORMAT_VERSION, applied: bool = False) -> Books:
+    def read(cls, run_dir: Path, applied: bool = False) -> Books:
         """Reads the books of the run directory `run_dir`. If a file is missing, lists it in `problems` and raises no
-        error. `version`: the format version of the step that wrote the books. `applied`: whether an arm has an
-        application.
+        error. `applied`: whether an arm has an application.
 
         Raises pyarrow.ArrowInvalid if a file is not Parquet.
         """
         present = {file: run_dir / file for file in TABLES if (run_dir / file).exists()}
-        return cls.from_tables({file: pq.read_table(path) for file, path in present.items()}, version, applied)
+        return cls.from_tables({file: pq.read_table(path) for file, path in present.items()}, applied)
 
     def rows(self, name: str, **where: object) -> pa.Table:
         """Returns the rows of the table called `name`, e.g. `laws`, that match `where`. `where` maps columns to values.
@@ -137,25 +129,13 @@ class Books:
         return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
 
 
-def counts_of(version: int) -> tuple[str, ...]:
-    """Returns the names in COUNTS that are columns of the books in `version` of the run directory's format."""
-    searched = searched_for(version)
-    later = {name for anomaly in Anomaly if anomaly not in searched for name in _columns(anomaly)}
-    return tuple(name for name in COUNTS if name not in later)
-
-
 def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
-    """Maps each arm to the number of records that clients other than the verifier wrote to its topic.
-
-    Returns an empty mapping for books of a format version before STRANGERS_SINCE. For books of a later version, raises
-    IncompleteRun if reconcile.json lacks the count of an arm.
-    """
-    manifest = run.manifest("reconcile")
-    if manifest.format_version < STRANGERS_SINCE:
-        return {}
-    if missing := [arm for arm in arms if STRANGERS + arm not in manifest.counts]:
+    """Maps each arm to the number of records that clients other than the verifier wrote to its topic. Raises
+    IncompleteRun if reconcile.json lacks the count of an arm."""
+    counts = run.manifest("reconcile").counts
+    if missing := [arm for arm in arms if STRANGERS + arm not in counts]:
         raise IncompleteRun(f"reconcile.json does not say how many strangers wrote to the topic of {missing[0]}")
-    return {arm: manifest.counts[STRANGERS + arm] for arm in arms}
+    return {arm: counts[STRANGERS + arm] for arm in arms}
 
 
 def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
@@ -165,12 +145,10 @@ def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
     return {(arm, int(partition)): counts[name] for name, (arm, partition) in keys.items()}
 
 
-def has_second_opinion(version: int, offsets: Offsets) -> bool:
-    """Returns whether the books of a run have the law SECOND_OPINION.
-
-    `version`: the version of the run's format. `offsets`: the snapshot, which says how many records the run has.
-    """
-    return version >= SECOND_OPINION_SINCE and offsets.records <= SECOND_OPINION_RECORDS
+def has_second_opinion(offsets: Offsets) -> bool:
+    """Returns whether the books of a run have the law SECOND_OPINION. `offsets`: the snapshot, which says how many
+    records the run has."""
+    return offsets.records <= SECOND_OPINION_RECORDS
 
 
 def total_column(anomaly: Anomaly) -> str:
@@ -221,27 +199,24 @@ def _empty(table: Table) -> pa.Table:
     return pa.table({name: pa.array([], pa.null()) for name in table.column_names})
 
 
-def _problems(declaration: Table, table: pa.Table | None, version: int) -> list[tuple[str, str]]:
+def _problems(declaration: Table, table: pa.Table | None) -> list[tuple[str, str]]:
     """Returns what is wrong with a table: pairs of a doubt's name and a sentence. A doubt is a reason to give no
-    verdict.
-
-    `table` is None if its file is missing. `version`: the format version of the step that wrote the table.
+    verdict. `table` is None if its file is missing.
     """
     file = declaration.file
     if table is None:
         return [("table_missing", f"{file} is missing")]
-    present, later = set(table.column_names), set(COUNTS) - set(counts_of(version))
-    expected = [item for item in declaration.columns if declaration is not declared.PRODUCERS or item.name not in later]
+    present = set(table.column_names)
     problems = [
-        ("column_missing", f"{file} has no column {item.name}") for item in expected if item.name not in present
+        ("column_missing", f"{file} has no column {name}") for name in declaration.column_names if name not in present
     ]
     problems += [
-        ("column_unplanned", f"{file} has a column {name}, which format version {version} does not have")
-        for name in sorted(present - {item.name for item in expected})
+        ("column_unplanned", f"{file} has a column {name}, which its format does not have")
+        for name in sorted(present - set(declaration.column_names))
     ]
     problems += [
         ("nulls", f"{file}: column {item.name} has {table[item.name].null_count} nulls")
-        for item in expected
+        for item in declaration.columns
         if item.name in present and not item.nullable and table[item.name].null_count
     ]
     if not table.num_rows and not declaration.may_be_empty:

@@ -6,16 +6,11 @@ is a group of records that a member works on at once. `model.kinds_of_effects` e
 
 from __future__ import annotations
 
-from delivery_verifier.model.kinds_of_effects import SINCE
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 from delivery_verifier.store.witness_tables import WITNESS_TABLES
 
 MEMBER = Column("member", "int32", "number of the member within the application, from 0")
 LIFE = Column("life", "int32", "how often the member had been started before")
-
-NUMBERED_SINCE = 7
-"""The format version since which the columns `nth` and `order` of effects/ agree. In earlier versions, the effects of a
-transform were numbered in the order in which its members wrote them to the output topic."""
 
 EFFECTS = Table(
     "effects",
@@ -52,7 +47,6 @@ EFFECTS = Table(
         Column("crc_ok", "boolean", "whether the record is parsed and its checksum agrees"),
         Column("foreign", "boolean", "whether a parsed record names another run, or another arm than the topic's"),
     ),
-    since=SINCE,
 )
 
 JOURNAL = Table(
@@ -78,7 +72,6 @@ JOURNAL = Table(
         Column("answer", "string", "librdkafka's name of the error; null where there was none", nullable=True),
     ),
     may_be_empty=True,
-    since=SINCE,
 )
 
 _COUNTS = {
@@ -110,7 +103,6 @@ EFFECT_BOOKS = Table(
     "books/effects.parquet",
     "one partition of an arm with an application, or of the canary",
     (ARM, PARTITION, *EFFECT_COUNTS),
-    since=SINCE,
 )
 
 EFFECT_TABLES = (EFFECTS, JOURNAL, *WITNESS_TABLES, EFFECT_BOOKS)

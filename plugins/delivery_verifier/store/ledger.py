@@ -17,8 +17,6 @@ LOAD_BEGAN = "load_began_at_us"
 """A key of the counts in produce.json. Its value is the time when the load began, in µs since the epoch. Before this
 time, each producer sends a few records to warm up."""
 
-OUTCOMES_SINCE = 2
-"""The format version from which on produce.json and settle.json hold the producers' own counts of outcomes."""
 MISCOUNTED = "miscounted"
 """A name that `outcomes_key` accepts in place of an outcome. The count is then the number of reports by which the
 counters of a killed producer process differ from the ledger. A difference that the kill explains is not included (see
@@ -62,8 +60,7 @@ def outcomes_key(outcome: str, producer: str) -> str:
 def reported_counts(counts: Mapping[str, int], outcome: str) -> dict[str, int]:
     """Maps each arm to the number of its attempts that the client reported with `outcome`.
 
-    `counts` are the counts of produce.json. If the run's format is older than OUTCOMES_SINCE, the result is empty,
-    because the producers did not count outcomes then.
+    `counts` are the counts of produce.json.
     """
     reported, prefix = Counter[str](), outcomes_key(outcome, "")
     for name, count in counts.items():

@@ -1,7 +1,7 @@
 """Manifests. A manifest is the file `<step>.json`, with which a finished step seals what it wrote.
 
-Since version 2 of the format, a manifest also names its run and the manifests of the steps whose output the step used,
-and has a checksum of its own content. So files of another run, or altered counts, cannot pass as output of the step.
+A manifest also names its run and the manifests of the steps whose output the step used, and has a checksum of its own
+content. So files of another run, or altered counts, cannot pass as output of the step.
 Checksums are not signatures: they reveal an accident or a single altered file, but not a person who computes all
 checksums anew.
 """
@@ -17,8 +17,6 @@ from msgspec import Struct
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.store.tables import FORMAT_VERSION
 
-LINKED_SINCE = 2
-"""The first version of the format whose manifests have the fields `run_id`, `required` and `seal`."""
 NOT_WRITTEN = "not_written/"
 """The prefix of a note about a file or folder that the step was to write, and on which no verdict rests. The note says
 why the file or folder is missing."""
@@ -38,11 +36,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `files`: maps the path of each file that the step wrote, relative to the run directory, to the file's SHA-256.
     * `counts`, `notes`: the step's own figures and texts.
     * `started_at_us`, `finished_at_us`: µs since the epoch.
-    * `format_version`: the version of the run directory's format (docs/run-directory.md). A manifest without this field
-      is of version 1.
-
-    A manifest of version 1 lacks the following fields, too:
-
+    * `format_version`: the version of the run directory's format (docs/run-directory.md).
     * `run_id`: the run's id in scenario.json.
     * `required`: maps each finished step whose output this step used (`steps.REQUIRES`) to the SHA-256 of that step's
       manifest.
@@ -54,17 +48,17 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     finished_at_us: int
     files: dict[str, str]
     counts: dict[str, int]
-    notes: dict[str, str] = {}
-    format_version: int = 1
-    run_id: str = ""
-    required: dict[str, str] = {}
+    notes: dict[str, str]
+    format_version: int
+    run_id: str
+    required: dict[str, str]
     seal: str = ""
 
 
 class _Version(Struct, frozen=True):
-    """The part of a manifest that gives the version of its format. A manifest without this field is of version 1."""
+    """The part of a manifest that gives the version of its format. A manifest of another program may lack the field."""
 
-    format_version: int = 1
+    format_version: int | None = None
 
 
 def seal_of(content: bytes) -> str:
@@ -100,18 +94,6 @@ def read(file: Path, run_id: str | None) -> Manifest:
         raise IncompleteRun(f"{file} is damaged: {error}") from None
     if outside := [name for name in manifest.files if Path(name).is_absolute() or ".." in Path(name).parts]:
         raise IncompleteRun(f"{file} is damaged: {outside[0]!r} is outside the run directory")
-    if manifest.format_version < LINKED_SINCE:
-        if manifest.run_id or manifest.required or manifest.seal:
-            raise IncompleteRun(
-                f"{file} was altered: it has fields of format version {LINKED_SINCE}, and says that it is of format "
-                f"version {manifest.format_version}"
-            )
-        return manifest
-    if not manifest.run_id or not manifest.seal:
-        raise IncompleteRun(
-            f"{file} names no {'seal' if manifest.run_id else 'run_id'}, which format version "
-            f"{manifest.format_version} requires"
-        )
     if manifest.seal != seal_of(content):
         raise IncompleteRun(f"{file} was altered: its seal differs from the checksum of its content")
     if run_id is not None and manifest.run_id != run_id:
@@ -122,7 +104,7 @@ def read(file: Path, run_id: str | None) -> Manifest:
 
 
 def require_known_version(file: Path, content: bytes) -> None:
-    """Raises IncompleteRun if the manifest `file` has a format version that this program does not know.
+    """Raises IncompleteRun if the manifest `file` has another format version than FORMAT_VERSION.
 
     `content` is the bytes of the manifest. Bytes that cannot be decoded raise no error here.
     """
@@ -130,8 +112,9 @@ def require_known_version(file: Path, content: bytes) -> None:
         version = msgspec.json.decode(content, type=_Version).format_version
     except msgspec.MsgspecError:
         return
-    if not 1 <= version <= FORMAT_VERSION:
+    if version != FORMAT_VERSION:
+        has = "no format version" if version is None else f"format version {version}"
         raise IncompleteRun(
-            f"{file} has format version {version}; this kafka-delivery-verifier reads versions up to {FORMAT_VERSION}. "
-            f"Use one that reads format version {version}: the one that wrote the run, or a later one"
+            f"{file} has {has}; this kafka-delivery-verifier reads format version {FORMAT_VERSION} only. Use the "
+            "kafka-delivery-verifier that wrote the run, or make the run again"
         )

@@ -35,15 +35,12 @@ REPLICAS = Table(
         Column("differs_until", "int64", "offset behind the last such offset; null as above", True),
         Column("detail", "string", "why it was not read, or its first difference from the leader's", True),
     ),
-    since=2,
 )
 
 
-def read_replicas(run: RunDirectory) -> pa.Table | None:
-    """Returns the table of the replicas of a run, which the step `settle` writes.
-
-    If the file is missing, the format version of `settle` decides what is returned. If this version does not have the
-    table, the result is None. If it has the table, the result is a table without rows and columns.
+def read_replicas(run: RunDirectory) -> pa.Table:
+    """Returns the table of the replicas of a run, which the step `settle` writes. If the file is missing, the table has
+    no rows and no columns.
 
     Raises IncompleteRun if the manifest of `settle` does not list the file, or if the file was altered. Raises
     pyarrow.ArrowException if the file lacks a column.
@@ -54,4 +51,4 @@ def read_replicas(run: RunDirectory) -> pa.Table | None:
     if (run.path / REPLICAS.file).is_file():
         content = run.sealed_alone("settle", REPLICAS.file)
         return pq.read_table(io.BytesIO(content), columns=list(REPLICAS.column_names))
-    return None if run.manifest("settle").format_version < REPLICAS.since else pa.table({})
+    return pa.table({})

@@ -122,22 +122,11 @@ class RunDirectory:
 
     def _require_links(self, *steps: str) -> None:
         """Raises IncompleteRun if a manifest that a step used was replaced later. Checks `steps` and the steps whose
-        output they use.
-
-        A manifest of version 1 does not name the manifests that its step used. In this case, only the versions of these
-        manifests are checked: none may be above 1, because an older program refuses the output of a newer program.
-        """
+        output they use."""
         rested = {name for step in steps for name in (*REQUIRES.get(step, ()), step)}
         for step in sorted(name for name in rested if (self.path / f"{name}.json").is_file()):
-            manifest, present = self.manifest(step), self.rested_on(step)
-            if manifest.format_version < manifests.LINKED_SINCE:
-                newer = [name for name in present if self.manifest(name).format_version > manifest.format_version]
-                if newer:
-                    raise IncompleteRun(
-                        f"{step}.json has format version {manifest.format_version}, and rests on {newer[0]}.json, "
-                        "which has a higher format version: one of both was altered"
-                    )
-            elif differing := {name for name, _ in manifest.required.items() ^ present.items()}:
+            required, present = self.manifest(step).required, self.rested_on(step)
+            if differing := {name for name, _ in required.items() ^ present.items()}:
                 raise IncompleteRun(f"step {step} rests on another {min(differing)}.json than the one that is there")
 
     def rested_on(self, step: str) -> dict[str, str]:

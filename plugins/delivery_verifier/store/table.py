@@ -38,7 +38,6 @@ class Table:
       pattern.
     * `rows`: says what one row is.
     * `may_be_empty`: whether the table can have no rows although nothing is missing from the run.
-    * `since`: the first version of the run directory's format that has the table.
     """
 
     name: str
@@ -46,7 +45,6 @@ class Table:
     rows: str
     columns: tuple[Column, ...]
     may_be_empty: bool = False
-    since: int = 1
 
     @property
     def column_names(self) -> tuple[str, ...]:

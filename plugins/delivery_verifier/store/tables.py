@@ -11,21 +11,15 @@ one kind of consumer (read_uncommitted or read_committed) sees in a range of off
 
 from __future__ import annotations
 
-from delivery_verifier.model.anomalies import KINDS
-from delivery_verifier.store.anomalies import ANOMALIES, PLACES_SINCE
+from delivery_verifier.store.anomalies import ANOMALIES
 from delivery_verifier.store.counts import COUNTS
 from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
-_VERSION_OF_FORM = PLACES_SINCE
-"""The newest version of the run directory's format that changed more than the set of anomalies."""
-FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
-"""The version of the run directory's format that this program writes, and the highest version that it reads."""
-HEARTBEATS_SINCE = 2
-"""The first format version with heartbeats of the observer, and with observations of `__transaction_state`."""
-EXCUSES_SINCE = 3
-"""The first version of the run directory's format in which validation.json has expectations on unexplained cases."""
+FORMAT_VERSION = 9
+"""The version of the run directory's format that this program writes, and the only one that it reads.
+docs/run-directory.md says when to raise it."""
 
 LEDGER = Table(
     "ledger",

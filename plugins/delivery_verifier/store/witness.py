@@ -3,8 +3,6 @@ recorded about the consumer groups."""
 
 from __future__ import annotations
 
-from collections.abc import Set
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,20 +11,9 @@ import pyarrow.parquet as pq
 from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
-from delivery_verifier.store.witness_tables import (
-    ASSIGNED_SINCE,
-    COMMITS,
-    GENERATIONS,
-    HELD_BACK_SINCE,
-    OUTPUTS,
-    OUTPUTS_SINCE,
-    POSITIONS,
-    WITNESS_SINCE,
-)
+from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, OUTPUTS, POSITIONS
 
 Row = dict[str, Any]
-_UNASSIGNED = replace(GENERATIONS, columns=tuple(column for column in GENERATIONS.columns if column.name != "assigned"))
-"""The table of the generations in runs before ASSIGNED_SINCE."""
 
 
 class Witness(NamedTuple):
@@ -39,34 +26,21 @@ class Witness(NamedTuple):
     journal: list[Row]
 
 
-def read_witness(run: RunDirectory) -> Witness | None:
+def read_witness(run: RunDirectory) -> Witness:
     """Returns the witness of a run in which an arm has an application. Call `run.require("settle")` before.
 
-    Returns None if the run is of an older format, which has no witness. In runs before ASSIGNED_SINCE, nobody knows
-    which member had which partitions. Raises IncompleteRun if a table is missing, and pyarrow.ArrowException if a table
-    lacks a column.
+    Raises IncompleteRun if a table is missing, and pyarrow.ArrowException if a table lacks a column.
     """
-    version = run.manifest("settle").format_version
-    if version < WITNESS_SINCE:
-        return None
-    commits, positions = (_rows(run.path, table) for table in (COMMITS, POSITIONS))
-    generations = _rows(run.path, GENERATIONS if version >= ASSIGNED_SINCE else _UNASSIGNED)
+    commits, generations, positions = (_rows(run.path, table) for table in (COMMITS, GENERATIONS, POSITIONS))
     journal = [row for file in sorted(run.path.glob(JOURNAL.file)) for row in _of_file(file, JOURNAL)]
     return Witness(commits, generations, positions, journal)
 
 
-def read_outputs(run: RunDirectory) -> list[Row] | None:
+def read_outputs(run: RunDirectory) -> list[Row]:
     """Returns the rows of the table witness/outputs of a run in which an arm has an application. Call
-    `run.require("settle")` before.
-
-    Returns None if the run is of an older format, which has no such table. Rows of format 6 and 7 have no field
-    `held_back`. Raises as `read_witness` does.
+    `run.require("settle")` before. Raises as `read_witness` does.
     """
-    version = run.manifest("settle").format_version
-    if version < OUTPUTS_SINCE:
-        return None
-    without = set() if version >= HELD_BACK_SINCE else {"held_back"}
-    return _rows(run.path, OUTPUTS, without)
+    return _rows(run.path, OUTPUTS)
 
 
 def last_positions(run: RunDirectory) -> dict[tuple[str, int], int] | None:
@@ -91,15 +65,13 @@ def last_commits(commits: list[Row]) -> dict[tuple[str, int], int]:
     return {key: offset for key, offset in last.items() if offset is not None}
 
 
-def _rows(folder: Path, table: Table, without: Set[str] = frozenset()) -> list[Row]:
+def _rows(folder: Path, table: Table) -> list[Row]:
     file = folder / table.file
     if not file.is_file():
         raise IncompleteRun(f"{table.file} is missing: nobody knows what the groups of the applications committed")
-    return _of_file(file, table, without)
+    return _of_file(file, table)
 
 
-def _of_file(file: Path, table: Table, without: Set[str] = frozenset()) -> list[Row]:
-    """Returns the rows of `file`, but for the columns `without`."""
-    names = [name for name in table.column_names if name not in without]
-    rows: list[Row] = pq.read_table(file, columns=names).to_pylist()
+def _of_file(file: Path, table: Table) -> list[Row]:
+    rows: list[Row] = pq.read_table(file, columns=list(table.column_names)).to_pylist()
     return rows

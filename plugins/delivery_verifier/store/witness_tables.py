@@ -9,13 +9,6 @@ from __future__ import annotations
 
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
-WITNESS_SINCE = 5
-"""The first version of the run directory's format that has the tables of the witness."""
-
-ASSIGNED_SINCE = 8
-"""The first version of the run directory's format in which witness/generations says which member had which
-partitions."""
-
 _LOG_PARTITION = Column("log_partition", "int32", "partition of `__consumer_offsets` that keeps the group")
 _LOG_OFFSET = Column("log_offset", "int64", "offset of the record in this partition")
 
@@ -37,7 +30,6 @@ COMMITS = Table(
         Column("committed", "boolean", "whether the commit counts; false if its transaction was aborted"),
     ),
     may_be_empty=True,
-    since=WITNESS_SINCE,
 )
 
 GENERATIONS = Table(
@@ -60,7 +52,6 @@ GENERATIONS = Table(
         _LOG_OFFSET,
     ),
     may_be_empty=True,
-    since=WITNESS_SINCE,
 )
 
 POSITIONS = Table(
@@ -73,14 +64,7 @@ POSITIONS = Table(
         Column("position", "int64", "committed offset, as the group's coordinator answers; 0 if there is none"),
         Column("removed", "int64", "records of the group's log that the broker has compacted away", unit="records"),
     ),
-    since=WITNESS_SINCE,
 )
-
-OUTPUTS_SINCE = 6
-"""The first version of the run directory's format that has the table of the output topics, and in which the observer
-watches these topics."""
-HELD_BACK_SINCE = 8
-"""The first version of the run directory's format that names open transactions, also of the output topics."""
 
 OUTPUTS = Table(
     "witness/outputs",
@@ -104,7 +88,6 @@ OUTPUTS = Table(
         Column("held_back", "string", "which open transaction holds back the last stable offset; null: none", True),
     ),
     may_be_empty=True,
-    since=OUTPUTS_SINCE,
 )
 
 WITNESS_TABLES = (COMMITS, GENERATIONS, POSITIONS, OUTPUTS)

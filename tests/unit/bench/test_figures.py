@@ -109,7 +109,7 @@ def test_processes_are_told_apart_by_their_command_lines(module_of: object) -> N
 
 def test_the_steps_of_a_run_are_the_time_from_its_first_record_to_its_verdict(module_of: object) -> None:
     kdv_run: ModuleType = module_of("kdv_run")  # type: ignore[operator]
-    run = RunDirectory(BENCH.parent / "tests/data/runs/held-at-834dd39")
+    run = RunDirectory(BENCH.parent / "tests/data/runs/held")
     steps = kdv_run.steps_of(run)
     whole_s = (run.manifest("conclude").finished_at_us - run.manifest("produce").started_at_us) / 1e6
     assert tuple(steps) == kdv_run.STEPS and sum(steps.values()) == pytest.approx(whole_s, abs=0.5)

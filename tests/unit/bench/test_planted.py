@@ -17,7 +17,7 @@ from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
-RUN = RunDirectory(BENCH.parent / "tests/data/runs/held-at-834dd39")
+RUN = RunDirectory(BENCH.parent / "tests/data/runs/held")
 
 
 @pytest.fixture

@@ -18,9 +18,11 @@ from support.refusals import bare_host, refused
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.steps import MANIFESTS
 from delivery_verifier.store import ledger
 from delivery_verifier.store.manifests import sealed
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.tables import FORMAT_VERSION
 from spark_jobs.schemas import LOG, arrow, check_log
 
 
@@ -185,6 +187,26 @@ def test_a_name_that_is_nearly_one_is_answered_with_the_nearest(capsys: pytest.C
     judged(host / "home" / "runs", "nightly-7")
     refused(capsys, ["report", "nightly-8"], "run is 'nightly-8'", "did you mean nightly-7?")
     refused(capsys, ["report", str(host / "home/runs/nightly-7/verdict.json")], "give its folder")
+
+
+@pytest.mark.parametrize("version", [FORMAT_VERSION - 1, FORMAT_VERSION + 1])
+def test_every_command_that_reads_a_stored_run_refuses_another_format_by_name(
+    capsys: pytest.CaptureFixture[str], host: Path, version: int
+) -> None:
+    run = judged(host / "home" / "runs")
+    for file in (run.path / f"{step}.json" for step in MANIFESTS):
+        if file.is_file():
+            manifest = msgspec.json.decode(file.read_bytes()) | {"format_version": version}
+            file.write_bytes(msgspec.json.encode(manifest))
+    parts = (
+        f".json has format version {version}; ",
+        f"reads format version {FORMAT_VERSION} only",
+        "make the run again",
+    )
+    for command in (["report"], ["reconcile"], ["compare", str(run.path)], ["price", "--from"]):
+        refused(capsys, [*command, str(run.path)], *parts)
+    assert cli.main(["list", "runs"]) == 0
+    assert all(part in capsys.readouterr().out for part in parts[:1])
 
 
 def test_a_sound_run_is_reported_by_name_and_by_path(capsys: pytest.CaptureFixture[str], host: Path) -> None:

@@ -19,7 +19,6 @@ from delivery_verifier.judgement.canary.effects import NEVER_SENT
 from delivery_verifier.judgement.canary.layout import NOWHERE
 from delivery_verifier.model.anomalies import EFFECTS as KINDS_OF_EFFECTS
 from delivery_verifier.model.anomalies import Anomaly, column
-from delivery_verifier.model.kinds_of_effects import SINCE as EFFECTS_SINCE
 from delivery_verifier.model.record import parse
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import COUNTS
@@ -122,13 +121,11 @@ EFFECTS: dict[str, int] = {
 
 
 def test_the_totals_of_what_the_planters_add_are_those_that_stand_here() -> None:
-    assert canary.expected_counts(PLAIN, 1, 1) == TOTALS
-    assert canary.expected_counts(TRANSACTIONAL, 1, 1) == {
-        name: count + IN_TRANSACTIONS.get(name, 0) for name, count in TOTALS.items()
-    }
     forgotten = {"attempted": 10, "acked": 10, "reported": 10, "lost": 10}
-    assert canary.expected_counts(PLAIN, 2, 1) == {
-        name: count + forgotten.get(name, 0) for name, count in TOTALS.items()
+    plain = {name: TOTALS.get(name, 0) + forgotten.get(name, 0) for name in COUNTS}
+    assert canary.expected_counts(PLAIN) == plain and TOTALS.keys() <= plain.keys()
+    assert canary.expected_counts(TRANSACTIONAL) == {
+        name: count + IN_TRANSACTIONS.get(name, 0) for name, count in plain.items()
     }
 
 
@@ -136,11 +133,6 @@ def test_an_application_adds_the_counts_that_stand_here() -> None:
     before, after = canary.expected_counts(PLAIN), canary.expected_counts(applied(PLAIN))
     added = {name: count - before.get(name, 0) for name, count in after.items()}
     assert {name: count for name, count in added.items() if count} == EFFECTS
-
-
-def test_the_first_version_with_effects_has_the_effects_of_today() -> None:
-    made = applied(PLAIN)
-    assert canary.lay_out(made, EFFECTS_SINCE).effects == canary.lay_out(made).effects
 
 
 def test_the_attempts_of_the_canary_have_every_sequence_once_and_no_gap() -> None:
@@ -174,10 +166,10 @@ def log_of(layout: canary.CanaryLayout) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize("made", [PLAIN, TRANSACTIONAL], ids=["plain", "transactional"])
-def test_effects_change_nothing_in_the_canary_of_a_run_without_applications(made: Scenario) -> None:
-    assert canary.lay_out(made).values == canary.lay_out(made, 3).values
-    assert canary.lay_out(made).rows == canary.lay_out(made, 3).rows
+def test_one_partition_holds_the_whole_canary_if_there_is_no_other() -> None:
+    load = canary.lay_out(scenario(["plain"], partitions=1)).values
+    assert {partition for partition, _ in load} == {0}
+    assert {partition for partition, _ in canary.lay_out(PLAIN).values} == {0, 1}
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
@@ -243,4 +235,4 @@ def test_what_the_planters_say_they_add_is_what_the_oracle_finds(made: Scenario)
     log = log_of(layout)
     hidden = sum(count for count, committed in layout.transactions if not committed)
     books, _ = judge(ledger, log, log[: len(log) - hidden] if layout.transactions else [])
-    assert {name: count for name, count in canary.expected_counts(made, 1).items() if count} == dict(books)
+    assert {name: count for name, count in layout.counts.items() if count} == dict(books)

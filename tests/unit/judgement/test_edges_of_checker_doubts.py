@@ -16,8 +16,10 @@ from support.evidence import (
     Change,
     Rows,
     altered,
+    arm,
     both,
     evidence_of,
+    judged,
     lost,
     says,
     setting,
@@ -290,3 +292,11 @@ def test_a_table_is_checked_even_if_it_has_the_columns_of_this_check_alone() -> 
     assert (WEAK, "read_incomplete", f"{WEAK}/2 was not read from 0 to 400, as the snapshot says") in doubts(read)
     missing = with_only(LAW, "law", "arm", "partition", change=without(LAW, law="ledger_complete", arm=WEAK))
     assert (WEAK, "law_missing", f"{WEAK}: the law ledger_complete is not in the books") in doubts(missing)
+
+
+def test_an_anomaly_of_effects_that_the_books_of_a_run_without_applications_count_is_a_doubt() -> None:
+    change = setting("books/producers.parquet", "skipped", 3, arm=SUBJECT, producer=0, partition=0)
+    verdict = judged(evidence_of(RUN, change))
+    (doubt,) = [doubt for doubt in arm(verdict).doubts if doubt.name == "anomaly_unproven"]
+    assert doubt.detail == f"{SUBJECT}: the books count 3 SKIPPED, but no arm has an application"
+    assert (doubt.kind, arm(verdict).verdict) == ("checker", "INCONCLUSIVE")

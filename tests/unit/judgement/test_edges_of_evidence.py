@@ -23,7 +23,8 @@ from support.evidence import (
     setting,
     the_injections,
 )
-from support.older_runs import NAMES, older_run
+from support.sealed_runs import relink
+from support.stored_data import NAMES, stored_run
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, is_power_loss
 from delivery_verifier.model.verdict import Exposure
@@ -121,14 +122,14 @@ def test_arms_with_load_are_all_but_the_canary_and_the_load_began_at_no_known_ti
 
 @pytest.mark.parametrize("step", ["produce", "inject_fault", "settle", "reconcile"])
 def test_a_run_without_a_step_is_no_evidence(tmp_path: Path, step: str) -> None:
-    run = older_run(NAMES[0], tmp_path)
+    run = stored_run(NAMES[0], tmp_path)
     (run.path / f"{step}.json").unlink()
     with pytest.raises(IncompleteRun, match=step):
         Evidence.load(run.path)
 
 
 def test_a_run_without_what_was_done_to_the_cluster_is_no_evidence(tmp_path: Path) -> None:
-    run = older_run(NAMES[0], tmp_path)
+    run = stored_run(NAMES[0], tmp_path)
     assert Evidence.load(run.path).ended_early == {}
     for name in ("injections.json", "observations.json", "offsets.json"):
         other = shutil.copytree(run.path, tmp_path / name)
@@ -138,8 +139,9 @@ def test_a_run_without_what_was_done_to_the_cluster_is_no_evidence(tmp_path: Pat
 
 
 def test_only_notes_of_loads_that_ended_early_say_so(tmp_path: Path) -> None:
-    run = older_run(NAMES[0], tmp_path)
+    run = stored_run(NAMES[0], tmp_path)
     manifest = json.loads((run.path / "produce.json").read_text())
     manifest["notes"] = {"ended_early/a/0/0": "fatal client error: _FENCED", "versions": "of the clients"}
     (run.path / "produce.json").write_text(json.dumps(manifest))
+    relink(run)
     assert Evidence.load(run.path).ended_early == {"a/0/0": "fatal client error: _FENCED"}

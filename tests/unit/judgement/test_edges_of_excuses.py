@@ -249,7 +249,7 @@ def proven(*more: Observation, heartbeats: bool = True, **changes: Any) -> dict[
         for part in plain.offsets.partitions
     ]
     offsets = msgspec.structs.replace(plain.offsets, partitions=parts)
-    return _proven_since_us(arm_with(observations=observations, offsets=offsets, format_version=plain.format_version))
+    return _proven_since_us(arm_with(observations=observations, offsets=offsets, raw=True))
 
 
 def test_no_leader_was_missed_where_the_last_observation_agrees_with_the_snapshot() -> None:

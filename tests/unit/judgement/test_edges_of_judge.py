@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,7 @@ from support.evidence import (
     setting,
     with_arm,
 )
-from support.older_runs import NAMES, older_run
-from support.sealed_runs import relink
+from support.stored_data import NAMES, stored_run
 
 from delivery_verifier.judgement.judge import _meets, load_and_judge
 from delivery_verifier.model.anomalies import TRANSACTIONAL, also_column, column
@@ -32,7 +30,6 @@ from delivery_verifier.model.scenario import Bound, Expectation, Scenario
 from delivery_verifier.model.verdict import Finding
 from delivery_verifier.store.counts import UNPROVEN
 from delivery_verifier.store.run_directory import IncompleteRun
-from delivery_verifier.store.tables import FORMAT_VERSION
 
 PRODUCERS = "books/producers.parquet"
 
@@ -130,26 +127,15 @@ def test_a_control_without_books_is_no_control_in_the_sentence() -> None:
 
 
 def test_a_run_whose_validation_did_not_finish_has_no_verdict(tmp_path: Path) -> None:
-    run = older_run(NAMES[0], tmp_path)
+    run = stored_run(NAMES[0], tmp_path)
     (run.path / "validate.json").unlink()
     with pytest.raises(IncompleteRun, match="validate"):
         load_and_judge(run.path)
 
 
 def test_a_validation_that_was_altered_is_refused(tmp_path: Path) -> None:
-    run = older_run(NAMES[0], tmp_path)
+    run = stored_run(NAMES[0], tmp_path)
     file = run.path / "validation.json"
     file.write_bytes(file.read_bytes() + b"\n")
     with pytest.raises(IncompleteRun, match="SHA-256"):
-        load_and_judge(run.path)
-
-
-def test_a_validation_of_an_older_format_than_its_books_is_refused(tmp_path: Path) -> None:
-    run = older_run(NAMES[0], tmp_path)
-    file = run.path / "reconcile.json"
-    manifest = json.loads(file.read_bytes()) | {"format_version": FORMAT_VERSION}
-    manifest["counts"] |= {f"strangers/{name}": 0 for name in run.read_scenario().arm_names}
-    file.write_text(json.dumps(manifest))
-    relink(run, raised=False)
-    with pytest.raises(IncompleteRun, match=r"rests on reconcile\.json, which has a higher format version"):
         load_and_judge(run.path)

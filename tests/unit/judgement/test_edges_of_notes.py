@@ -1,4 +1,4 @@
-"""Tests of notes, of damage and of older runs at the edges: none, one and several."""
+"""Tests of notes, and of damage at the edges: none, one and several."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from support.evidence import RUN, SUBJECT, Rows, evidence_of, lost, setting
+from support.evidence import RUN, SUBJECT, Rows, evidence_of, setting
 
 from delivery_verifier.judgement.damage import damage_doubts, unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.judgement.notes import notes
-from delivery_verifier.judgement.older_runs import limits_of_age, unproven_counts
-from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.unreadable import Unreadable
 
 EVIDENCE = evidence_of(RUN)
@@ -76,13 +74,3 @@ def test_damage_within_the_snapshot_comes_before_damage_behind_it() -> None:
 def test_damage_says_how_many_ranges_of_offsets_there_are(ranges: int, more: str) -> None:
     ((_, detail),) = damage_doubts(unreadable(p0=[(10 * at, 10 * at + 1) for at in range(ranges)]))
     assert detail.endswith(f"because x{more}")
-
-
-def test_a_run_is_older_than_the_search_for_what_it_was_not_searched_for() -> None:
-    assert limits_of_age(EVIDENCE) == []
-    older = replace(evidence_of(RUN, lost(3)), searched=tuple(kind for kind in Anomaly if kind is not Anomaly.LOST))
-    (limit,) = limits_of_age(older)
-    assert "older than the search for LOST." in limit
-    ((owner, doubt),) = unproven_counts(older)
-    assert (owner, doubt.name) == (SUBJECT, "anomaly_unproven") and "the books count 3 LOST" in doubt.detail
-    assert not list(unproven_counts(evidence_of(RUN, lost(3))))

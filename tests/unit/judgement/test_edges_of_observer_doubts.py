@@ -23,7 +23,6 @@ from support.evidence import (
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.observer_doubts import ALL, LOAD_INTERVAL_US, observer_doubts
 from delivery_verifier.model.history import HEARTBEAT_US, Observation
-from delivery_verifier.store.tables import FORMAT_VERSION
 
 BEGAN = BITE - SECOND
 """When the load begins, in the hand-made run."""
@@ -83,7 +82,7 @@ def test_one_microsecond_in_the_time_of_an_injection_is_a_doubt(over_us: int, do
     looks = [beat(1), beat(begin_us + over_us, 2 * SECOND), *(beat(at) for at in range(BITE, LAST + 1, SECOND))]
     looks = [beat(1, 0), *(beat(at) for at in range(SECOND, begin_us - SECOND, SECOND)), *looks[1:]]
     partitions = [each for each in evidence_of(RUN).observations if each.kind != "heartbeat"]
-    blind = [detail for detail in details(evidence_of(RUN, observations=[*partitions, *looks], format_version=99))
+    blind = [detail for detail in details(evidence_of(RUN, observations=[*partitions, *looks], raw=True))
              if "did not see the cluster" in detail]  # fmt: skip
     assert len(blind) == doubts
 
@@ -107,5 +106,5 @@ def test_a_run_without_any_observation_has_no_clock_that_was_set_back() -> None:
 def test_an_observer_that_first_looked_as_the_load_began_missed_nothing_of_it(late_us: int, blind: bool) -> None:
     weak = a_scenario("acks_1", fault="none")
     looks = [*the_observations(weak), *beats(BEGAN + late_us)]
-    evidence = evidence_of(weak, lost(3, "acks_1"), observations=looks, format_version=FORMAT_VERSION)
+    evidence = evidence_of(weak, lost(3, "acks_1"), observations=looks, raw=True)
     assert bool(details(evidence, "acks_1")) is blind

@@ -10,7 +10,6 @@ from delivery_verifier.judgement.evaluation import (
     CANARY,
     LAWS,
     LAWS_OF_EFFECTS,
-    LAWS_SINCE,
     canary_pairs,
     evidence_table,
     expected_evaluations,
@@ -72,13 +71,6 @@ def test_laws_without_counts_have_no_rows_to_judge() -> None:
         RUN, books=Books.from_tables({"books/laws.parquet": evidence.books.rows("laws").select(["law"])})
     )
     assert {plan.rows for plan in expected_evidence(bare) if plan.about != CANARY} == {0}
-
-
-@pytest.mark.parametrize("version", [1, *LAWS_SINCE.values()])
-def test_a_law_is_expected_since_its_version(version: int) -> None:
-    later = {law for law, since in LAWS_SINCE.items() if since > version}
-    assert set(LAWS) - set(laws_of(evidence_of(APPLIED, format_version=version))) == later
-    assert set(LAWS) - set(laws_of(evidence_of(RUN, format_version=version))) == later | set(LAWS_OF_EFFECTS)
 
 
 @pytest.mark.parametrize("spare", [0, -1])

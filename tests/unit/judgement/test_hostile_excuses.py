@@ -194,8 +194,7 @@ def test_an_election_that_looks_clean_is_a_doubt_where_unclean_ones_are_permitte
 
 
 def test_without_heartbeats_nobody_knows_the_clock_and_nobody_is_convicted() -> None:
-    seen = the_observations(RUN)
-    verdict = verdict_on(RUN, (LAST, LAST), observations=seen, format_version=1)
+    verdict = verdict_on(RUN, (LAST, LAST), observations=the_observations(RUN), raw=True)
     assert verdict.verdict == "INCONCLUSIVE"
     assert finding(verdict).doubtful == 1
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from support.commands import commands, plan, without_git
 from support.evidence import RUN, evidence_of
-from support.older_runs import NAMES, RUNS
+from support.stored_data import NAMES, RUNS
 
 from delivery_verifier import catalogue
 from delivery_verifier.judgement.judge import load_and_judge
@@ -75,11 +75,11 @@ def test_a_run_of_ones_own_is_repeated_with_more_cycles(fault: str, fields: dict
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_stored_run_with_fewer_records_than_are_allowed_now_is_advised_a_command_that_is_accepted(name: str) -> None:
+def test_a_stored_run_is_advised_a_command_that_is_accepted(name: str) -> None:
     verdict = load_and_judge(RUNS / name)
     (command,) = (command for limit in verdict.limits for command in commands(limit))
     again: Any = plan(command)
-    assert again.fault.cycles == 29 and again.subjects[0].records == catalogue.FEWEST_RECORDS
+    assert again.fault.cycles == 29
 
 
 def test_a_run_whose_command_nobody_knows_gets_no_command() -> None:

@@ -29,25 +29,22 @@ from support.evidence import (
     the_observations,
     with_arm,
 )
-from support.older_runs import NAMES, older_run
-from support.sealed_runs import relink
+from support.stored_data import NAMES, stored_run
+from support.stored_runs import reseal
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.judgement.observer_doubts import observer_doubts
 from delivery_verifier.model.history import Observation, read_observations
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.books import STRANGERS
-from delivery_verifier.store.tables import FORMAT_VERSION, HEARTBEATS_SINCE
 
 BLIND, STEPPED = {("checker", "observer_blind")}, {("checker", "clock_stepped_back")}
 
 
-def run_with(beats: list[Observation], version: int = HEARTBEATS_SINCE, **more: Any) -> Evidence:
+def run_with(beats: list[Observation], **more: Any) -> Evidence:
     """The hand-made run, with heartbeats among its observations."""
     seen = sorted([*the_observations(RUN), *beats], key=lambda it: it.at_us)
-    return evidence_of(RUN, observations=seen, format_version=version, **more)
+    return evidence_of(RUN, observations=seen, raw=True, **more)
 
 
 def test_a_run_whose_observer_looked_all_the_time_is_beyond_these_doubts() -> None:
@@ -55,12 +52,8 @@ def test_a_run_whose_observer_looked_all_the_time_is_beyond_these_doubts() -> No
 
 
 @pytest.mark.parametrize("violated", [False, True], ids=["clean", "with_a_loss"])
-def test_a_current_run_without_any_heartbeat_is_a_doubt(violated: bool) -> None:
-    older, current = (
-        evidence_of(RUN, *([lost(3)] if violated else []), format_version=version) for version in (1, HEARTBEATS_SINCE)
-    )
-    assert judged(older).verdict == ("VIOLATED" if violated else "HELD"), "of a version that wrote no heartbeats"
-    verdict = judged(current)
+def test_a_run_without_any_heartbeat_is_a_doubt(violated: bool) -> None:
+    verdict = judged(evidence_of(RUN, *([lost(3)] if violated else []), raw=True))
     assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", BLIND)
 
 
@@ -92,7 +85,7 @@ def late_loss(profile: str, without: tuple[int, int], **more: Any) -> RunVerdict
     run = a_scenario(profile, **more)
     seen = sorted([*the_observations(run), *beats(without=without)], key=lambda it: it.at_us)
     table = cases(case(BITE + 4_500_000, BITE + 4_600_000, arm=profile))
-    return judged(evidence_of(run, lost(1, profile), observations=seen, cases=table, format_version=HEARTBEATS_SINCE))
+    return judged(evidence_of(run, lost(1, profile), observations=seen, cases=table, raw=True))
 
 
 def test_a_conviction_that_a_missed_disturbance_could_undo_is_in_doubt_after_a_gap_outside_of_injections() -> None:
@@ -116,7 +109,7 @@ def test_a_reordering_that_a_missed_shrink_could_excuse_is_in_doubt_after_a_gap(
     verdicts = []
     for without in (BEFORE, QUIET):
         seen = sorted([*the_observations(run), *beats(without=without)], key=lambda it: it.at_us)
-        verdicts.append(judged(evidence_of(run, swapped, observations=seen, format_version=HEARTBEATS_SINCE)).verdict)
+        verdicts.append(judged(evidence_of(run, swapped, observations=seen, raw=True)).verdict)
     assert verdicts == ["VIOLATED", "INCONCLUSIVE"]
 
 
@@ -157,45 +150,30 @@ def test_a_clock_that_was_set_back_forbids_held_and_violated_alike(violated: boo
     early = sorted([*beats(last_us=BITE + 3 * SECOND), *looks], key=lambda it: it.at_us)
     back = [*early, beat(LAST - SECOND)]
     for observations in (back, [*early, beat(LAST, pause_us=-1)]):
-        more: dict[str, Any] = {"observations": observations, "format_version": HEARTBEATS_SINCE}
+        more: dict[str, Any] = {"observations": observations, "raw": True}
         verdict = judged(evidence_of(RUN, lost(3), **more) if violated else evidence_of(RUN, **more))
         assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", STEPPED)
     assert "by 1.000000 s" in next(
-        it.detail for it in arm(judged(evidence_of(RUN, observations=back, format_version=HEARTBEATS_SINCE))).doubts
+        it.detail for it in arm(judged(evidence_of(RUN, observations=back, raw=True))).doubts
     )
-
-
-def test_versions_without_heartbeats_took_times_in_no_strict_order_and_are_judged_as_they_were() -> None:
-    first, second, *rest = the_observations(RUN)
-    swapped = [msgspec.structs.replace(second, at_us=2), first, *rest]
-    assert judged(evidence_of(RUN, observations=swapped, format_version=1)).verdict == "HELD"
 
 
 def test_a_transactional_run_whose_coordinators_were_never_observed_is_a_doubt() -> None:
     run = a_scenario("transactional")
     seen = sorted([*the_observations(run), *beats()], key=lambda it: it.at_us)
     coordinator = Observation(at_us=1, kind="partition", topic="__transaction_state", partition=0, leader=1, isr=[1])
-    plain = evidence_of(run, observations=seen, format_version=HEARTBEATS_SINCE)
+    plain = evidence_of(run, observations=seen, raw=True)
     assert doubts(judged(plain), "transactional") >= BLIND
     watched = replace(plain, observations=[coordinator, *seen])
     assert not doubts(judged(watched), "transactional") >= BLIND
-    assert not doubts(judged(replace(plain, format_version=1)), "transactional") >= BLIND
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_stored_run_that_claims_the_current_format_is_doubted_for_its_missing_heartbeats(
-    tmp_path: Path, name: str
-) -> None:
-    run = older_run(name, tmp_path)
-    observations = read_observations((run.path / "observations.json").read_bytes())
-    assert not any(it.kind == "heartbeat" for it in observations)
-    for step in ("settle", "reconcile", "validate"):
-        manifest = run.path / f"{step}.json"
-        text = msgspec.json.decode(manifest.read_bytes()) | {"format_version": FORMAT_VERSION}
-        if step == "reconcile":
-            text["counts"] |= {STRANGERS + arm: 0 for arm in run.read_scenario().arm_names}
-        manifest.write_bytes(msgspec.json.encode(text))
-    relink(run)
-    verdict = load_and_judge(run.path)
+def test_a_stored_run_is_doubted_without_its_heartbeats(tmp_path: Path, name: str) -> None:
+    run = stored_run(name, tmp_path)
+    file = run.path / "observations.json"
+    seen = [it for it in read_observations(file.read_bytes()) if it.kind != "heartbeat"]
+    reseal(run, "settle", observations=msgspec.to_builtins(seen))
+    verdict = judged(Evidence.load(run.path))
     assert verdict.verdict == "INCONCLUSIVE"
     assert {doubt.name for item in verdict.arms for doubt in item.doubts} >= {"observer_blind"}

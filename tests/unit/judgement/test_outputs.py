@@ -20,7 +20,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.witness import read_outputs
-from delivery_verifier.store.witness_tables import HELD_BACK_SINCE, OUTPUTS, OUTPUTS_SINCE
+from delivery_verifier.store.witness_tables import OUTPUTS
 
 OF_TOPIC = replace(application("own"), effects="topic")
 SCENARIO = with_arm(a_scenario(fault="none"), SUBJECT, application=OF_TOPIC)
@@ -130,34 +130,13 @@ def test_an_arm_without_an_output_topic_hides_no_other_arm() -> None:
         assert {name for name, *_ in found} == {SUBJECT}
 
 
-def test_an_older_run_has_no_doubt_about_its_output_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(output_doubts(evidence_of(SCENARIO, outputs=None))) == []
+def test_the_table_of_output_topics_is_read_back_and_a_run_that_lacks_it_has_no_verdict(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     with run.writing("plan") as output:
         output.write_json("scenario.json", SCENARIO)
-    with run.writing("settle"):
-        pass
+    with run.writing("settle") as output:
+        output.write_table(OUTPUTS.name, pa.Table.from_pylist([row(0)], arrow_schema(OUTPUTS)))
+    assert read_outputs(run) == [dict.fromkeys(OUTPUTS.column_names) | row(0)]
+    (tmp_path / OUTPUTS.file).unlink()
     with pytest.raises(IncompleteRun, match=r"witness/outputs\.parquet is missing"):
         read_outputs(run)
-    older = RunDirectory(tmp_path / "older")
-    monkeypatch.setattr("delivery_verifier.store.run_directory.FORMAT_VERSION", OUTPUTS_SINCE - 1)
-    with older.writing("plan") as output:
-        output.write_json("scenario.json", SCENARIO)
-    with older.writing("settle"):
-        pass
-    assert read_outputs(older) is None
-
-
-@pytest.mark.parametrize("version", [OUTPUTS_SINCE, HELD_BACK_SINCE - 1, HELD_BACK_SINCE])
-def test_a_run_from_before_open_transactions_were_named_has_no_such_column(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
-) -> None:
-    run, known = RunDirectory(tmp_path), row(0)
-    columns = [name for name in OUTPUTS.column_names if name in known and (name != "held_back" or version > 7)]
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", SCENARIO)
-    monkeypatch.setattr("delivery_verifier.store.run_directory.FORMAT_VERSION", version)
-    with run.writing("settle") as output:
-        rows = pa.Table.from_pylist([known], arrow_schema(OUTPUTS)).select(columns)
-        output.write_table(OUTPUTS.name, rows)
-    assert read_outputs(run) == [{name: known[name] for name in columns}]

@@ -3,7 +3,6 @@ and an application whose commits agree with it has none."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table, arrow_schema
 from delivery_verifier.store.witness import Witness, last_commits, last_positions, read_witness
-from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, POSITIONS, WITNESS_SINCE
+from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, POSITIONS
 
 Change = Callable[[Witness], object]
 
@@ -211,23 +210,10 @@ def test_the_tables_are_read_back_and_a_run_that_lacks_one_has_no_verdict(tmp_pa
             write(output.staging, table, rows)
         write(output.staging, JOURNAL, witness.journal, "journal/subject.parquet")
     read = read_witness(run)
-    assert read is not None and last_commits(read.commits) == last_positions(run)
+    assert last_commits(read.commits) == last_positions(run)
     assert last_positions(run) == {(SUBJECT, partition): 402 for partition in range(3)}
     assert (len(read.journal), read.positions) == (len(witness.journal), witness.positions)
     (tmp_path / COMMITS.file).unlink()
     with pytest.raises(IncompleteRun, match=r"witness/commits\.parquet is missing"):
         read_witness(run)
     assert last_positions(run) is None
-    manifest = json.loads((tmp_path / "settle.json").read_bytes())
-    assert manifest["format_version"] >= WITNESS_SINCE
-
-
-def test_an_older_run_has_no_witness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = RunDirectory(tmp_path)
-    monkeypatch.setattr("delivery_verifier.store.run_directory.FORMAT_VERSION", WITNESS_SINCE - 1)
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", applied_by("commit_after"))
-    with run.writing("settle"):
-        pass
-    assert read_witness(run) is None
-    assert msgspec.json.decode((tmp_path / "settle.json").read_bytes())["format_version"] == WITNESS_SINCE - 1

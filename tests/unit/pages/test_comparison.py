@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +11,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
-from support import older_runs, report_material
+from support import report_material
 from support.sealed_runs import relink
 
 from delivery_verifier.command_line import main as cli
@@ -23,7 +21,6 @@ from delivery_verifier.pages.comparison import comparison
 from delivery_verifier.pages.comparison import page as compare_page
 from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.tables import FORMAT_VERSION
 
 LOAD_BEGAN_US = 1_700_000_000_000_000
 Make = Callable[..., tuple[Path, RunVerdict]]
@@ -234,19 +231,3 @@ def test_an_arm_of_one_run_only_is_one_line_and_not_a_table_of_differences(tmp_p
     ]
     section = next(part for part in _render(whole, other).split("<section") if "Only A has this arm" in part)
     assert "<table" not in section and "B has no such arm" in section
-
-
-def test_runs_in_two_formats_are_compared_and_the_page_says_so(tmp_path: Path) -> None:
-    old = older_runs.older_run("violated-at-834dd39", tmp_path)
-    (old.path / "report.html").write_text("a report")
-    manifest = json.loads((old.path / "conclude.json").read_text())  # the format of this version has no seal
-    manifest["files"]["report.html"] = hashlib.sha256(b"a report").hexdigest()
-    (old.path / "conclude.json").write_text(json.dumps(manifest))
-    found = comparison.compare(old.path, stored(tmp_path, report_material.held, "new"))
-    (row,) = [row for row in found.versions if row.name == comparison.FORMAT]
-    assert (row.left, row.right) == (str(older_runs.VERSION), str(FORMAT_VERSION)) and row.differs
-    # A kind that the older version did not know is no difference between the runs.
-    skipped = next(row for row in found.pairs[0].anomalies if row.name == "SKIPPED")
-    assert (skipped.left, skipped.is_half_known) == ("–", True)
-    assert "known of one run only" in compare_page.render(found)
-    assert "trigger kind reported" in visible(compare_page.render(found))

@@ -66,7 +66,7 @@ UNREAD = replica(2, digest=None, read_until=None, epochs=None, epoch_starts=None
         (CUT, {"offset": 19}),
         ([CUT[0], UNREAD, CUT[2]], {}),
     ],
-    ids=["older run", "no offset", "not lost", "before the second leader", "the leader was not read"],
+    ids=["no replica", "no offset", "not lost", "before the second leader", "the leader was not read"],
 )
 def test_nothing_is_said_of_what_was_not_observed(rows: list[dict[str, Any]], more: dict[str, Any]) -> None:
     assert text(*rows, **more) == ""

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.evidence import CANARY_ARM, RUN, SUBJECT, WEAK, arm, evidence_of, judged, lost
-from support.older_runs import NAMES, older_run
+from support.stored_data import HELD, stored_run
 
+from delivery_verifier import __version__
 from delivery_verifier.model.verdict import Doubt, RunVerdict
 from delivery_verifier.pages.doubts import ADVICE
 from delivery_verifier.pages.report import page
@@ -41,7 +42,7 @@ def test_the_brokers_data_are_kept_where_they_may_explain_what_was_found(
     monkeypatch.setattr(conclude, "load_and_judge", lambda run_dir: verdict)
     monkeypatch.setattr(page, "write", lambda run_dir, verdict, path: path.write_text(""))
     monkeypatch.setattr(conclude, "_clear_workspace", lambda run, token, keep: kept.append(keep))
-    conclude.judge_and_report(older_run(NAMES[0], tmp_path).path)
+    conclude.judge_and_report(stored_run(HELD, tmp_path).path)
     assert kept == [is_kept] and arm(verdict)
 
 
@@ -53,7 +54,7 @@ def test_advice_that_speaks_of_kept_data_is_given_only_where_they_are_kept() -> 
 def test_a_report_that_cannot_be_written_leaves_the_verdict_and_none_of_an_earlier_judgement(
     is_written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, verdict = older_run(NAMES[0], tmp_path), judged(evidence_of(RUN))
+    run, verdict = stored_run(HELD, tmp_path), judged(evidence_of(RUN))
 
     def write(run_dir: Path, verdict: RunVerdict, file: Path) -> None:
         if not is_written:
@@ -71,3 +72,14 @@ def test_a_report_that_cannot_be_written_leaves_the_verdict_and_none_of_an_earli
     assert (run.path / "report.html").is_file() == is_written
     why = manifest.notes.get("not_written/report.html")
     assert why == (None if is_written else "OSError: no space left")
+
+
+def test_the_manifest_says_which_version_of_the_verifier_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "write", lambda run_dir, verdict, path: path.write_text(""))
+    monkeypatch.setattr(conclude.provenance, "commit", lambda: "abc1234")
+    run = stored_run(HELD, tmp_path)
+    conclude.judge_and_report(run.path)
+    told = f"kafka-delivery-verifier {__version__}, commit abc1234"
+    assert run.manifest("conclude").notes["judged_by"] == told

@@ -26,6 +26,7 @@ from delivery_verifier.run import estimates, phases
 from delivery_verifier.run.phases import Steps, phase
 from delivery_verifier.run.progress import Follower
 from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 Script = Callable[[PlayedRun], list[Happening]]
 LEFT = re.compile(r"about (\d+) s left")
@@ -48,7 +49,7 @@ SECONDS |= {"reconcile": 25, "validate": 6, "conclude": 8}
 def earlier(runs: Path, name: str, **seconds: float) -> None:
     run = planned(runs, name)
     for step, taken_s in {**SECONDS, **seconds}.items():
-        times = {"step": step, "started_at_us": 0, "finished_at_us": int(taken_s * 1e6)}
+        times = {"format_version": FORMAT_VERSION, "started_at_us": 0, "finished_at_us": int(taken_s * 1e6)}
         (run.path / f"{step}.json").write_text(json.dumps(times))
 
 

@@ -29,7 +29,7 @@ def test_only_where_nobody_else_has_the_offsets_the_group_must_have_committed_th
     assert is_committed(discipline, {(SUBJECT, 2): 10})
     assert is_committed(discipline, {(SUBJECT, 2): 9}) is (discipline not in IN_GROUP)
     assert is_committed(discipline, {}) is (discipline not in IN_GROUP)
-    assert is_committed(discipline, None), "an older run has no witness"
+    assert is_committed(discipline, None), "no witness has recorded it"
     assert is_committed(discipline, {}, "canary"), "the verifier itself applies the canary"
 
 

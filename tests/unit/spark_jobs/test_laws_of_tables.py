@@ -17,7 +17,7 @@ from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
-from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
+from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
 from spark_jobs.checks.law import LawInputs
 from spark_jobs.checks.laws import laws
 from spark_jobs.checks.ledger_laws import ledger_laws, summary_laws
@@ -73,7 +73,6 @@ def inputs(
         "read": {},
         "written": {},
         "bound": 10,
-        "format_version": OUTCOMES_SINCE,
     }
     return LawInputs(**tables, **(plain | more))
 
@@ -318,13 +317,6 @@ def test_the_ledger_agrees_with_the_reports_that_a_producer_counted() -> None:
     assert [(arm, at, left) for arm, at, _, left, *_ in killed] == [
         ("plain", -1, -1), ("plain", -1, 9), ("tx", -1, -1), ("tx", -1, -1)
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("version", "agrees"), [(OUTCOMES_SINCE - 1, False), (OUTCOMES_SINCE, True), (OUTCOMES_SINCE + 1, True)]
-)
-def test_ledgers_of_an_older_format_need_no_reports_of_their_producers(version: int, agrees: bool) -> None:
-    assert bool(of_ledger(inputs(ledger=LEDGER, format_version=version), "outcomes_agree")) is agrees
 
 
 def test_all_rows_of_an_arm_of_transactions_are_in_one_and_no_others_are() -> None:

@@ -188,7 +188,6 @@ def test_the_second_opinion_shares_no_code_with_the_matching() -> None:
         "delivery_verifier.model.snapshot",
         "delivery_verifier.store.books",
         "delivery_verifier.store.run_directory",
-        "delivery_verifier.store.versions",
         "spark_jobs.checks.effects_opinion",
         "spark_jobs.checks.law",
     }

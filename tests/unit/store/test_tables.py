@@ -62,11 +62,6 @@ def test_spark_and_arrow_write_one_and_the_same_table(table: Table) -> None:
     assert [field.nullable for field in schema] == [item.nullable for item in table.columns]
 
 
-def test_a_table_that_older_runs_lack_is_of_a_format_that_this_program_writes() -> None:
-    assert tables.REPLICAS.since == 2
-    assert max(table.since for table in tables.TABLES) <= tables.FORMAT_VERSION
-
-
 def test_what_is_read_of_a_table_is_what_is_declared() -> None:
     declared = {table.file: table.column_names for table in tables.TABLES}
     assert books.TABLES.items() <= declared.items()

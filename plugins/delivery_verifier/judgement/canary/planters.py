@@ -12,11 +12,9 @@ from collections.abc import Callable
 from delivery_verifier.judgement.canary import effects
 from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryLayout, Planter
 from delivery_verifier.model.anomalies import Anomaly, searched_for, subset
-from delivery_verifier.model.kinds_of_effects import SINCE as EFFECTS_SINCE
 from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.books import counts_of
-from delivery_verifier.store.tables import FORMAT_VERSION
+from delivery_verifier.store.books import COUNTS
 
 PER_KIND = 3
 """How many times `lay_out` calls each planter of single cases."""
@@ -32,53 +30,44 @@ FORGOTTEN = 10
 """The number of records that the canary's real producer process sends to a fake broker (see `load.forgetful`). The fake
 broker acknowledges these records and forgets them. It gives them the offsets from 0 on. At the same offsets of the
 canary's real topic, there are healthy records."""
-FORGOTTEN_SINCE = 2
-"""The first format version whose canary has FORGOTTEN records."""
 
 Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""
 
 
-def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
+def lay_out(scenario: Scenario) -> CanaryLayout:
     """Returns the canary's records and ledger rows, and the counts that the canary's books must then show.
 
-    The canary has cases only of the anomalies that the verifier looks for in a run of the format `version` (see
-    `searched_for`). If an arm writes transactions, the canary has cases in transactions, too. If the topics have more
-    than one partition, two groups of cases are in partition 1: the cases in transactions, and the records with several
-    anomalies. All other records are in partition 0.
+    The canary has cases only of the anomalies for which the run is searched (see `searched_for`). If an arm writes
+    transactions, the canary has cases in transactions, too. If the topics have more than one partition, two groups of
+    cases are in partition 1: the cases in transactions, and the records with several anomalies. All other records are
+    in partition 0.
 
-    Do not change a planter, because the canaries of stored runs hold what the old planter planted. Write a new planter
-    for a new anomaly.
+    If you change a planter, raise FORMAT_VERSION: the canaries of stored runs hold what the old planter planted.
     """
     planter = Planter(scenario)
-    kinds = [PLANTERS[anomaly] for anomaly in searched_for(version, bool(scenario.applied)) if anomaly in PLANTERS]
+    kinds = [PLANTERS[anomaly] for anomaly in searched_for(bool(scenario.applied)) if anomaly in PLANTERS]
     for plant in (*[Planter.acked] * HEALTHY, *(plant for plant in (*kinds, _absent) for _ in range(PER_KIND))):
         plant(planter, planter.sequence)
         planter.sequence += 1
     planter.partition = 1 % scenario.load.partitions
     _combined(planter, planter.sequence)
     planter.sequence += COMBINED
-    if scenario.applied and version >= EFFECTS_SINCE:
+    if scenario.applied:
         effects.combine(planter)
     if scenario.transactional:
         _in_transactions(planter)
     return planter.layout
 
 
-def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: int = FORMAT_VERSION) -> dict[str, int]:
-    """Maps each column of counts in the books to the total that the canary must have there, in a run of `scenario`.
-
-    `planted`: the format version of the step that wrote the canary. `counted`: the format version of the step that
-    wrote the books. If the books count an anomaly that the canary is too old to contain, the total of this anomaly must
-    be 0.
-    """
-    layout = lay_out(scenario, planted)
+def expected_counts(scenario: Scenario) -> dict[str, int]:
+    """Maps each column of counts in the books to the total that the canary must have there, in a run of `scenario`."""
+    layout = lay_out(scenario)
     counts = Counter(layout.counts)
     if scenario.applied:
         counts.update({f"effects_{name}": count for name, count in effects.expected_effects(scenario, layout).items()})
-    if planted >= FORGOTTEN_SINCE:
-        counts.update(dict.fromkeys(("attempted", "acked", "reported", "lost"), FORGOTTEN))
-    return dict.fromkeys(counts_of(counted), 0) | counts
+    counts.update(dict.fromkeys(("attempted", "acked", "reported", "lost"), FORGOTTEN))
+    return dict.fromkeys(COUNTS, 0) | counts
 
 
 def _lost(planter: Planter, sequence: int) -> None:

@@ -26,7 +26,7 @@ _Patterns = Callable[[Group, Sequence[Applied], bool], list[Pattern | None]]
 
 def causes(arm: ArmEvidence) -> list[Cause]:
     """Returns the causes of the arm's cases, the most frequent of each anomaly first. The result is empty if the arm
-    has no application of the user's own, or if the run is too old to have a witness."""
+    has no application of the user's own, or if there is no list of cases."""
     application, witness, cases = arm.spec.application, arm.run.witness, arm.run.cases
     if application is None or application.discipline != "own" or witness is None or cases is None:
         return []

@@ -16,9 +16,6 @@ from delivery_verifier.pages.material import Material, read
 from delivery_verifier.pages.words import application_properties, number
 from delivery_verifier.store.run_directory import RunDirectory
 
-FORMAT = "format of the run directory"
-"""The name of the row that says in which version of the format the two run directories are."""
-
 ABSENT = "–"
 """The text of a figure that a run does not have."""
 
@@ -111,7 +108,7 @@ def compare(left: Path, right: Path) -> Comparison:
     return Comparison(
         *sides,
         obstacles=[row for row in _rows(_properties(first, second), _properties(second, first)) if row.differs],
-        versions=_rows(*({**_versions(side.scenario), FORMAT: _format(side)} for side in sides)),
+        versions=_rows(*(_versions(side.scenario) for side in sides)),
         pairs=[_pair(role, arms, sides) for role, arms in _arm_pairs(first, second)],
         missing=[f"{side.verdict.run_id}: {part.name}: {part.why}" for side in sides for part in side.material.missing],
     )
@@ -155,10 +152,6 @@ def _prefixed(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
 def _versions(scenario: Scenario) -> dict[str, object]:
     """Returns the versions of Kafka and other software that a run used, and the commit of this project."""
     return {"Kafka under test": scenario.cluster.kafka_version, **scenario.versions, "commit": scenario.commit}
-
-
-def _format(side: Side) -> int:
-    return RunDirectory(side.material.path).manifest("conclude").format_version
 
 
 def _rows(left: Mapping[str, object], right: Mapping[str, object]) -> list[Row]:

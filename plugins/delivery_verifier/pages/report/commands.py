@@ -9,24 +9,11 @@ from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.contract.remedies import Remedy
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.contract.strength import WITHOUT_EFFECT
-from delivery_verifier.model.scenario import FEWEST_RECORDS, Scenario
+from delivery_verifier.model.scenario import Scenario
 
 OF_TOPICS = ("min.insync.replicas", "unclean.leader.election.enable", "flush.messages")
 """The settings of topics among the changes that the contract tries."""
 _APPLICATION = "the application "
-
-
-def again(scenario: Scenario) -> str:
-    """Returns the command that repeats the run of `scenario`. The command is empty if the scenario does not record it.
-
-    A run of an older version may have had fewer records than FEWEST_RECORDS, the least number that a user may ask for
-    now. In this case, the command asks for FEWEST_RECORDS.
-    """
-    words = shlex.split(scenario.command)
-    position = words.index("--records") + 1 if "--records" in words else 0
-    if not position or int(words[position]) >= FEWEST_RECORDS:
-        return scenario.command
-    return shlex.join(_with_option(words, "--records", str(FEWEST_RECORDS)))
 
 
 def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
@@ -40,7 +27,7 @@ def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
     * The command of the run already overrides settings.
     * The profile is not in the catalogue.
     """
-    words = shlex.split(again(scenario))
+    words = shlex.split(scenario.command)
     overrides = {"--scenario", "--producer-override", "--topic-override", "--min-insync-replicas"}
     if words[:2] != ["kdv", "run"] or overrides & set(words) or profile not in PROFILES:
         return ""

@@ -29,7 +29,6 @@ from delivery_verifier.pages.material import ARMS_DRAWN, Material, arms_drawn, a
 from delivery_verifier.pages.report.arm_rows import arm_rows, run_tone
 from delivery_verifier.pages.report.cases import CASES_SHOWN, groups
 from delivery_verifier.pages.report.changes import advices
-from delivery_verifier.pages.report.commands import again
 from delivery_verifier.pages.report.events import EVENTS_SHOWN, events
 from delivery_verifier.pages.report.inventory import DATA_DOCS, parts, steps
 from delivery_verifier.pages.report.proofs import hit_lines, proof_of
@@ -134,7 +133,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "steps": steps(material),
         "files": parts(material),
         "data_docs": DATA_DOCS,
-        "again": again(scenario) if scenario else "",
+        "again": scenario.command if scenario else "",
         "rejudge": f"kdv reconcile {shlex.quote(f'runs/{run_id}')}",
         "cases_shown": CASES_SHOWN,
         "events_shown": EVENTS_SHOWN,

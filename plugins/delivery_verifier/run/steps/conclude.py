@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import msgspec
-
+from delivery_verifier import __version__
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import variables
 from delivery_verifier.host.optional import optional
@@ -20,7 +19,7 @@ from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import EVIDENCE
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run import rules_version
+from delivery_verifier.planning import provenance
 from delivery_verifier.store.manifests import NOT_WRITTEN
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
@@ -48,21 +47,18 @@ def conclude(run_dir: Path) -> None:
 def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run, writes verdict.json and report.html, and returns the verdict.
 
-    If another version of the verifier made the run, the verdict gets a note about this. At the end, removes the
-    brokers' data, except in three cases: a subject is VIOLATED, an arm has a doubt in ON_DISK, or KDV_KEEP is 1. If the
-    report cannot be written, there is no report, and a note in the manifest says why. Raises IncompleteRun if the
-    output of an earlier step is missing or altered.
+    The manifest says which version of the verifier judged. At the end, removes the brokers' data, except in three
+    cases: a subject is VIOLATED, an arm has a doubt in ON_DISK, or KDV_KEEP is 1. If the report cannot be written,
+    there is no report, and a note in the manifest says why. Raises IncompleteRun if the output of an earlier step is
+    missing or altered.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("conclude")
     run.require(*EVIDENCE)
     verdict = load_and_judge(run_dir)
-    judge = rules_version.of_this_program()
-    notes = [*verdict.notes, *rules_version.difference(rules_version.of_run(run), judge)]
-    verdict = msgspec.structs.replace(verdict, notes=notes)
     with run.writing("conclude") as output:
-        output.notes["judged_by"] = str(judge)
+        output.notes["judged_by"] = f"kafka-delivery-verifier {__version__}, commit {provenance.commit()}"
         output.write_json("verdict.json", verdict)
         if missing := optional("the report", lambda: _write_report(run_dir, verdict, output.staging), REPORT_S):
             output.notes[f"{NOT_WRITTEN}{REPORT}"] = missing

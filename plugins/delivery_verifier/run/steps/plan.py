@@ -16,7 +16,6 @@ from delivery_verifier.host.processes import process_of
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params
-from delivery_verifier.run import rules_version
 from delivery_verifier.store.run_directory import RunDirectory
 
 
@@ -41,7 +40,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
     run.path.mkdir(parents=True, exist_ok=True)
     with run.writing("plan") as output:
         output.write_json("scenario.json", scenario)
-        output.notes[rules_version.NOTE] = __version__
+        output.notes["verifier"] = __version__
         if owner := params.get("owner"):
             output.notes["owner"] = _owner(owner)
     folders.point_latest_at(run.path)
