@@ -34,7 +34,7 @@ _OTHER_BROKERS = ("rabbit", "pulsar", "rocketmq", "activemq", "jms")
 def sets_client(path: tuple[str, ...], role: str) -> bool:
     """Returns whether a property may set a producer or a consumer (`role`) of the application.
 
-    `path`: the parts of its name, in lower case and without other signs (see `spring.name_path`).
+    `path`: the parts of its name, in lower case and without other signs (see `spring_documents.name_path`).
     """
     if path[:2] == ("spring", "kafka"):
         return _is_of_another_client(path[2:], role)
