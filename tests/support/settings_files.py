@@ -39,6 +39,38 @@ def _spring(*lines: str) -> str:
 
 SPRING = (
     SettingsFile(
+        "bootstrap.yml",
+        _spring("producer:", "  acks: all"),
+        None,
+        "",
+        ("which Spring Cloud reads before application.yml",),
+        refused=True,
+    ),
+    SettingsFile(
+        "application-prod",
+        _spring("producer:", "  acks: all"),
+        None,
+        "",
+        ("is a profile's file, application-prod",),
+        refused=True,
+    ),
+    SettingsFile(
+        "streams-alone.yml",
+        _spring("streams: {application-id: x}"),
+        None,
+        "",
+        ("spring.kafka.streams.application-id", "promises is not known"),
+        refused=True,
+    ),
+    SettingsFile(
+        "streams-bare.yml",
+        _spring("producer: {acks: all}", "streams: {properties: {acks: 0}}"),
+        None,
+        "",
+        ("spring.kafka.streams.properties.acks", "promises is not known"),
+        refused=True,
+    ),
+    SettingsFile(
         "dashed-names.yml",
         _spring(
             "producer:", "  acks: 1", "  retries: 4", "  linger-ms: 9", "  max-in-flight-requests-per-connection: 1"
@@ -445,6 +477,14 @@ _CONNECTOR_RESOURCE = (
     "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\nspec: {class: x, config: {producer.override.acks: 1}}\n"
 )
 CONNECT = (
+    SettingsFile(
+        "nested.json",
+        '{"config": {"connector.class": "x.Y", "producer": {"override": {"acks": "0"}}}}',
+        None,
+        "",
+        ("producer has names below it",),
+        refused=True,
+    ),
     SettingsFile(
         "worker.json",
         '{"key.converter": "x", "value.converter": "x", "acks": "all", "producer.linger.ms": "4"}',
@@ -910,6 +950,22 @@ CLIENTS = (
 _VECTOR = '[sinks.out]\ntype = "kafka"\nbootstrap_servers = "b"\ntopic = "t"\n'
 _LOGSTASH = "input { stdin {} }\noutput {\n  # to Kafka\n  kafka {\n    codec => json { }\n%s  }\n}\n"
 SHIPPERS = (
+    SettingsFile(
+        "vector-variable.yaml",
+        "sinks:\n  k: {type: '${T}', librdkafka_options: {acks: '0'}}\n  j: {type: kafka}\n",
+        None,
+        "",
+        ("has 2 Kafka outputs of vector",),
+        refused=True,
+    ),
+    SettingsFile(
+        "logstash-twice.conf",
+        'output { kafka { acks => "0" acks => "all" } }\n',
+        None,
+        "",
+        ("acks has no value",),
+        refused=True,
+    ),
     SettingsFile(
         "fluent-bit-set.conf",
         "@SET ACKS=0\n[OUTPUT]\n    Name kafka\n    rdkafka.request.required.acks ${ACKS}\n",

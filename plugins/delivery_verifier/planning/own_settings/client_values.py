@@ -78,8 +78,9 @@ def _refusal_of_java(name: str, text: str) -> str:
     allowed = ""
     if name in _JAVA_WORDS and text not in _JAVA_WORDS[name]:
         if not (name == "auto.offset.reset" and text.startswith(DURATION)):
-            older = " (clients before 3.6 may take others)" if name == "compression.type" else ""
-            allowed = f"{', '.join(_JAVA_WORDS[name])}, in this spelling{older}"
+            spelling = ", in this spelling" if text.lower() in _JAVA_WORDS[name] else ""
+            older = " (clients before 3.6 may take others)" if spelling and name == "compression.type" else ""
+            allowed = f"{', '.join(_JAVA_WORDS[name])}{spelling}{older}"
     elif name in _BOOLEANS and text.lower() not in ("true", "false"):
         allowed = "true, false"
     elif name in {*_NUMBERS, "linger.ms"} and not _WHOLE.fullmatch(text):

@@ -62,10 +62,10 @@ def read_file(path: str, field: str) -> Reading:
     if syntax is not None:
         documents = trees.documents(content.decode("utf-8-sig", "replace"), syntax, field)
         if any(spring.is_spring(trees.flat(document)) for document in documents):
-            spring_documents.require_base(Path(path).name, field)
+            spring_documents.require_whole(Path(path).name, field)
         return _complete(tree_files.read(documents, role_of(field), field), field)
     if spring.is_spring(properties.entries_of(latin_1, field)):
-        spring_documents.require_base(Path(path).name, field)
+        spring_documents.require_whole(Path(path).name, field)
     elif content.decode("latin-1") != latin_1:
         raise BadInput(
             f"{field} begins with a byte order mark, which Java takes for a part of the first name; save it without one"

@@ -1,8 +1,8 @@
 """Settings of Fluent Bit's Kafka output, in its classic syntax and in YAML. Its client is librdkafka.
 
 Source: Fluent Bit's manual ("Kafka" output, "Commands", "Environment variables") and `flb_cf_fluentbit.c`: an included
-file adds sections of its own, and no properties to the section in which it is included; a line that begins with `@` is
-a command wherever it stands. A variable that the file itself sets counts before the environment.
+file adds sections of its own, and no properties to the section in which it is included. A variable that the file
+itself sets counts before the environment.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def of_text(text: str) -> Pipeline:
     pipeline = Pipeline([], [], {})
     is_output = False
     for line in text.splitlines():
-        if line.startswith("@"):
-            command, _, argument = line.partition(" ")
+        if line.lstrip().startswith("@"):
+            command, _, argument = line.lstrip().partition(" ")
             if command.upper() == "@INCLUDE":
                 pipeline.included.append(argument.strip())
             elif command.upper() == "@SET":

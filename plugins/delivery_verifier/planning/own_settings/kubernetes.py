@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import connect, topic_files, trees
 from delivery_verifier.planning.own_settings.reading import Reading, Role
-from delivery_verifier.planning.own_settings.translation import printable_name
 
 _STRIMZI = "kafka.strimzi.io/"
 """What Strimzi's apiVersion begins with. Other operators have resources of the same kinds, with other fields."""
@@ -81,9 +80,4 @@ def _of_kinds(by_kind: Mapping[str, trees.Tree], role: Role, field: str) -> Read
 
 
 def _config(document: trees.Tree, field: str, *below: str) -> dict[str, str]:
-    """Returns the configuration in a resource. Raises BadInput if a name in it has names below it, as Strimzi does."""
-    config = trees.below(document, "spec", *below, "config")
-    scalars = trees.scalars(config)
-    if nested := [str(name) for name in config if str(name) not in scalars]:
-        raise BadInput(f"{field}: {printable_name(nested[0])} has names below it; write each as one name, with dots")
-    return scalars
+    return trees.only_scalars(trees.below(document, "spec", *below, "config"), field)

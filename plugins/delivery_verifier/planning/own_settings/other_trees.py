@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from delivery_verifier.planning.own_settings import known_names
+from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.spring_names import CONSUMER, PRODUCER, uniform
 
 _PROMISING = {
@@ -50,7 +51,9 @@ def _is_of_another_client(rest: tuple[str, ...], role: str) -> bool:
     a template with transactions of its own, or Kafka Streams."""
     if rest == ("template", "transactionidprefix"):
         return role == "producer"
-    return rest[:2] == ("streams", "properties") and rest[-1].startswith((f"{role}.", "processing.guarantee"))
+    name = rest[-1]
+    own = name.startswith((f"{role}.", "processing.guarantee")) or name in known_names.names(role)
+    return rest[:2] == ("streams", "properties") and own and not is_withheld(name)
 
 
 def _is_of_an_own_client(parts: tuple[str, ...], role: str) -> bool:

@@ -35,9 +35,14 @@ _LOGSTASH_DEFAULTS = {"acks": "1", "linger.ms": "0", "request.timeout.ms": "4000
 
 
 def vector_sinks(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns the Kafka sinks in a file of vector, by name."""
-    sinks = trees.below(tree, "sinks")
-    return {name: sink for name, sink in sinks.items() if isinstance(sink, dict) and sink.get("type") == "kafka"}
+    """Returns the Kafka sinks in a file of vector, by name. A sink whose type is a variable is one if it has options of
+    librdkafka."""
+    sinks = {name: sink for name, sink in trees.below(tree, "sinks").items() if isinstance(sink, dict)}
+    return {
+        name: sink
+        for name, sink in sinks.items()
+        if sink.get("type") == "kafka" or ("$" in str(sink.get("type")) and "librdkafka_options" in sink)
+    }
 
 
 def vector(sinks: Mapping[str, dict[str, Any]], role: Role, field: str) -> Reading:
@@ -99,7 +104,8 @@ def _logstash_outputs(signs: list[str]) -> Iterator[dict[str, str]]:
             path = path[:-1]
         elif sign == "=>" and path[-1:] == ["kafka"] and index + 1 < len(signs):
             value = signs[index + 1]
-            options[before] = "" if value in "{[" else value.strip("\"'")
+            is_list = value in "{[" or before in options  # Logstash makes a list of an option that it has twice
+            options[before] = "" if is_list else value.strip("\"'")
 
 
 def only(outputs: Mapping[str, dict[str, Any]], field: str, framework: str) -> dict[str, Any]:

@@ -249,10 +249,16 @@ def _would(unbound: Mapping[str, str], role: Role) -> str:
 def _require_no_other_tree(merged: Placed, used: set[NamePath], role: Role, field: str) -> None:
     """Raises BadInput if properties that are not read here set a producer or a consumer, because then nobody knows
     what the application's own one promises. `used`: the paths that placeholders refer to; these are read."""
+    is_streams_alone = not any(path[:3] == (*_KAFKA, role) for path in merged)
     unread = [
         name
         for path, (name, _) in merged.items()
-        if path not in used and (other_trees.sets_client(path, role) or _is_own_below(path, role))
+        if path not in used
+        and (
+            other_trees.sets_client(path, role)
+            or _is_own_below(path, role)
+            or (is_streams_alone and path[:3] == (*_KAFKA, "streams"))
+        )
     ]
     if unread:
         more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""

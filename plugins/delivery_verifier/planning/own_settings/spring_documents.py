@@ -32,7 +32,8 @@ _ON_PROFILE = (*_ACTIVATE, "onprofile")
 _IMPORT = ("spring", "config", "import")
 _CLOUD = ("spring", "cloud")
 _PLAIN_PROFILE = re.compile(r"!?\s*[\w.-]+")
-_OF_A_PROFILE = re.compile(r"(?P<base>application)-(?P<profile>.+)(?P<suffix>\.(?:ya?ml|properties))", re.IGNORECASE)
+_OF_A_PROFILE = re.compile(r"application-(?P<profile>.+?)(?P<suffix>\.(?:ya?ml|properties))?", re.IGNORECASE)
+_BOOTSTRAP = re.compile(r"bootstrap(?:-.+)?\.(?:ya?ml|properties)", re.IGNORECASE)
 
 
 class Documents(NamedTuple):
@@ -64,16 +65,24 @@ def is_condition(name: str) -> bool:
     return _is_condition(path) or path[:3] in _ACTIVE
 
 
-def require_base(file: str, field: str) -> None:
-    """Raises BadInput if `file` has the name of a profile's file, e.g. `application-prod.yml`. Boot lays such a file
-    over application.yml, and what that one sets, and this one does not, counts too."""
+def require_whole(file: str, field: str) -> None:
+    """Raises BadInput if `file` has the name of a file that Spring Boot reads together with others.
+
+    A profile's file, e.g. `application-prod.yml`, lies over application.yml: what that one sets, and this one does not,
+    counts too. Spring Cloud's bootstrap.yml lies beneath application.yml.
+    """
     if match := _OF_A_PROFILE.fullmatch(file):
-        base = f"{match['base']}{match['suffix']}"
-        between = "#---" if match["suffix"].lower() == ".properties" else "---"
+        suffix = (match["suffix"] or ".yml").lower()
+        base, between = f"application{suffix}", "#---" if suffix == ".properties" else "---"
         raise BadInput(
             f"{field} is a profile's file, {file}: Spring Boot lays it over {base}, which was not given, so what is in "
             f"force is not known; put both into one file, {base} first, with a line {between} between them; if there "
             f"is no {base}, give this file that name"
+        )
+    if _BOOTSTRAP.fullmatch(file):
+        raise BadInput(
+            f"{field} is {file}, which Spring Cloud reads before application.yml: what is there counts before it, so "
+            "what is in force is not known; give application.yml"
         )
 
 

@@ -55,7 +55,7 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
         return reading
     config = trees.below(document, "config") or document
     if "connector.class" in config:
-        return connect.connector(trees.scalars(config), role, field)
+        return connect.connector(trees.only_scalars(config, field), role, field)
     for what, path in _OTHER_TREES:
         if any(trees.below(document, *path)):
             raise _not_read(field, what)
