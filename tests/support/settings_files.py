@@ -77,7 +77,10 @@ SPRING = (
         ),
         NOTHING,
         "acks=1 retries=4 max.in.flight.requests.per.connection=5 linger.ms=5 enable.idempotence=false",
-        ("max-in-flight-requests-per-connection (Spring Boot does not bind", "properties they would, as linger.ms"),
+        (
+            "max-in-flight-requests-per-connection (Spring Boot does not bind",
+            "properties they would have one, as linger.ms",
+        ),
     ),
     SettingsFile(
         "idempotence-not-bound.yml",
@@ -98,7 +101,7 @@ SPRING = (
         _spring("producer:", "  transaction-id-prefix: pay-${random.uuid}-"),
         ALL,
         "enable.idempotence=true transaction.timeout.ms=60000",
-        ("its value plays no part",),
+        ("its value does not matter",),
     ),
     SettingsFile(
         "transaction-prefix-unknown.yml",
@@ -288,7 +291,7 @@ SPRING = (
         "acks=1 retries=3",
         (
             "left out: spring.kafka.producer.acks, spring.kafka.producer.retries (in a document",
-            "if there are files application-cheap, application-eu (.yml or .properties), Spring Boot lays them over",
+            "so Spring Boot also reads files called application-cheap, application-eu (.yml or .properties)",
         ),
     ),
     SettingsFile(
@@ -708,6 +711,14 @@ MIRROR_MAKER = (
 _JAVA = "key.serializer=x\n"
 CLIENTS = (
     SettingsFile(
+        "octal-librdkafka.properties",
+        "request.required.acks=all\nmessage.send.max.retries=08\n",
+        None,
+        "",
+        ("message.send.max.retries is '08', and librdkafka reads it as octal or hexadecimal",),
+        refused=True,
+    ),
+    SettingsFile(
         "upper-case.properties",
         f"{_JAVA}acks=All\n",
         None,
@@ -761,7 +772,7 @@ CLIENTS = (
         "message.send.max.retries=0x0\n",
         None,
         "",
-        ("message.send.max.retries is '0x0', and librdkafka reads only the number at its beginning",),
+        ("message.send.max.retries is '0x0', and librdkafka reads it as octal or hexadecimal",),
         refused=True,
     ),
     SettingsFile(
@@ -868,7 +879,7 @@ CLIENTS = (
         "producer.acks=1\nproducer.retries=0\n",
         None,
         "",
-        ("has names of Kafka Connect or Kafka Streams, e.g. producer.acks, which is not read",),
+        ("has names of Kafka Connect or Kafka Streams, e.g. producer.acks, which are not read",),
         refused=True,
     ),
     SettingsFile(
@@ -876,7 +887,7 @@ CLIENTS = (
         "quarkus.http.port=80\nmp.messaging.outgoing.orders.acks=all\n",
         None,
         "",
-        ("has names of Quarkus", "which is not read"),
+        ("has names of Quarkus", "which are not read"),
         refused=True,
     ),
     SettingsFile(
@@ -884,7 +895,7 @@ CLIENTS = (
         "SPRING_KAFKA_PRODUCER_ACKS=all\nLOG_LEVEL=hunter2\n",
         None,
         "",
-        ("has names of environment variables of Spring Boot, e.g. SPRING_KAFKA_PRODUCER_ACKS, which is not read",),
+        ("has names of environment variables of Spring Boot, e.g. SPRING_KAFKA_PRODUCER_ACKS, which are not read",),
         refused=True,
     ),
     SettingsFile(
@@ -1210,7 +1221,7 @@ TOPICS = (
         "min.insync.replicas=2",
         (
             "KafkaNodePool (resources without settings of a topic)",
-            "default.replication.factor (a run has its own: give it --replication-factor 3)",
+            "default.replication.factor (a run takes it as an option: --replication-factor 3)",
         ),
         field="topic_config",
     ),
@@ -1272,7 +1283,7 @@ TOPICS = (
         f"{_TOPIC}  partitions: 12\n  replicas: 3\n  config:\n    min.insync.replicas: 2\n    retention.ms: 9\n",
         None,
         "min.insync.replicas=2 !retention.ms",
-        ("partitions (a run has its own: give it --partitions 12)", "give it --replication-factor 3"),
+        ("partitions (a run takes it as an option: --partitions 12)", "as an option: --replication-factor 3"),
         field="topic_config",
     ),
     SettingsFile(
@@ -1308,7 +1319,7 @@ TOPICS = (
         "log.flush.interval.messages=10\nlog.roll.hours=2\nlog.retention.hours=1\nlog.dirs=/hunter2\n",
         None,
         "min.insync.replicas=2 flush.messages=10 segment.ms=7200000 !retention.ms",
-        ("default.replication.factor (a run has its own: give it --replication-factor 3)", "--partitions 6"),
+        ("default.replication.factor (a run takes it as an option: --replication-factor 3)", "--partitions 6"),
         field="topic_config",
     ),
     SettingsFile(
@@ -1327,7 +1338,7 @@ TOPICS = (
         "broker.id=1\nacks=all\n",
         None,
         "",
-        ("is a broker's server.properties, which has no producer settings",),
+        ("is a broker's configuration, which has no producer settings",),
         refused=True,
     ),
     SettingsFile(
@@ -1389,7 +1400,7 @@ TOPICS = (
         "replication.factor=3\npartitions=7\nmin.insync.replicas=2\n",
         None,
         "min.insync.replicas=2",
-        ("give it --replication-factor 3", "give it --partitions 7"),
+        ("as an option: --replication-factor 3", "as an option: --partitions 7"),
         field="topic_config",
     ),
     SettingsFile(

@@ -45,7 +45,8 @@ _BY_HAND: tuple[tuple[Discipline, str], ...] = (
     ),
     (
         "database_compared",
-        "if your code does so, and moves an offset only if it is still the one from which your code started",
+        "if your code writes effects and offsets in one transaction of a database, and moves an offset only if it is "
+        "still the one from which your code started",
     ),
 )
 

@@ -2,7 +2,7 @@
 
 Measured: `ProducerConfig` and `ConsumerConfig` of the Java client 2.8.2 to 4.4.0 (tests/kafka/test_client_releases.py
 compares the producer's with `refusal`), and librdkafka 2.16 itself, which starts with more than it understands: it
-reads `5s` as 5, `0x10` as 16 and `1e3` as 1, because it drops what follows a number (`rd_kafka_anyconf_set`).
+reads `5s` as 5, `1e3` as 1, `0x10` as 16 and `010` as 8 (`rd_kafka_conf_get` behind `rd_kafka_conf_set`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _NUMBERS = frozenset(
 """Whole numbers in both clients, under librdkafka's names. Java's linger.ms is one, too; librdkafka's may have a
 fraction."""
 _WHOLE = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _LEADING = re.compile(r"\s*([+-]?[0-9]+)")
 _LIBRDKAFKA_BOOLEANS = {"t": "true", "1": "true", "f": "false", "0": "false"}
 
@@ -66,7 +67,9 @@ def refusal(name: str, text: str, client: Client) -> str:
         return ""
     if client == "java":
         return _refusal_of_java(name, text)
-    if name in _NUMBERS and not _WHOLE.fullmatch(text) and (number := _LEADING.match(text)):
+    if name in _NUMBERS and not _DECIMAL.fullmatch(text) and (number := _LEADING.match(text)):
+        if text.lstrip("+-").startswith("0") and not text.lstrip("+-").startswith("0."):
+            return f"librdkafka reads it as octal or hexadecimal; write a whole number{_unit(name)}"
         return (
             f"librdkafka reads only the number at its beginning, {number[1]}, and no unit; write a whole number"
             f"{_unit(name)}"

@@ -53,7 +53,7 @@ def worker(entries: Mapping[str, str], role: Role, field: str) -> Reading:
     reading = Reading(client="java")
     prefix = f"{role}."
     overriding = [name for name in entries if name.startswith(f"{prefix}override.")]
-    reading.leave_out(overriding, "a worker does not read them: they belong into a connector's configuration")
+    reading.leave_out(overriding, "a worker does not read them: they belong in a connector's configuration")
     read = {name: value for name, value in entries.items() if name.startswith(prefix) and name not in overriding}
     reading.put_all({name.removeprefix(prefix): value for name, value in read.items()})
     _leave_out_unprefixed(reading, [name for name in entries if not name.startswith(prefix)], prefix, role)

@@ -85,7 +85,8 @@ def translate(properties: Mapping[str, str]) -> Translation:
     """
     translation = Translation(
         notes=[
-            "consumer settings are checked and explained, not exercised: a run has the consumer of --application NAME"
+            "the consumer settings are checked, and not exercised: a run has the consumer that --application NAME "
+            "names; kdv explain says what these settings promise"
         ]
     )
     for name, text in properties.items():

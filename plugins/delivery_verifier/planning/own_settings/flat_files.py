@@ -49,7 +49,7 @@ def read(entries: Mapping[str, str], role: Role, field: str) -> Reading:
     for prefix, framework in _NOT_READ:
         if named := [name for name in entries if name.startswith(prefix)]:
             raise BadInput(
-                f"{field} has names of {framework}, e.g. {printable_name(named[0])}, which is not read; "
+                f"{field} has names of {framework}, e.g. {printable_name(named[0])}, which are not read; "
                 f"give what its {role} has in force, under Kafka's own names, in .properties syntax"
             )
     if len(entries) > 1 and not any(map(_is_kafkas, entries)):  # of a single name, its own refusal says more

@@ -137,6 +137,6 @@ def require_producer(role: Role, field: str, what: str) -> None:
 def leave_out_own(reading: Reading, names: list[str], framework: str, where: str) -> None:
     """Leaves out names that do not reach the client. Says apart which of them are a producer's, and have no effect."""
     kafkas = [name for name in names if known_names.spelt(name, "producer") and not known_names.is_connection(name)]
-    would = f"; {where} they would" if where else ""
+    would = f"; {where} they would have one" if where else ""
     reading.leave_out(kafkas, f"{framework} does not read these names here, so they have no effect{would}")
     reading.leave_out([name for name in names if name not in kafkas], f"{framework}'s own")

@@ -218,7 +218,7 @@ def _leave_out(reading: Reading, merged: Placed, role: Role) -> None:
         elif rest[0] in SECTIONS and rest[0] != role and (rest[0], role) != ("listener", "consumer"):
             others.add(PREFIX + rest[0])
         elif rest[1:] == ("transactionidprefix",) and "transactional.id" in reading.settings:
-            reading.notes.append(f"{name}: its value plays no part, every producer has an id of its own")
+            reading.notes.append(f"{name}: its value does not matter, for every producer has an id of its own")
     if unbound:
         reading.leave_out(
             unbound, f"Spring Boot does not bind these names, so they have no effect{_would(unbound, role)}"
@@ -243,7 +243,7 @@ def _would(unbound: Mapping[str, str], role: Role) -> str:
         return ""
     boots = [name for name, bound in (PRODUCER if role == "producer" else CONSUMER).items() if bound.kafka in kafkas]
     own = f", or as Spring Boot's own {', '.join(boots)}" if boots else ""
-    return f"; below {PREFIX}{role}.properties they would, as {', '.join(kafkas)}{own}"
+    return f"; below {PREFIX}{role}.properties they would have one, as {', '.join(kafkas)}{own}"
 
 
 def _require_no_other_tree(merged: Placed, used: set[NamePath], role: Role, field: str) -> None:

@@ -110,8 +110,8 @@ def documents(entries: Iterable[Mapping[str, str]], reading: Reading, role: str,
     if profiles:
         files = ", ".join(f"application-{profile}" for profile in profiles)
         reading.notes.append(
-            f"the file makes profiles active: if there are files {files} (.yml or .properties), Spring Boot lays them "
-            "over this one, and they are not judged here"
+            f"the file makes profiles active, so Spring Boot also reads files called {files} (.yml or .properties), if "
+            "there are any: they would count before this one, and are not judged"
         )
     return Documents(merged, doubtful)
 
