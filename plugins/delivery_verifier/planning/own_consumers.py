@@ -117,8 +117,10 @@ def _starting(of_clients: list[ClientVersion], settings: Mapping[str, str]) -> l
     them does not, if none does."""
     reasons = {}
     for client in of_clients:
-        told = {name: client_values.refusal(name, text, client.client) for name, text in settings.items()}
-        if text := next((f"{name} is {settings[name]!r}, and {told[name]}" for name in told if told[name]), ""):
+        refusals = {name: client_values.refusal(name, text, client.client) for name, text in settings.items()}
+        if text := next(
+            (f"{name} is {settings[name]!r}, and {refusals[name]}" for name in refusals if refusals[name]), ""
+        ):
             reasons[client] = text
     if len(reasons) == len(of_clients):
         raise BadInput(reasons[of_clients[-1]])

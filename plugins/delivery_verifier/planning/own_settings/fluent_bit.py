@@ -77,11 +77,11 @@ def _variables(env: Any) -> dict[str, list[str]]:
     """Returns the variables of the section `env`: a mapping, or a list of entries with a name and a value or a URI."""
     if isinstance(env, dict):
         return {name: [value] for name, value in trees.scalars(env).items()}
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for entry in env if isinstance(env, list) else []:
         if isinstance(entry, dict) and "value" in entry:
-            found.setdefault(str(entry.get("name")), []).append(trees.scalars(entry)["value"])
-    return found
+            values.setdefault(str(entry.get("name")), []).append(trees.scalars(entry)["value"])
+    return values
 
 
 def read(pipeline: Pipeline, role: Role, field: str) -> Reading:

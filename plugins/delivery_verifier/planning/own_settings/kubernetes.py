@@ -45,7 +45,7 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
         by_kind[kind] = document
     others = [kind for kind in by_kind if kind not in _READ]
     read_kinds = [kind for kind in by_kind if kind in _READ]
-    wanted = [kind for kind in read_kinds if (kind in _OF_TOPICS) == (role == "topic")]
+    of_role = [kind for kind in read_kinds if (kind in _OF_TOPICS) == (role == "topic")]
     for kind in others:
         if kind not in _BESIDE or len(by_kind) == 1:
             named = kind if kind.isalnum() else "that it names"
@@ -54,8 +54,8 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
                 ".properties syntax"
             )
     # Without a resource of this role, the reader of another one says what it is for.
-    reading = _of_kinds({kind: by_kind[kind] for kind in wanted or read_kinds}, role, field)
-    if beside := [kind for kind in by_kind if kind not in wanted]:
+    reading = _of_kinds({kind: by_kind[kind] for kind in of_role or read_kinds}, role, field)
+    if beside := [kind for kind in by_kind if kind not in of_role]:
         reading.left_out[f"resources without settings of a {role}"] = beside
     return reading
 

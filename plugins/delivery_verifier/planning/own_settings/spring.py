@@ -99,7 +99,7 @@ def read(entries: Iterable[Mapping[str, str]], role: Role, field: str) -> Readin
     if role == "topic":
         raise BadInput(f"{field} names a file of Spring Boot, which has no topic settings; give .properties syntax")
     reading = Reading(client="java")
-    merged, doubtful = found = documents(entries, reading, role, field)
+    merged, doubtful = of_file = documents(entries, reading, role, field)
     if not any(path[:2] == _KAFKA or other_trees.sets_client(path, role) for path in (*merged, *doubtful)):
         raise BadInput(f"{field} has nothing below {PREFIX[:-1]}; give the file that has, or .properties syntax")
     as_written = dict(merged.values())
@@ -122,15 +122,15 @@ def read(entries: Iterable[Mapping[str, str]], role: Role, field: str) -> Readin
     if role == "consumer":
         reading.notes += _ack_mode(merged)
     used = {name_path(name) for name in placeholders.used}
-    _require_no_doubt(found, used, role, field)
+    _require_no_doubt(of_file, used, role, field)
     _require_no_other_tree(merged, used, role, field)
     return reading
 
 
-def _require_no_doubt(found: Documents, used: set[NamePath], role: Role, field: str) -> None:
+def _require_no_doubt(of_file: Documents, used: set[NamePath], role: Role, field: str) -> None:
     """Raises BadInput if a document of which nobody knows whether it applies has a property on which the answer
     depends. `used`: the paths that placeholders refer to."""
-    for path, (name, _) in found.doubtful.items():
+    for path, (name, _) in of_file.doubtful.items():
         if path[:2] == _KAFKA or path in used or other_trees.sets_client(path, role):
             raise BadInput(
                 f"{field} has a document of which nobody knows here whether it applies (an expression of profiles, a "

@@ -103,10 +103,10 @@ def scalars(tree: Mapping[Any, Any]) -> dict[str, str]:
 def only_scalars(tree: Mapping[Any, Any], field: str) -> dict[str, str]:
     """Returns the members of the tree as `scalars` does. Raises BadInput, which shows `field`, if one has names below
     it."""
-    found = scalars(tree)
-    if nested := [str(name) for name in tree if str(name) not in found]:
+    plain = scalars(tree)
+    if nested := [str(name) for name in tree if str(name) not in plain]:
         raise BadInput(f"{field}: {printable_name(nested[0])} has names below it; write each as one name, with dots")
-    return found
+    return plain
 
 
 def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
