@@ -13,7 +13,7 @@ from support.java_producers import Effective, JavaProducers, jvm
 
 from delivery_verifier.host.java.lock_jars import CLIENT_VERSIONS
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.planning.own_settings import clients, effective, producer, releases
+from delivery_verifier.planning.own_settings import client_values, clients, effective, producer, releases
 from delivery_verifier.planning.own_settings.producer_names import SAME
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
@@ -94,6 +94,28 @@ def test_a_producer_of_the_java_client_has_what_the_table_says(gateway: JavaGate
         if (found := differences(by_the_table(settings, version), producers.effective(settings)))
     }
     assert not wrong
+
+
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "acks": ("all", "ALL", "All", "-1", "0", "1", "01", "+1", "2"),
+    "enable.idempotence": ("TRUE", "False", "1", "t", "yes"),
+    "retries": ("+3", "010", "3.0", "0x3", "5s"),
+    "linger.ms": ("+3", "0.5", "5s"),
+    "delivery.timeout.ms": ("200000", "200s"),
+    "compression.type": ("none", "gzip", "zstd"),
+}
+
+
+@pytest.mark.parametrize("version", CLIENT_VERSIONS)
+def test_the_java_client_starts_with_the_spellings_that_are_taken(gateway: JavaGateway, version: str) -> None:
+    producers = JavaProducers(gateway, version)
+    wrong = [
+        (name, text)
+        for name, texts in SPELLINGS.items()
+        for text in texts
+        if producers.takes({name: text}) is bool(client_values.refusal(name, text, "java"))
+    ]
+    assert wrong == []
 
 
 def test_another_releases_row_would_be_found(gateway: JavaGateway) -> None:

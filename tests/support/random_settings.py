@@ -196,6 +196,29 @@ def connector(seed: int) -> RandomFile:
     return RandomFile("connector.json", json.dumps({"name": "c", "config": config}), in_force, "java", True)
 
 
+def streams(seed: int) -> RandomFile:
+    """Returns the file of a Kafka Streams application, which lays `producer.` over names without a prefix."""
+    draft = Draft(seed)
+    bare, prefixed = dict(draft.settings()), dict(draft.settings())
+    for name, value in bare.items():
+        draft.write(name, value)
+    for name, value in prefixed.items():
+        is_read = draft.chance.random() < 0.6
+        draft.write(f"{'producer.' if is_read else draft.chance.choice(('consumer.', 'main.producer.'))}{name}", value)
+        if is_read:
+            bare[name] = value
+    in_force = {"linger.ms": "100", **bare}
+    fixed = {"application.id": "a"}
+    if draft.chance.random() < 0.4:
+        fixed["processing.guarantee"] = "exactly_once_v2"
+        own = {"delivery.timeout.ms": "2147483647", "transaction.timeout.ms": "10000"}
+        in_force = {**own, **in_force, "enable.idempotence": "true", "transactional.id": "streams"}
+    entries = list({**fixed, **draft.lines}.items())
+    draft.chance.shuffle(entries)
+    text = "".join(f"{name}={value}\n" for name, value in entries)
+    return RandomFile("streams.properties", text, in_force, "java", True)
+
+
 def vector(seed: int) -> RandomFile:
     """Returns a file of vector."""
     draft = Draft(seed)
@@ -212,15 +235,22 @@ def vector(seed: int) -> RandomFile:
 
 
 def fluent_bit(seed: int) -> RandomFile:
-    """Returns a file of Fluent Bit in its classic syntax."""
+    """Returns a file of Fluent Bit in its classic syntax, sometimes with variables and an included file."""
     draft = Draft(seed)
-    lines = ["[OUTPUT]", "    Name kafka"]
+    head, lines = list[str](), ["[OUTPUT]", "    Name kafka"]
+    includes = draft.chance.random() < 0.2
     for name, value in draft.settings():
         is_read = draft.chance.random() < 0.6
-        lines.append(f"    {'rdkafka.' if is_read else ''}{name} {value}")
-        if is_read:
+        variable = name.upper().replace(".", "_")
+        if is_variable := draft.chance.random() < 0.3:
+            head.append(f"@SET {variable}={value}")
+        lines.append(f"    {'rdkafka.' if is_read else ''}{name} {f'${{{variable}}}' if is_variable else value}")
+        if is_read and not (is_variable and includes):
             draft.in_force[name] = value
-    return RandomFile("fluent-bit.conf", "\n".join([*lines, ""]), draft.in_force, "librdkafka", True)
+        elif is_read:
+            draft.is_known = draft.is_known and name in FREE
+    head += ["@INCLUDE more.conf"] if includes else []
+    return RandomFile("fluent-bit.conf", "\n".join([*head, *lines, ""]), draft.in_force, "librdkafka", draft.is_known)
 
 
 LOGSTASH = {"acks", "retries", "linger.ms", "batch.size", "compression.type", "request.timeout.ms"}
@@ -261,6 +291,7 @@ FORMATS: tuple[Callable[[int], RandomFile], ...] = (
     worker,
     mirror_maker,
     connector,
+    streams,
     vector,
     fluent_bit,
     logstash,

@@ -39,13 +39,48 @@ def _spring(*lines: str) -> str:
 
 SPRING = (
     SettingsFile(
+        "bootstrap.yml",
+        _spring("producer:", "  acks: all"),
+        None,
+        "",
+        ("which Spring Cloud reads before application.yml",),
+        refused=True,
+    ),
+    SettingsFile(
+        "application-prod",
+        _spring("producer:", "  acks: all"),
+        None,
+        "",
+        ("is a profile's file, application-prod",),
+        refused=True,
+    ),
+    SettingsFile(
+        "streams-alone.yml",
+        _spring("streams: {application-id: x}"),
+        None,
+        "",
+        ("spring.kafka.streams.application-id", "promises is not known"),
+        refused=True,
+    ),
+    SettingsFile(
+        "streams-bare.yml",
+        _spring("producer: {acks: all}", "streams: {properties: {acks: 0}}"),
+        None,
+        "",
+        ("spring.kafka.streams.properties.acks", "promises is not known"),
+        refused=True,
+    ),
+    SettingsFile(
         "dashed-names.yml",
         _spring(
             "producer:", "  acks: 1", "  retries: 4", "  linger-ms: 9", "  max-in-flight-requests-per-connection: 1"
         ),
         NOTHING,
         "acks=1 retries=4 max.in.flight.requests.per.connection=5 linger.ms=5 enable.idempotence=false",
-        ("max-in-flight-requests-per-connection (Spring Boot does not bind", "properties they would, as linger.ms"),
+        (
+            "max-in-flight-requests-per-connection (Spring Boot does not bind",
+            "properties they would have one, as linger.ms",
+        ),
     ),
     SettingsFile(
         "idempotence-not-bound.yml",
@@ -66,7 +101,7 @@ SPRING = (
         _spring("producer:", "  transaction-id-prefix: pay-${random.uuid}-"),
         ALL,
         "enable.idempotence=true transaction.timeout.ms=60000",
-        ("its value plays no part",),
+        ("its value does not matter",),
     ),
     SettingsFile(
         "transaction-prefix-unknown.yml",
@@ -225,7 +260,7 @@ SPRING = (
         _spring("template:", "  default-topic: orders", "producer:", "  acks: all"),
         ALL,
         "acks=all",
-        ("spring.kafka.template (they are not about the producer)",),
+        ("spring.kafka.template (not about the producer)",),
     ),
     SettingsFile(
         "under-a-condition.yml",
@@ -251,10 +286,13 @@ SPRING = (
         + '---\nspring.config.activate.on-profile: "!prod"\nspring.kafka.producer.acks: 1\n'
         + '---\nspring.config.activate.on-profile: "!cheap"\nspring.kafka.producer.acks: 0\n'
         + "---\nspring.config.activate.on-profile: [us, eu]\nspring.kafka.producer.retries: 3\n"
-        + "---\nspring.config.activate.on-cloud-platform: heroku\nspring.kafka.producer.retries: 0\n",
+        + "---\nspring.config.activate: {on-cloud-platform: k8s, on-profile: us}\nspring.kafka.producer.retries: 0\n",
         NOTHING,
         "acks=1 retries=3",
-        ("left out: spring.kafka.producer.acks, spring.kafka.producer.retries (in a document",),
+        (
+            "left out: spring.kafka.producer.acks, spring.kafka.producer.retries (in a document",
+            "so Spring Boot also reads files called application-cheap, application-eu (.yml or .properties)",
+        ),
     ),
     SettingsFile(
         "two-spellings.properties",
@@ -280,10 +318,256 @@ SPRING = (
         ("your listener says when an offset is committed", "listener.acks (Spring Boot does not bind"),
         field="consumer_config",
     ),
+    SettingsFile(
+        "import.yml",
+        "spring.config.import: optional:file:./orders.yml\n" + _spring("producer:", "  acks: all"),
+        None,
+        "",
+        (
+            "producer_config has spring.config.import: what Spring Boot imports is not in this file, and "
+            "counts before it",
+            "promises is not known",
+        ),
+        refused=True,
+    ),
+    SettingsFile(
+        "import-list.yml",
+        "spring: {config: {import: ['configtree:/run/secrets/', 'optional:configserver:']}}\n---\n"
+        + _spring("producer:", "  acks: all"),
+        None,
+        "",
+        ("spring.config.import[0]", "promises is not known"),
+        refused=True,
+    ),
+    SettingsFile(
+        "import.properties",
+        "spring.config.import=optional:configserver:http://c:8888\nspring.kafka.producer.acks=all\n",
+        None,
+        "",
+        ("has spring.config.import",),
+        refused=True,
+    ),
+    SettingsFile(
+        "server-of-settings.yml",
+        "spring.cloud.config.uri: http://c:8888\n" + _spring("producer:", "  acks: all"),
+        None,
+        "",
+        ("has spring.cloud.config.uri", "promises is not known"),
+        refused=True,
+    ),
+    SettingsFile(
+        "nacos.yml",
+        "spring.cloud.nacos.config.server-addr: n:8848\n" + _spring("producer:", "  acks: all"),
+        None,
+        "",
+        ("has spring.cloud.nacos.config.server-addr",),
+        refused=True,
+    ),
+    SettingsFile(
+        "import-nobody-knows.yml",
+        _spring("producer:", "  acks: all")
+        + "---\nspring.config: {activate: {on-profile: prod & eu}, import: file:x.yml}\n",
+        None,
+        "",
+        ("has spring.config.import",),
+        refused=True,
+    ),
+    SettingsFile(
+        "import-elsewhere.yml",
+        _spring("producer:", "  acks: all")
+        + "---\nspring.config: {activate: {on-profile: prod}, import: file:x.yml}\n",
+        ALL,
+        "acks=all",
+        (),
+    ),
+    SettingsFile(
+        "no-server.yml",
+        "spring.cloud: {config: {enabled: false}, gateway: {x: 1}}\n" + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        (),
+    ),
+    SettingsFile(
+        "application-prod.yml",
+        _spring("producer:", "  acks: all"),
+        None,
+        "",
+        (
+            "is a profile's file, application-prod.yml: Spring Boot lays it over application.yml, which was not given",
+            "with a line --- between them",
+        ),
+        refused=True,
+    ),
+    SettingsFile(
+        "application-eu.properties",
+        "spring.kafka.producer.acks=all\n",
+        None,
+        "",
+        ("over application.properties, which was not given", "with a line #--- between them"),
+        refused=True,
+    ),
+    SettingsFile(
+        "application-eu.yaml",
+        "spring.kafka.consumer.auto-offset-reset: earliest\n",
+        None,
+        "",
+        ("over application.yaml, which was not given",),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "on-a-cloud.yml",
+        _spring("producer:", "  acks: all")
+        + "---\nspring.config.activate.on-cloud-platform: kubernetes\nspring.kafka.producer.acks: 0\n",
+        None,
+        "",
+        ("nobody knows here whether it applies", "a cloud platform"),
+        refused=True,
+    ),
+    SettingsFile(
+        "placeholder-under-a-condition.yml",
+        "orders.acks: all\nspring.kafka.producer.acks: ${orders.acks}\n---\n"
+        "spring.config.activate.on-profile: a | b\norders.acks: 0\n",
+        None,
+        "",
+        ("nobody knows here whether it applies", "with orders.acks"),
+        refused=True,
+    ),
+    SettingsFile(
+        "own-tree-under-a-condition.yml",
+        _spring("producer:", "  acks: all")
+        + "---\nspring.config.activate.on-profile: a | b\napp.kafka.producer.acks: 0\n",
+        None,
+        "",
+        ("nobody knows here whether it applies",),
+        refused=True,
+    ),
+    SettingsFile(
+        "upper-case.yml",
+        _spring("producer:", "  acks: ALL"),
+        None,
+        "",
+        ("acks is 'ALL', and the Java client does not start with it; allowed: all, -1, 0, 1, in this spelling",),
+        refused=True,
+    ),
+    SettingsFile(
+        "duration-of-kafka.yml",
+        _spring("producer:", "  properties: {delivery.timeout.ms: 30s}"),
+        None,
+        "",
+        (
+            "delivery.timeout.ms is '30s', and the Java client does not start with it; allowed: a whole "
+            "number of milliseconds",
+        ),
+        refused=True,
+    ),
+    SettingsFile(
+        "durations.yml",
+        _spring("consumer:", "  auto-commit-interval: 500MS", "  heartbeat-interval: PT1.5S", "  fetch-max-wait: 3"),
+        None,
+        "auto.commit.interval.ms=500 heartbeat.interval.ms=1500 fetch.wait.max.ms=3",
+        (),
+        field="consumer_config",
+    ),
 )
 
 _WORKER = "key.converter=x\nvalue.converter=x\nbootstrap.servers=b:9092\ngroup.id=g\n"
+_WORKER_RESOURCE = (
+    "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnect\nspec:\n  config:\n    producer.linger.ms: 7\n"
+    "    producer.acks: 0\n    connector.client.config.override.policy: {}\n---\n"
+)
+_CONNECTOR_RESOURCE = (
+    "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\nspec: {class: x, config: {producer.override.acks: 1}}\n"
+)
 CONNECT = (
+    SettingsFile(
+        "nested.json",
+        '{"config": {"connector.class": "x.Y", "producer": {"override": {"acks": "0"}}}}',
+        None,
+        "",
+        ("producer has names below it",),
+        refused=True,
+    ),
+    SettingsFile(
+        "worker.json",
+        '{"key.converter": "x", "value.converter": "x", "acks": "all", "producer.linger.ms": "4"}',
+        IN_ORDER,
+        "enable.idempotence=false linger.ms=4",
+        ("left out: acks (without producer. before them",),
+    ),
+    SettingsFile(
+        "worker-policy-none.properties",
+        f"{_WORKER}connector.client.config.override.policy=None\n",
+        IN_ORDER,
+        "acks=all",
+        ("connector.client.config.override.policy=None: a connector with producer.override. settings does not start",),
+    ),
+    SettingsFile(
+        "worker-policy-allowlist.properties",
+        f"{_WORKER}connector.client.config.override.policy=Allowlist\n"
+        f"connector.client.config.override.allowlist=acks, linger.ms\n",
+        IN_ORDER,
+        "acks=all",
+        ("policy=Allowlist: a connector may override only acks, linger.ms",),
+    ),
+    SettingsFile(
+        "worker-policy-class.properties",
+        f"{_WORKER}connector.client.config.override.policy=org.example.Ours\n",
+        IN_ORDER,
+        "acks=all",
+        ("names a class of your own: whether a connector may override these settings is not known",),
+    ),
+    SettingsFile(
+        "worker-policy-default.properties",
+        _WORKER,
+        IN_ORDER,
+        "acks=all",
+        ("before Kafka 3.0 a worker without connector.client.config.override.policy does not start such a connector",),
+    ),
+    SettingsFile(
+        "override-policy.json",
+        '{"connector.class": "x.Y", "connector.client.config.override.policy": "All", "producer.override.acks": "1"}',
+        ORDER,
+        "acks=1",
+        (
+            "policy=All, the default since Kafka 3.0; with None, the default before, the connector does not start",
+            "is a worker's setting: it has no effect in a connector's configuration",
+        ),
+    ),
+    SettingsFile(
+        "strimzi-connect-and-connector.yaml",
+        _WORKER_RESOURCE.format("All") + _CONNECTOR_RESOURCE,
+        ORDER,
+        "acks=1 linger.ms=7 enable.idempotence=false",
+        (),
+    ),
+    SettingsFile(
+        "strimzi-connect-refuses.yaml",
+        _WORKER_RESOURCE.format("None") + _CONNECTOR_RESOURCE,
+        None,
+        "",
+        (
+            "the connector does not start: its worker has connector.client.config.override.policy=None, "
+            "which does not allow producer.override.acks",
+        ),
+        refused=True,
+    ),
+    SettingsFile(
+        "strimzi-connect-unknown.yaml",
+        _WORKER_RESOURCE.format("org.example.Ours") + _CONNECTOR_RESOURCE,
+        None,
+        "",
+        ("so whether producer.override.acks counts is not known",),
+        refused=True,
+    ),
+    SettingsFile(
+        "strimzi-nested.yaml",
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnect\nspec: {config: {producer: {acks: 0}}}\n",
+        None,
+        "",
+        ("producer has names below it",),
+        refused=True,
+    ),
     SettingsFile(
         "worker.properties",
         f"{_WORKER}producer.acks=1\nproducer.linger.ms=40\nconsumer.auto.offset.reset=latest\n",
@@ -427,6 +711,102 @@ MIRROR_MAKER = (
 _JAVA = "key.serializer=x\n"
 CLIENTS = (
     SettingsFile(
+        "octal-librdkafka.properties",
+        "request.required.acks=all\nmessage.send.max.retries=08\n",
+        None,
+        "",
+        ("message.send.max.retries is '08', and librdkafka reads it as octal or hexadecimal",),
+        refused=True,
+    ),
+    SettingsFile(
+        "upper-case.properties",
+        f"{_JAVA}acks=All\n",
+        None,
+        "",
+        ("acks is 'All', and the Java client does not start with it",),
+        refused=True,
+    ),
+    SettingsFile(
+        "upper-case-librdkafka.properties",
+        "request.required.acks=ALL\nenable.idempotence=1\n",
+        ALL,
+        "acks=all enable.idempotence=true",
+        (),
+    ),
+    SettingsFile(
+        "idempotence-off-librdkafka.properties",
+        "request.required.acks=all\nenable.idempotence=F\n",
+        KEPT,
+        "enable.idempotence=false",
+        (),
+    ),
+    SettingsFile(
+        "boolean.properties",
+        f"{_JAVA}enable.idempotence=1\n",
+        None,
+        "",
+        ("enable.idempotence is '1', and the Java client does not start with it; allowed: true, false",),
+        refused=True,
+    ),
+    SettingsFile(
+        "compression.properties",
+        f"{_JAVA}compression.type=GZIP\n",
+        None,
+        "",
+        ("compression.type is 'GZIP', and the Java client does not start with it",),
+        refused=True,
+    ),
+    SettingsFile(
+        "seconds-librdkafka.properties",
+        "message.timeout.ms=30s\n",
+        None,
+        "",
+        (
+            "message.timeout.ms is '30s', and librdkafka reads only the number at its beginning, 30, and no "
+            "unit; write a whole number of milliseconds",
+        ),
+        refused=True,
+    ),
+    SettingsFile(
+        "hexadecimal-librdkafka.properties",
+        "message.send.max.retries=0x0\n",
+        None,
+        "",
+        ("message.send.max.retries is '0x0', and librdkafka reads it as octal or hexadecimal",),
+        refused=True,
+    ),
+    SettingsFile(
+        "schema-registry.properties",
+        "bootstrap.servers=b:9092\nkey.serializer=x\nacks=all\nschema.registry.url=https://r\n"
+        "basic.auth.credentials.source=USER_INFO\n"
+        "basic.auth.user.info=u:hunter2\nauto.register.schemas=false\nuse.latest.version=true\n"
+        "value.subject.name.strategy=x.RecordNameStrategy\nnormalize.schemas=true\nmax.schemas.per.subject=9\n"
+        "rule.executors=x\nproxy.host=p\nid.compatibility.strict=false\nhttp.read.timeout.ms=9\n",
+        ALL,
+        "acks=all",
+        (
+            "schema.registry.url, basic.auth.credentials.source, basic.auth.user.info (where a cluster is",
+            "auto.register.schemas, use.latest.version, value.subject.name.strategy, normalize.schemas, "
+            "max.schemas.per.subject, rule.executors, proxy.host, id.compatibility.strict, "
+            "http.read.timeout.ms (a serializer's property",
+        ),
+    ),
+    SettingsFile(
+        "schema-registry-librdkafka.properties",
+        "sasl.mechanisms=PLAIN\nacks=1\nschema.registry.url=https://r\nbasic.auth.user.info=u:hunter2\n",
+        NOTHING,
+        "acks=1",
+        (),
+    ),
+    SettingsFile(
+        "isolation-upper.properties",
+        "isolation.level=READ_UNCOMMITTED\nenable.auto.offset.store=F\nauto.offset.reset=EARLIEST\n",
+        None,
+        "isolation.level=read_uncommitted enable.auto.offset.store=false auto.offset.reset=earliest",
+        (),
+        field="consumer_config",
+    ),
+    SettingsFile(
         "client.properties",
         "bootstrap.servers=c:9092\nsecurity.protocol=SASL_SSL\nsasl.jaas.config=hunter2\nsession.timeout.ms=45000\n"
         "acks=all\n",
@@ -499,15 +879,7 @@ CLIENTS = (
         "producer.acks=1\nproducer.retries=0\n",
         None,
         "",
-        ("has names of Kafka Connect or Kafka Streams, e.g. producer.acks, which is not read",),
-        refused=True,
-    ),
-    SettingsFile(
-        "streams.properties",
-        "application.id=a\nprocessing.guarantee=exactly_once_v2\n",
-        None,
-        "",
-        ("is a file of Kafka Streams",),
+        ("has names of Kafka Connect or Kafka Streams, e.g. producer.acks, which are not read",),
         refused=True,
     ),
     SettingsFile(
@@ -515,7 +887,7 @@ CLIENTS = (
         "quarkus.http.port=80\nmp.messaging.outgoing.orders.acks=all\n",
         None,
         "",
-        ("has names of Quarkus", "which is not read"),
+        ("has names of Quarkus", "which are not read"),
         refused=True,
     ),
     SettingsFile(
@@ -523,7 +895,7 @@ CLIENTS = (
         "SPRING_KAFKA_PRODUCER_ACKS=all\nLOG_LEVEL=hunter2\n",
         None,
         "",
-        ("has names of environment variables of Spring Boot, e.g. SPRING_KAFKA_PRODUCER_ACKS, which is not read",),
+        ("has names of environment variables of Spring Boot, e.g. SPRING_KAFKA_PRODUCER_ACKS, which are not read",),
         refused=True,
     ),
     SettingsFile(
@@ -589,6 +961,122 @@ CLIENTS = (
 _VECTOR = '[sinks.out]\ntype = "kafka"\nbootstrap_servers = "b"\ntopic = "t"\n'
 _LOGSTASH = "input { stdin {} }\noutput {\n  # to Kafka\n  kafka {\n    codec => json { }\n%s  }\n}\n"
 SHIPPERS = (
+    SettingsFile(
+        "vector-variable.yaml",
+        "sinks:\n  k: {type: '${T}', librdkafka_options: {acks: '0'}}\n  j: {type: kafka}\n",
+        None,
+        "",
+        ("has 2 Kafka outputs of vector",),
+        refused=True,
+    ),
+    SettingsFile(
+        "logstash-twice.conf",
+        'output { kafka { acks => "0" acks => "all" } }\n',
+        None,
+        "",
+        ("acks has no value",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-set.conf",
+        "@SET ACKS=0\n[OUTPUT]\n    Name kafka\n    rdkafka.request.required.acks ${ACKS}\n",
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "fluent-bit-env.yaml",
+        "env: {ACKS: 0}\npipeline:\n  outputs:\n    - name: kafka\n      rdkafka.acks: ${ACKS}\n",
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "fluent-bit-env-list.yaml",
+        "env: [{name: ACKS, value: 0}, {name: X, uri: 'file:///x'}]\npipeline:\n  outputs:\n    - "
+        "{name: kafka, rdkafka.acks: '${ACKS}'}\n",
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "fluent-bit-includes.conf",
+        "@INCLUDE inputs.conf\n[OUTPUT]\n    Name kafka\n    rdkafka.acks 1\n",
+        NOTHING,
+        "acks=1",
+        ("the file includes others, which were not given: a Kafka output that stands there is not judged",),
+    ),
+    SettingsFile(
+        "fluent-bit-variable-where-no-promise-depends.conf",
+        "[OUTPUT]\n    Name kafka\n    rdkafka.acks 1\n    rdkafka.queue.buffering.max.ms ${LINGER}\n",
+        NOTHING,
+        "acks=1",
+        ("queue.buffering.max.ms (the file does not have the value",),
+    ),
+    SettingsFile(
+        "fluent-bit-environment.conf",
+        "[OUTPUT]\n    Name kafka\n    rdkafka.acks ${ACKS}\n",
+        None,
+        "",
+        ("acks is a placeholder",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-set-twice.conf",
+        "@SET ACKS=all\n@SET ACKS=0\n[OUTPUT]\n    Name kafka\n    rdkafka.acks ${ACKS}\n",
+        None,
+        "",
+        ("acks is a placeholder",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-set-and-included.conf",
+        "@SET ACKS=all\n@INCLUDE more.conf\n[OUTPUT]\n    Name kafka\n    rdkafka.acks ${ACKS}\n",
+        None,
+        "",
+        ("acks is a placeholder",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-uri.yaml",
+        "env: [{name: ACKS, uri: 'file:///x'}]\npipeline:\n  outputs:\n    - {name: kafka, rdkafka.acks: '${ACKS}'}\n",
+        None,
+        "",
+        ("acks is a placeholder",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-only-includes.conf",
+        "@INCLUDE outputs.conf\n[SERVICE]\n    Flush 1\n",
+        None,
+        "",
+        ("has no Kafka output of Fluent Bit, but includes other files, which were not given",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-only-includes.yaml",
+        "service: {flush: 1}\nincludes: [outputs.yaml]\n",
+        None,
+        "",
+        ("but includes other files",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-unknown-name.conf",
+        "[OUTPUT]\n    Name kafka\n[OUTPUT]\n    Name ${OUT}\n    rdkafka.acks 0\n",
+        None,
+        "",
+        ("has 2 Kafka outputs of Fluent Bit",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-seconds.conf",
+        "[OUTPUT]\n    Name kafka\n    rdkafka.message.timeout.ms 5s\n",
+        None,
+        "",
+        ("message.timeout.ms is '5s', and librdkafka reads only the number at its beginning, 5",),
+        refused=True,
+    ),
     SettingsFile(
         "vector.toml",
         f'{_VECTOR}message_timeout_ms = 5000\n[sinks.out.librdkafka_options]\n"request.required.acks" = "1"\n',
@@ -720,13 +1208,82 @@ SHIPPERS = (
 )
 
 _TOPIC = "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaTopic\nspec:\n"
+_POOL = "apiVersion: kafka.strimzi.io/v1\nkind: KafkaNodePool\nspec: {replicas: 3, roles: [broker]}\n"
+_CLUSTER = (
+    "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nspec: {kafka: {config: {min.insync.replicas: 2, "
+    "default.replication.factor: 3}}}\n"
+)
 TOPICS = (
+    SettingsFile(
+        "node-pools.yaml",
+        _POOL + "---\n" + _CLUSTER + "---\n" + _POOL,
+        None,
+        "min.insync.replicas=2",
+        (
+            "KafkaNodePool (resources without settings of a topic)",
+            "default.replication.factor (a run takes it as an option: --replication-factor 3)",
+        ),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "cluster-and-topic.yaml",
+        _CLUSTER + "---\n" + f"{_TOPIC}  config: {{flush.messages: 1}}\n",
+        None,
+        "min.insync.replicas=2 flush.messages=1",
+        (),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "two-clusters.yaml",
+        _CLUSTER + "---\n" + _CLUSTER,
+        None,
+        "",
+        ("has several resources of the kind Kafka",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "node-pool-alone.yaml",
+        _POOL,
+        None,
+        "",
+        ("of the kind KafkaNodePool, which is not read",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "another-operator.yaml",
+        "apiVersion: platform.confluent.io/v1beta1\nkind: Kafka\nspec: {configOverrides: {server: "
+        "[unclean.leader.election.enable=true]}}\n",
+        None,
+        "",
+        ("of another operator than Strimzi",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "cluster-as-producer.yaml",
+        _CLUSTER,
+        None,
+        "",
+        ("has no producer settings; name it by --topic-config",),
+        refused=True,
+    ),
+    SettingsFile(
+        "with-a-deployment.yaml",
+        _CLUSTER + "---\napiVersion: apps/v1\nkind: Deployment\n",
+        None,
+        "",
+        ("of the kind Deployment, which is not read",),
+        field="topic_config",
+        refused=True,
+    ),
     SettingsFile(
         "topic.yaml",
         f"{_TOPIC}  partitions: 12\n  replicas: 3\n  config:\n    min.insync.replicas: 2\n    retention.ms: 9\n",
         None,
         "min.insync.replicas=2 !retention.ms",
-        ("partitions (a run has its own: give it --partitions 12)", "give it --replication-factor 3"),
+        ("partitions (a run takes it as an option: --partitions 12)", "as an option: --replication-factor 3"),
         field="topic_config",
     ),
     SettingsFile(
@@ -762,7 +1319,7 @@ TOPICS = (
         "log.flush.interval.messages=10\nlog.roll.hours=2\nlog.retention.hours=1\nlog.dirs=/hunter2\n",
         None,
         "min.insync.replicas=2 flush.messages=10 segment.ms=7200000 !retention.ms",
-        ("default.replication.factor (a run has its own: give it --replication-factor 3)", "--partitions 6"),
+        ("default.replication.factor (a run takes it as an option: --replication-factor 3)", "--partitions 6"),
         field="topic_config",
     ),
     SettingsFile(
@@ -781,7 +1338,7 @@ TOPICS = (
         "broker.id=1\nacks=all\n",
         None,
         "",
-        ("is a broker's server.properties, which has no producer settings",),
+        ("is a broker's configuration, which has no producer settings",),
         refused=True,
     ),
     SettingsFile(
@@ -843,7 +1400,7 @@ TOPICS = (
         "replication.factor=3\npartitions=7\nmin.insync.replicas=2\n",
         None,
         "min.insync.replicas=2",
-        ("give it --replication-factor 3", "give it --partitions 7"),
+        ("as an option: --replication-factor 3", "as an option: --partitions 7"),
         field="topic_config",
     ),
     SettingsFile(
@@ -856,4 +1413,100 @@ TOPICS = (
         refused=True,
     ),
 )
-FILES = (*SPRING, *CONNECT, *MIRROR_MAKER, *CLIENTS, *SHIPPERS, *TOPICS)
+
+_STREAMS = "application.id=orders\n"
+STREAMS = (
+    SettingsFile(
+        "streams-defaults.properties",
+        _STREAMS,
+        ALL,
+        "acks=all linger.ms=100 delivery.timeout.ms=120000 !transactional.id",
+        (
+            "Kafka Streams gives its producers, where the file says nothing: linger.ms=100",
+            "processing.guarantee=at_least_once: after a failure Kafka Streams processes records again",
+        ),
+    ),
+    SettingsFile(
+        "streams-prefix.properties",
+        f"{_STREAMS}acks=all\nproducer.acks=0\nproducer.linger.ms=3\nnum.stream.threads=4\n"
+        f"consumer.isolation.level=x\n",
+        NO_COPIES,
+        "acks=0 linger.ms=3",
+        ("left out: application.id, num.stream.threads, consumer.isolation.level (Kafka Streams' own",),
+    ),
+    SettingsFile(
+        "streams-without-prefix.properties",
+        f"{_STREAMS}acks=1\n",
+        NOTHING,
+        "acks=1 enable.idempotence=false",
+        (),
+    ),
+    SettingsFile(
+        "streams-exactly-once.properties",
+        f"{_STREAMS}processing.guarantee=exactly_once_v2\nproducer.enable.idempotence=false\ntransactional.id=mine\n",
+        ALL,
+        "enable.idempotence=true transactional.id=streams transaction.timeout.ms=10000",
+        (
+            "left out: producer.enable.idempotence, transactional.id (Kafka Streams sets it itself under "
+            "processing.guarantee=exactly_once_v2",
+            "Kafka Streams sets enable.idempotence=true, and gives each producer a transactional.id",
+        ),
+    ),
+    SettingsFile(
+        "streams.json",
+        '{"application.id": "a", "bootstrap.servers": "b:9092", "acks": "all", "producer.acks": "0"}',
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "streams-acks.properties",
+        f"{_STREAMS}processing.guarantee=exactly_once_v2\nacks=1\n",
+        None,
+        "",
+        ("does not start: enable.idempotence=true needs acks=all, and acks is 1",),
+        refused=True,
+    ),
+    SettingsFile(
+        "streams-in-flight.properties",
+        f"{_STREAMS}processing.guarantee=exactly_once_v2\nproducer.max.in.flight.requests.per.connection=6\n",
+        None,
+        "",
+        ("does not start", "max.in.flight.requests.per.connection is 6"),
+        refused=True,
+    ),
+    SettingsFile(
+        "streams-before-4.properties",
+        f"{_STREAMS}processing.guarantee=exactly_once\n",
+        None,
+        "",
+        ("processing.guarantee has a value with which Kafka Streams 4 does not start", "write exactly_once_v2"),
+        refused=True,
+    ),
+    SettingsFile(
+        "streams-upper.properties",
+        "processing.guarantee=EXACTLY_ONCE_V2\n",
+        None,
+        "",
+        ("does not start; allowed: at_least_once, exactly_once_v2",),
+        refused=True,
+    ),
+    SettingsFile(
+        "streams-own-transactions.properties",
+        f"{_STREAMS}producer.transactional.id=x\n",
+        None,
+        "",
+        ("begins no transaction",),
+        refused=True,
+    ),
+    SettingsFile(
+        "streams-consumer.properties",
+        f"{_STREAMS}consumer.auto.offset.reset=earliest\n",
+        None,
+        "",
+        ("of which only the producers are read",),
+        field="consumer_config",
+        refused=True,
+    ),
+)
+FILES = (*SPRING, *CONNECT, *STREAMS, *MIRROR_MAKER, *CLIENTS, *SHIPPERS, *TOPICS)

@@ -6,16 +6,17 @@ the code may have. Each explanation names the condition under which the code has
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.application import Application, Discipline
 from delivery_verifier.model.data import Setting
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.consumers import ConsumerExplanation, explain
-from delivery_verifier.planning.own_settings import clients, consumer, files
+from delivery_verifier.planning.own_settings import client_values, clients, consumer, files
 from delivery_verifier.planning.own_settings.clients import ClientVersion
 from delivery_verifier.planning.own_settings.reading import require_client
 
@@ -44,7 +45,8 @@ _BY_HAND: tuple[tuple[Discipline, str], ...] = (
     ),
     (
         "database_compared",
-        "if your code does so, and moves an offset only if it is still the one from which your code started",
+        "if your code writes effects and offsets in one transaction of a database, and moves an offset only if it is "
+        "still the one from which your code started",
     ),
 )
 
@@ -92,12 +94,14 @@ def of_file(settings: Settings, file: str, client: str | None) -> list[ConsumerE
     own = consumer.translate(reading.settings).settings
     named = client or reading.client
     of_clients = [clients.parse(named)] if named else [ClientVersion(each) for each in _clients_of(reading.settings)]
+    is_open = len(of_clients) > 1
+    of_clients = _starting(of_clients, reading.settings)
     explained = []
     for chosen in of_clients:
         each = chosen.client
         full = {**_defaults(chosen), **own}
         commits, stores = (full.get(name, True) is True for name in ("enable.auto.commit", "enable.auto.offset.store"))
-        which = f"with {chosen.name}, " if len(of_clients) > 1 else ""
+        which = f"with {chosen.name}, " if is_open else ""
         reset = str(full["auto.offset.reset"])
         ruled = {**full, "auto.offset.reset": _RESETS.get(reset, reset)}
         for discipline, condition in _CANDIDATES[each, stores or each == "java"] if commits else _BY_HAND:
@@ -106,6 +110,21 @@ def of_file(settings: Settings, file: str, client: str | None) -> list[ConsumerE
             defaults = tuple(name for name in full if name not in own)
             explained.append(replace(explanation, consumer=full, defaults=defaults))
     return explained
+
+
+def _starting(of_clients: list[ClientVersion], settings: Mapping[str, str]) -> list[ClientVersion]:
+    """Returns those of the clients that start with the values in the file. Raises BadInput, which says why the last of
+    them does not, if none does."""
+    reasons = {}
+    for client in of_clients:
+        refusals = {name: client_values.refusal(name, text, client.client) for name, text in settings.items()}
+        if text := next(
+            (f"{name} is {settings[name]!r}, and {refusals[name]}" for name in refusals if refusals[name]), ""
+        ):
+            reasons[client] = text
+    if len(reasons) == len(of_clients):
+        raise BadInput(reasons[of_clients[-1]])
+    return [client for client in of_clients if client not in reasons]
 
 
 def _defaults(client: ClientVersion) -> dict[str, Setting]:

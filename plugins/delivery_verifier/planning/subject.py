@@ -16,7 +16,15 @@ from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning import client_versions
-from delivery_verifier.planning.own_settings import files, producer, profiles, properties, secret_values, spring
+from delivery_verifier.planning.own_settings import (
+    files,
+    producer,
+    profiles,
+    properties,
+    secret_values,
+    spring,
+    spring_documents,
+)
 from delivery_verifier.planning.own_settings.profiles import OWN
 from delivery_verifier.planning.own_settings.translation import printable_name
 
@@ -137,7 +145,7 @@ def _check_pasted(text: str, client: str | None, refusals: Refusals) -> None:
             "on this host, and choose the profile that it saves"
         )
     entries = properties.parse(text, "producer_config")
-    foreign = [name for name in entries if not (spring.is_of_kafka(name) or spring.is_condition(name))]
+    foreign = [name for name in entries if not (spring.is_of_kafka(name) or spring_documents.is_condition(name))]
     with refusals:
         if foreign and spring.is_spring(entries) and not any(map(spring.is_producers, foreign)):
             more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""

@@ -207,7 +207,7 @@ def test_all_errors_of_a_file_are_told_at_once_with_those_of_the_other_fields() 
         "records",
         "producer_config",
         "ack is",
-        "linger.ms:",
+        "linger.ms is",
         "retry.backoff.ms:",
         "queuing",
         "min.isr",

@@ -51,7 +51,6 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_producer_of_spring_boot_has_the_same_settings_under_kafkas_names(file: Path) -> None:
     assert read_file(str(file), "producer_config") == {
-        "key.serializer": "org.apache.kafka.common.serialization.StringSerializer",
         "bootstrap.servers": "",
         "sasl.jaas.config": "",
         "linger.ms": "20",

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.planning.own_settings import known_names
+from delivery_verifier.planning.own_settings import connect_policies, known_names
+from delivery_verifier.planning.own_settings.connect_policies import POLICY
 from delivery_verifier.planning.own_settings.reading import Reading, Role
 
 WORKER_NAMES = frozenset(
@@ -52,7 +53,7 @@ def worker(entries: Mapping[str, str], role: Role, field: str) -> Reading:
     reading = Reading(client="java")
     prefix = f"{role}."
     overriding = [name for name in entries if name.startswith(f"{prefix}override.")]
-    reading.leave_out(overriding, "a worker does not read them: they belong into a connector's configuration")
+    reading.leave_out(overriding, "a worker does not read them: they belong in a connector's configuration")
     read = {name: value for name, value in entries.items() if name.startswith(prefix) and name not in overriding}
     reading.put_all({name.removeprefix(prefix): value for name, value in read.items()})
     _leave_out_unprefixed(reading, [name for name in entries if not name.startswith(prefix)], prefix, role)
@@ -62,25 +63,54 @@ def worker(entries: Mapping[str, str], role: Role, field: str) -> Reading:
     elif enabled:
         exactly_once = {"enable.idempotence": "true", "transactional.id": "connect-cluster"}
         reading.lay_beneath(exactly_once, "exactly.once.source.support=enabled, for source connectors only,")
-    reading.lay_beneath(DEFAULTS[role], "Kafka Connect")
-    reading.notes.append(f"a connector's own {prefix}override. settings would count before these")
+    reading.lay_beneath(DEFAULTS[role], "Kafka Connect", role)
+    reading.notes.append(connect_policies.note_on_worker(entries, role))
     return reading
 
 
-def connector(entries: Mapping[str, str], role: Role, field: str) -> Reading:
-    """Returns what a connector with these properties gives its own producers or consumers. Raises BadInput for topic
-    settings."""
+def connector(
+    entries: Mapping[str, str], role: Role, field: str, of_worker: Mapping[str, str] | None = None
+) -> Reading:
+    """Returns what a connector with these properties gives its own producers or consumers.
+
+    `of_worker`: the properties of its worker, or None if they are not known. Raises BadInput for topic settings, and if
+    the worker does not allow what the connector overrides.
+    """
     _require_clients(role, field, "a connector's configuration")
+    if of_worker is not None:
+        return _on_worker(entries, of_worker, role, field)
     reading = Reading(client="java")
     prefix = f"{role}.override."
-    reading.put_all({name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)})
+    reading.put_all(_overridden(entries, prefix))
     _leave_out_unprefixed(reading, [name for name in entries if not name.startswith(prefix)], prefix, role)
-    reading.lay_beneath(DEFAULTS[role], f"Kafka Connect, unless the {role}. settings of its worker say otherwise,")
+    reading.lay_beneath(
+        DEFAULTS[role], f"Kafka Connect, unless the {role}. settings of its worker say otherwise,", role
+    )
     reading.notes.append(
         f"its worker's own {role}. settings lie beneath these, and are not in this file: judge the worker's file, too"
     )
+    if reading.settings.keys() & _overridden(entries, prefix):
+        reading.notes.append(connect_policies.note_on_connector(prefix))
+    if POLICY in entries:
+        reading.notes.append(f"{POLICY} is a worker's setting: it has no effect in a connector's configuration")
     if role == "producer" and entries.keys() & {"topics", "topics.regex"}:
         reading.notes.append("a sink connector: its producer writes nothing but the dead letter queue")
+    return reading
+
+
+def _overridden(entries: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Returns the settings behind `prefix`, under Kafka's own names."""
+    return {name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)}
+
+
+def _on_worker(entries: Mapping[str, str], of_worker: Mapping[str, str], role: Role, field: str) -> Reading:
+    prefix = f"{role}.override."
+    overridden = _overridden(entries, prefix)
+    connect_policies.require_allowed(overridden, of_worker, prefix, field)
+    reading = worker(of_worker, role, field)
+    reading.notes.pop()  # on what a connector may override
+    reading.put_all(overridden)
+    _leave_out_unprefixed(reading, [name for name in entries if not name.startswith(prefix)], prefix, role)
     return reading
 
 
@@ -126,8 +156,8 @@ def _flow(entries: Mapping[str, str], flow: tuple[str, str], role: Role) -> Read
     reading.leave_out([name for name in others if name not in of_role], "MirrorMaker's own")
     if role == "consumer":
         reading.put("enable.auto.commit", "false")  # MirrorMaker sets it whatever the file says
-        reading.lay_beneath({"auto.offset.reset": "earliest"}, "MirrorMaker")
-    reading.lay_beneath(DEFAULTS[role], "Kafka Connect, of which MirrorMaker is made,")
+        reading.lay_beneath({"auto.offset.reset": "earliest"}, "MirrorMaker", role)
+    reading.lay_beneath(DEFAULTS[role], "Kafka Connect, of which MirrorMaker is made,", role)
     return reading
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.planning.own_settings import known_names, producer_names, values
+from delivery_verifier.planning.own_settings import client_values, known_names, producer_names, values
 from delivery_verifier.planning.own_settings.producer_names import NOT_DELIVERY
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import WITHHELD, Translation, printable_name
@@ -85,7 +85,8 @@ def translate(properties: Mapping[str, str]) -> Translation:
     """
     translation = Translation(
         notes=[
-            "consumer settings are checked and explained, not exercised: a run has the consumer of --application NAME"
+            "the consumer settings are checked, and not exercised: a run has the consumer that --application NAME "
+            "names; kdv explain says what these settings promise"
         ]
     )
     for name, text in properties.items():
@@ -125,4 +126,8 @@ def _value(name: str, text: str) -> Setting:
         return ",".join(dict.fromkeys(_ASSIGNORS.get(assignor, assignor) for assignor in classes))
     if name == "auto.offset.reset" and text == "none":
         return "error"
-    return values.typed(name, text)
+    if name == "auto.offset.reset" and text.startswith(client_values.DURATION):
+        return "latest"  # a group without a committed offset jumps over what is older
+    if name in ("auto.offset.reset", "isolation.level"):
+        text = text.lower()  # librdkafka takes any spelling, and the rules one
+    return values.typed(name, client_values.plain_boolean(name, text))

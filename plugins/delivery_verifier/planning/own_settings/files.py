@@ -7,16 +7,17 @@ read is refused in one sentence, which names it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import (
-    connect,
+    flat_files,
+    fluent_bit,
     known_names,
     properties,
     shippers,
     spring,
+    spring_documents,
     topic,
     topic_files,
     tree_files,
@@ -30,38 +31,15 @@ _SUFFIXES: dict[str, Syntax] = {".yml": "YAML", ".yaml": "YAML", ".toml": "TOML"
 _UTF_8_MARK = "\u00ef\u00bb\u00bf"
 """UTF-8's byte order mark, decoded as Latin-1."""
 _LOGSTASH = re.compile(r"^\s*(?:input|filter|output)\s*\{", re.MULTILINE)
-_FLUENT_BIT = re.compile(r"^\s*\[(?:SERVICE|INPUT|OUTPUT|FILTER)\]\s*$", re.MULTILINE | re.IGNORECASE)
+_FLUENT_BIT = re.compile(
+    r"^\s*\[(?:SERVICE|INPUT|OUTPUT|FILTER)\]\s*$|^@(?:INCLUDE|SET) ", re.MULTILINE | re.IGNORECASE
+)
 _BLOCK = re.compile(r"^\s*[\w.\"-]+\s*[=:]?\s*\{\s*$|^\s*<[?!\w]", re.MULTILINE)
 """Matches what begins a block of braces, e.g. in HOCON, and a tag of XML."""
 _TOML = re.compile(r"^\s*\[\[?[\w.\"' -]+\]\]?\s*(?:#.*)?$", re.MULTILINE)
 _YAML = re.compile(r"^(?:---|[\w.\"'-]+:)[ \t]*(?:#.*)?\r?\n(?:[ \t]*(?:#.*)?\r?\n)*(?:[ ]+|- )\S", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\$\{|\$[A-Z_]+|\{\{|%\{|@[\w.-]+@")
 """Matches a placeholder of any framework, shell or template."""
-
-_NAMED = 3
-"""The greatest number of names that a message lists."""
-_Read = Callable[[Mapping[str, str], Role, str], Reading]
-_BY_NAMES: tuple[tuple[Callable[[Mapping[str, str]], bool], _Read], ...] = (
-    (connect.is_mirror_maker, connect.mirror_maker),
-    (lambda entries: "connector.class" in entries, connect.connector),
-    (connect.is_worker, connect.worker),
-    (topic_files.is_broker, topic_files.broker),
-)
-"""The formats in .properties syntax that their names show, each with the function that reads it."""
-_NOT_READ: tuple[tuple[str, str], ...] = (
-    ("mp.messaging.", "Quarkus"),
-    ("quarkus.", "Quarkus"),
-    ("micronaut.", "Micronaut"),
-    ("kafka.producers.", "Micronaut"),
-    ("producer.override.", "a connector without its connector.class"),
-    ("producer.", "Kafka Connect or Kafka Streams"),
-    ("consumer.", "Kafka Connect or Kafka Streams"),
-    ("main.consumer.", "Kafka Streams"),
-    ("CONNECT_", "environment variables of Kafka Connect"),
-    ("SPRING_", "environment variables of Spring Boot"),
-    ("KAFKA_", "environment variables"),
-)
-"""What the names of a file begin with if they are written for a framework that is not read, or not known."""
 
 
 def read_file(path: str, field: str) -> Reading:
@@ -83,8 +61,12 @@ def read_file(path: str, field: str) -> Reading:
         syntax = syntax_of(latin_1)
     if syntax is not None:
         documents = trees.documents(content.decode("utf-8-sig", "replace"), syntax, field)
+        if any(spring.is_spring(trees.flat(document)) for document in documents):
+            spring_documents.require_whole(Path(path).name, field)
         return _complete(tree_files.read(documents, role_of(field), field), field)
-    if content.decode("latin-1") != latin_1 and not spring.is_spring(properties.entries_of(latin_1, field)):
+    if spring.is_spring(properties.entries_of(latin_1, field)):
+        spring_documents.require_whole(Path(path).name, field)
+    elif content.decode("latin-1") != latin_1:
         raise BadInput(
             f"{field} begins with a byte order mark, which Java takes for a part of the first name; save it without one"
         )
@@ -98,7 +80,7 @@ def read_text(text: str, field: str) -> Reading:
     if topic_files.is_described(text):
         return _complete(topic_files.described(text, role, field), field)
     if _FLUENT_BIT.search(text):
-        return _complete(shippers.fluent_bit(shippers.fluent_bit_sections(text), role, field), field)
+        return _complete(fluent_bit.read(fluent_bit.of_text(text), role, field), field)
     if _LOGSTASH.search(text):
         return _complete(shippers.logstash(text, role, field), field)
     if _BLOCK.search(text):
@@ -128,34 +110,7 @@ def _of_properties(text: str, role: Role, field: str) -> Reading:
     entries = properties.entries_of(text, field)
     if spring.is_spring(entries):
         return spring.read([properties.entries_of(each, field) for each in documents_of(text)], role, field)
-    for is_format, read in _BY_NAMES:
-        if is_format(entries):
-            return read(entries, role, field)
-    for prefix, framework in _NOT_READ:
-        if named := [name for name in entries if name.startswith(prefix)]:
-            raise BadInput(
-                f"{field} has names of {framework}, e.g. {printable_name(named[0])}, which is not read; "
-                f"give what its {role} has in force, under Kafka's own names, in .properties syntax"
-            )
-    if "application.id" in entries:
-        raise BadInput(
-            f"{field} is a file of Kafka Streams, whose {role} has settings of its own, and is not read; give what is "
-            "in force, in .properties syntax"
-        )
-    if len(entries) > 1 and not any(map(_is_kafkas, entries)):  # of a single name, its own refusal says more
-        names = ", ".join(printable_name(name) for name in list(entries)[:_NAMED])
-        raise BadInput(
-            f"{field} has no property of Kafka, so its format is not known ({names}); give .properties syntax"
-        )
-    reading = Reading()
-    reading.put_all(entries)
-    return reading
-
-
-def _is_kafkas(name: str) -> bool:
-    """Returns whether the name is one that Kafka's clients may be given, or is spelt like one."""
-    known = known_names.owner(name) or known_names.nearest_of_all(name) or topic.RUN_OPTIONS.get(name)
-    return bool(known) or properties.is_withheld(name) or known_names.is_serializers(name) or known_names.is_gone(name)
+    return flat_files.read(entries, role, field)
 
 
 _DOCUMENT = re.compile(r"[#!]---[ \t\r]*\n?")

@@ -56,6 +56,9 @@ _SERIALIZERS = """
     spring.json. spring.deserializer. json. avro. protobuf. specific.avro. specific.protobuf. apicurio.registry.
     key.subject.name.strategy value.subject.name.strategy context.name.strategy auto.register.schemas
     use.latest.version use.latest.with.metadata use.schema.id latest.compatibility.strict latest.cache normalize.schemas
+    id.compatibility.strict max.schemas.per.subject reference.subject.name.strategy schema.format schema.reflection
+    rule.actions rule.executors rule.service.loader.enable proxy.host proxy.port http.connect.timeout.ms
+    http.read.timeout.ms
     """.split()
 """What the names of serializers' own properties begin with: those of Spring for Apache Kafka (`JsonSerializer`,
 `ErrorHandlingDeserializer`), Confluent (`AbstractKafkaSchemaSerDeConfig`) and Apicurio."""
@@ -160,5 +163,5 @@ def is_serializers(name: str) -> bool:
 
 
 def is_connection(name: str) -> bool:
-    """Returns whether `name`, in any spelling, says how to reach a cluster and who one is there."""
+    """Returns whether `name`, in any spelling, says where a cluster is and how to log in there."""
     return uniform(name).startswith(("bootstrapservers", "ssl", "sasl", "security", "clientid"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from delivery_verifier.planning.own_settings import known_names
+from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.spring_names import CONSUMER, PRODUCER, uniform
 
 _PROMISING = {
@@ -34,7 +35,7 @@ _OTHER_BROKERS = ("rabbit", "pulsar", "rocketmq", "activemq", "jms")
 def sets_client(path: tuple[str, ...], role: str) -> bool:
     """Returns whether a property may set a producer or a consumer (`role`) of the application.
 
-    `path`: the parts of its name, in lower case and without other signs (see `spring.name_path`).
+    `path`: the parts of its name, in lower case and without other signs (see `spring_documents.name_path`).
     """
     if path[:2] == ("spring", "kafka"):
         return _is_of_another_client(path[2:], role)
@@ -50,7 +51,9 @@ def _is_of_another_client(rest: tuple[str, ...], role: str) -> bool:
     a template with transactions of its own, or Kafka Streams."""
     if rest == ("template", "transactionidprefix"):
         return role == "producer"
-    return rest[:2] == ("streams", "properties") and rest[-1].startswith((f"{role}.", "processing.guarantee"))
+    name = rest[-1]
+    own = name.startswith((f"{role}.", "processing.guarantee")) or name in known_names.names(role)
+    return rest[:2] == ("streams", "properties") and own and not is_withheld(name)
 
 
 def _is_of_an_own_client(parts: tuple[str, ...], role: str) -> bool:

@@ -12,7 +12,7 @@ from delivery_verifier.model import inputs
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Client
-from delivery_verifier.planning.own_settings import clients, effective, known_names, librdkafka, values
+from delivery_verifier.planning.own_settings import client_values, clients, effective, known_names, librdkafka, values
 from delivery_verifier.planning.own_settings.clients import ClientVersion
 from delivery_verifier.planning.own_settings.producer_names import (
     EXERCISED,
@@ -102,7 +102,7 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
         # A batch.size of 0 in Java and of 1 in librdkafka both mean batches of one record.
         translation.put(name, max(1, values.whole_number(name, text)), name)
     elif librdkafka_name in EXERCISED:
-        translation.put(librdkafka_name, values.typed(librdkafka_name, text), name)
+        translation.put(librdkafka_name, client_values.typed(name, librdkafka_name, text, client), name)
     else:
         return False
     return True

@@ -60,13 +60,14 @@ class Reading:
         for name, value in settings.items():
             self.put(name, value)
 
-    def lay_beneath(self, defaults: Mapping[str, str], whose: str) -> None:
-        """Adds settings that a framework gives its producers where the file says nothing. `whose`: the framework."""
+    def lay_beneath(self, defaults: Mapping[str, str], whose: str, role: str = "producer") -> None:
+        """Adds settings that a framework gives its producers (or consumers: the `role`) where the file says nothing.
+        `whose`: the framework."""
         missing = {name: value for name, value in defaults.items() if name not in self.settings}
         self.settings = {**missing, **self.settings}
         if missing:
             text = ", ".join(f"{name}={value}" for name, value in missing.items())
-            self.notes.append(f"{whose} gives its producers, where the file says nothing: {text}")
+            self.notes.append(f"{whose} gives its {role}s, where the file says nothing: {text}")
 
     def leave_out(self, names: Iterable[str], reason: str) -> None:
         """Adds `names` to those that are left out for `reason`."""

@@ -1,14 +1,13 @@
-"""Settings of log shippers: the part of their files that reaches a Kafka client.
+"""Settings of log shippers: the part of their files that reaches a Kafka client. Fluent Bit has a module of its own.
 
-Vector and Fluent Bit use librdkafka, Logstash the Java client. Beats and Telegraf use sarama, of which the contract has
-no rules. Sources: vector's `sinks/kafka/config.rs`, Fluent Bit's manual ("Kafka" output), and `outputs/kafka.rb` of
-logstash-integration-kafka.
+Vector uses librdkafka, Logstash the Java client. Beats and Telegraf use sarama, of which the contract has
+no rules. Sources: vector's `sinks/kafka/config.rs`, and `outputs/kafka.rb` of logstash-integration-kafka.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from delivery_verifier.model.inputs import BadInput
@@ -36,15 +35,20 @@ _LOGSTASH_DEFAULTS = {"acks": "1", "linger.ms": "0", "request.timeout.ms": "4000
 
 
 def vector_sinks(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns the Kafka sinks in a file of vector, by name."""
-    sinks = trees.below(tree, "sinks")
-    return {name: sink for name, sink in sinks.items() if isinstance(sink, dict) and sink.get("type") == "kafka"}
+    """Returns the Kafka sinks in a file of vector, by name. A sink whose type is a variable is one if it has options of
+    librdkafka."""
+    sinks = {name: sink for name, sink in trees.below(tree, "sinks").items() if isinstance(sink, dict)}
+    return {
+        name: sink
+        for name, sink in sinks.items()
+        if sink.get("type") == "kafka" or ("$" in str(sink.get("type")) and "librdkafka_options" in sink)
+    }
 
 
 def vector(sinks: Mapping[str, dict[str, Any]], role: Role, field: str) -> Reading:
     """Returns the settings that vector gives librdkafka. Raises BadInput for several sinks, and for another role."""
-    _require_producer(role, field, "a file of vector")
-    sink = _only(sinks, field, "vector")
+    require_producer(role, field, "a file of vector")
+    sink = only(sinks, field, "vector")
     reading = Reading(client="librdkafka")
     all_options = trees.below(sink, "librdkafka_options")
     options = trees.scalars(all_options)
@@ -58,40 +62,7 @@ def vector(sinks: Mapping[str, dict[str, Any]], role: Role, field: str) -> Readi
     reading.put_all({name: value for name, value in own.items() if SAME.get(name, name) not in replaced})
     reading.put_all(options)
     rest = [name for name in sink if name not in {*_VECTOR, "librdkafka_options", "batch"}]
-    _leave_out_own(reading, rest, "vector", "below librdkafka_options")
-    return reading
-
-
-def fluent_bit_outputs(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns the Kafka outputs in a YAML file of Fluent Bit, by number."""
-    outputs = trees.below(tree, "pipeline").get("outputs")
-    outputs = outputs if isinstance(outputs, list) else []
-    return _numbered(output for output in outputs if isinstance(output, dict) and _is_kafka(output))
-
-
-def fluent_bit_sections(text: str) -> dict[str, dict[str, Any]]:
-    """Returns the Kafka outputs in a file of Fluent Bit in its classic syntax, by number."""
-    sections: list[dict[str, Any]] = []
-    is_output = False
-    for line in text.splitlines():
-        if head := re.fullmatch(r"\s*\[(\w+)\]\s*", line):
-            is_output = head[1].upper() == "OUTPUT"
-            sections += [{}] if is_output else []
-        elif is_output and (pair := line.split(None, 1)) and not pair[0].startswith("#"):
-            sections[-1][pair[0]] = pair[1].strip() if len(pair) > 1 else ""
-    return _numbered(section for section in sections if _is_kafka(section))
-
-
-def fluent_bit(outputs: Mapping[str, dict[str, Any]], role: Role, field: str) -> Reading:
-    """Returns the settings that Fluent Bit gives librdkafka. Raises BadInput for several outputs, and for another
-    role."""
-    _require_producer(role, field, "a file of Fluent Bit")
-    output = trees.scalars(_only(outputs, field, "Fluent Bit"))
-    reading = Reading(client="librdkafka")
-    prefix = "rdkafka."
-    named = {name: value for name, value in output.items() if name.lower().startswith(prefix)}
-    reading.put_all({name[len(prefix) :]: value for name, value in named.items()})
-    _leave_out_own(reading, [name for name in output if name not in named], "Fluent Bit", f"with {prefix} before them")
+    leave_out_own(reading, rest, "vector", "below librdkafka_options")
     return reading
 
 
@@ -101,12 +72,12 @@ _SIGN = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|=>|[{}\[\],]|
 def logstash(text: str, role: Role, field: str) -> Reading:
     """Returns the settings that Logstash gives the Java client. Raises BadInput if the text has no Kafka output or
     several, and for another role."""
-    _require_producer(role, field, "a pipeline of Logstash")
+    require_producer(role, field, "a pipeline of Logstash")
     signs = [sign for sign in _SIGN.findall(text) if not sign.startswith("#")]
-    output = _only(_numbered(_logstash_outputs(signs)), field, "Logstash")
+    output = only(numbered(_logstash_outputs(signs)), field, "Logstash")
     reading = Reading(client="java")
     reading.put_all({name.replace("_", "."): value for name, value in output.items() if name in _LOGSTASH})
-    _leave_out_own(reading, [name for name in output if name not in _LOGSTASH], "Logstash", "")
+    leave_out_own(reading, [name for name in output if name not in _LOGSTASH], "Logstash", "")
     reading.lay_beneath(_LOGSTASH_DEFAULTS, "Logstash")
     if reading.settings["acks"] not in ("0", "1"):
         reading.settings["enable.idempotence"] = "false"
@@ -133,10 +104,11 @@ def _logstash_outputs(signs: list[str]) -> Iterator[dict[str, str]]:
             path = path[:-1]
         elif sign == "=>" and path[-1:] == ["kafka"] and index + 1 < len(signs):
             value = signs[index + 1]
-            options[before] = "" if value in "{[" else value.strip("\"'")
+            is_list = value in "{[" or before in options  # Logstash makes a list of an option that it has twice
+            options[before] = "" if is_list else value.strip("\"'")
 
 
-def _only(outputs: Mapping[str, dict[str, Any]], field: str, framework: str) -> dict[str, Any]:
+def only(outputs: Mapping[str, dict[str, Any]], field: str, framework: str) -> dict[str, Any]:
     """Returns the only member of `outputs`. Raises BadInput if there are none or several."""
     if len(outputs) != 1:
         names = f": {', '.join(outputs)}" if outputs else ""
@@ -144,12 +116,9 @@ def _only(outputs: Mapping[str, dict[str, Any]], field: str, framework: str) -> 
     return next(iter(outputs.values()))
 
 
-def _numbered(outputs: Iterator[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def numbered(outputs: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns the outputs by number, from 1."""
     return {str(number): each for number, each in enumerate(outputs, 1)}
-
-
-def _is_kafka(output: Mapping[str, Any]) -> bool:
-    return any(str(name).lower() == "name" and str(value).lower() == "kafka" for name, value in output.items())
 
 
 def _in_ms(seconds: str) -> str:
@@ -159,14 +128,15 @@ def _in_ms(seconds: str) -> str:
         return seconds
 
 
-def _require_producer(role: Role, field: str, what: str) -> None:
+def require_producer(role: Role, field: str, what: str) -> None:
+    """Raises BadInput for another role than the producer. `what`: the file, in words."""
     if role != "producer":
         raise BadInput(f"{field} is {what}, of which only the producer is read; give .properties syntax")
 
 
-def _leave_out_own(reading: Reading, names: list[str], framework: str, where: str) -> None:
+def leave_out_own(reading: Reading, names: list[str], framework: str, where: str) -> None:
     """Leaves out names that do not reach the client. Says apart which of them are a producer's, and have no effect."""
     kafkas = [name for name in names if known_names.spelt(name, "producer") and not known_names.is_connection(name)]
-    would = f"; {where} they would" if where else ""
+    would = f"; {where} they would have one" if where else ""
     reading.leave_out(kafkas, f"{framework} does not read these names here, so they have no effect{would}")
     reading.leave_out([name for name in names if name not in kafkas], f"{framework}'s own")

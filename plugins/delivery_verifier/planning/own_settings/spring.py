@@ -18,6 +18,14 @@ from delivery_verifier.planning.own_settings import known_names, other_trees, sp
 from delivery_verifier.planning.own_settings.placeholders import Placeholders, UnknownValue
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.reading import NO_VALUE, NOT_KNOWN, Reading, Role
+from delivery_verifier.planning.own_settings.spring_documents import KAFKA as _KAFKA
+from delivery_verifier.planning.own_settings.spring_documents import (
+    Documents,
+    NamePath,
+    Placed,
+    documents,
+    name_path,
+)
 from delivery_verifier.planning.own_settings.spring_names import (
     CONSUMER,
     LISTENER,
@@ -32,8 +40,6 @@ from delivery_verifier.planning.own_settings.translation import WITHHELD, printa
 
 PREFIX = "spring.kafka."
 """Every property of Spring Boot that is for Kafka begins with this prefix."""
-_KAFKA = ("spring", "kafka")
-_ELEMENT = re.compile(r"\[(?P<indexed>[^\]]*)\]|(?P<plain>[^.\[\]]+)")
 _BOUND: dict[str, dict[str, Bound]] = {
     section: {uniform(name): bound for name, bound in names.items()}
     for section, names in (
@@ -43,26 +49,17 @@ _BOUND: dict[str, dict[str, Bound]] = {
         ("template", dict.fromkeys(TEMPLATE, Bound(""))),
     )
 }
-_PROFILES = ("spring", "profiles")
-_ACTIVE = {(*_PROFILES, "active"), (*_PROFILES, "include")}
-_ON_PROFILE = ("spring", "config", "activate", "onprofile")
 _CANONICAL = re.compile(r"[a-z0-9.\[\]-]+")
-_PLAIN_PROFILE = re.compile(r"!?\s*[\w.-]+")
 _COMMON = ("bootstrapservers", "clientid")
 _SECURITY = ("security", "ssl", "jaas")
-_STRING = "org.apache.kafka.common.serialization.String"
 _DEFAULTS: dict[Role, dict[str, str]] = {
-    "producer": {"key.serializer": f"{_STRING}Serializer"},
-    "consumer": {"key.deserializer": f"{_STRING}Deserializer", "enable.auto.commit": "false"},
+    "producer": {},
+    "consumer": {"enable.auto.commit": "false"},
 }
 """What Spring gives its clients if the file says nothing. enable.auto.commit=false: Spring for Apache Kafka since 2.3
 (its reference, "Committing Offsets")."""
 _NAMED = 5
 """The greatest number of names that a message lists."""
-
-NamePath = tuple[str, ...]
-"""Where a property stands, in the form in which Spring Boot compares names. Below `properties`, the last part is
-Kafka's own name."""
 
 
 class Source(NamedTuple):
@@ -71,10 +68,6 @@ class Source(NamedTuple):
     name: str
     value: str
     kind: Kind
-
-
-Merged = dict[NamePath, tuple[str, str]]
-"""Maps each path to the name of the property, as it was written, and its value."""
 
 
 def is_spring(names: Iterable[str]) -> bool:
@@ -92,20 +85,8 @@ def is_producers(name: str) -> bool:
     return other_trees.sets_client(name_path(name), "producer")
 
 
-def name_path(name: str) -> NamePath:
-    """Returns the path of the property `name` (see NamePath)."""
-    elements = [match.group("indexed", "plain") for match in _ELEMENT.finditer(name)]
-    plain = tuple(uniform(text) if indexed is None else indexed for indexed, text in elements)
-    if plain[:2] == _KAFKA:
-        for index in (2, 3):
-            if plain[index : index + 1] == ("properties",) and (index == 2 or plain[2] in SECTIONS):
-                kafkas = ".".join(indexed if text is None else text for indexed, text in elements[index + 1 :])
-                return (*plain[: index + 1], kafkas)
-    return plain
-
-
-def read(documents: Iterable[Mapping[str, str]], role: Role, field: str) -> Reading:
-    """Returns the settings of the producer or the consumer in the documents of one file.
+def read(entries: Iterable[Mapping[str, str]], role: Role, field: str) -> Reading:
+    """Returns the settings of the producer or the consumer in the documents of one file (`entries`).
 
     * A setting of the producer or consumer replaces a setting that is common to all clients.
     * A setting below `properties` replaces the same setting under Spring's own name.
@@ -118,8 +99,8 @@ def read(documents: Iterable[Mapping[str, str]], role: Role, field: str) -> Read
     if role == "topic":
         raise BadInput(f"{field} names a file of Spring Boot, which has no topic settings; give .properties syntax")
     reading = Reading(client="java")
-    merged = _merged(documents, reading, field)
-    if not any(path[:2] == _KAFKA or other_trees.sets_client(path, role) for path in merged):
+    merged, doubtful = of_file = documents(entries, reading, role, field)
+    if not any(path[:2] == _KAFKA or other_trees.sets_client(path, role) for path in (*merged, *doubtful)):
         raise BadInput(f"{field} has nothing below {PREFIX[:-1]}; give the file that has, or .properties syntax")
     as_written = dict(merged.values())
 
@@ -140,81 +121,25 @@ def read(documents: Iterable[Mapping[str, str]], role: Role, field: str) -> Read
     _leave_out(reading, merged, role)
     if role == "consumer":
         reading.notes += _ack_mode(merged)
-    _require_no_other_tree(merged, {name_path(name) for name in placeholders.used}, role, field)
+    used = {name_path(name) for name in placeholders.used}
+    _require_no_doubt(of_file, used, role, field)
+    _require_no_other_tree(merged, used, role, field)
     return reading
 
 
-def _merged(documents: Iterable[Mapping[str, str]], reading: Reading, field: str) -> Merged:
-    """Returns the properties of all documents that always apply. If a name occurs in several, the last one counts.
-
-    Raises BadInput if a document has one property under two spellings with two values: Spring's choice then depends on
-    the order in which it asks. Also raises BadInput if a document has settings of Kafka, and nobody knows whether it
-    applies.
-    """
-    placed = [_by_path(document, field) for document in documents]
-    active = _active(placed)
-    merged: Merged = {}
-    for document in placed:
-        of_kafka = [name for path, (name, _) in document.items() if path[:2] == _KAFKA]
-        applies = _applies(document, active)
-        if applies:
-            merged |= document
-        elif of_kafka and applies is None:
+def _require_no_doubt(of_file: Documents, used: set[NamePath], role: Role, field: str) -> None:
+    """Raises BadInput if a document of which nobody knows whether it applies has a property on which the answer
+    depends. `used`: the paths that placeholders refer to."""
+    for path, (name, _) in of_file.doubtful.items():
+        if path[:2] == _KAFKA or path in used or other_trees.sets_client(path, role):
             raise BadInput(
                 f"{field} has a document of which nobody knows here whether it applies (an expression of profiles, a "
-                f"group or a placeholder), with {printable_name(of_kafka[0])}; remove the documents that do not apply"
+                f"group, a placeholder or a cloud platform), with {printable_name(name)}; remove the documents that do "
+                "not apply"
             )
-        elif of_kafka:
-            reading.leave_out(of_kafka, "in a document that applies only under a condition (spring.config.activate)")
-    return merged
 
 
-def _active(documents: Iterable[Merged]) -> set[str] | None:
-    """Returns the profiles that the file makes active; `default` if there are none. Returns None if it does not show
-    them: a group makes further ones active, and a placeholder stands for others."""
-    active = set[str]()
-    for document in documents:
-        for path, (_, value) in document.items():
-            if path[:3] in ((*_PROFILES, "group"), (*_PROFILES, "default")):
-                return None
-            if path[:3] in _ACTIVE:
-                active |= {profile.strip() for profile in value.split(",")}
-    if not all(map(_PLAIN_PROFILE.fullmatch, active)):
-        return None
-    return active or {"default"}
-
-
-def _by_path(document: Mapping[str, str], field: str) -> Merged:
-    placed: Merged = {}
-    for name, value in document.items():
-        before = placed.setdefault(name_path(name), (name, value))
-        if before[1] != value:
-            raise BadInput(
-                f"{field}: {printable_name(before[0])} and {printable_name(name)} are one property for Spring Boot, "
-                "and have two values; keep one of them"
-            )
-    return placed
-
-
-def _applies(document: Merged, active: set[str] | None) -> bool | None:
-    """Returns whether the document applies if the profiles `active` are. Knows single profiles, their lists, and `!`.
-    Any condition that is not about profiles counts as not met. None: nobody knows."""
-    conditions = [(path, value) for path, (_, value) in document.items() if _is_condition(path)]
-    if any(path[:2] != _PROFILES and path[:4] != _ON_PROFILE for path, _ in conditions):
-        return False
-    profiles = [profile.strip() for _, value in conditions for profile in value.split(",")]
-    if not profiles:
-        return True
-    if active is None or not all(map(_PLAIN_PROFILE.fullmatch, profiles)):
-        return None
-    return any(name[1:].strip() not in active if name.startswith("!") else name in active for name in profiles)
-
-
-def _is_condition(path: NamePath) -> bool:
-    return path[:3] == _ON_PROFILE[:3] or (path[:2] == _PROFILES and (len(path) == 2 or path[2].isdigit()))
-
-
-def _ack_mode(merged: Merged) -> list[str]:
+def _ack_mode(merged: Placed) -> list[str]:
     """Returns a note on when Spring's listener container commits (Spring for Apache Kafka, `ContainerProperties`)."""
     name, mode = merged.get((*_KAFKA, "listener", "ackmode"), ("", ""))
     if not mode or "${" in mode:
@@ -227,13 +152,7 @@ def _ack_mode(merged: Merged) -> list[str]:
     ]
 
 
-def is_condition(name: str) -> bool:
-    """Returns whether the property says which of Spring's profiles activate a document, or which are active."""
-    path = name_path(name)
-    return _is_condition(path) or path[:3] in _ACTIVE
-
-
-def _layers(merged: Merged, section: NamePath, role: Role) -> tuple[dict[str, Source], dict[str, Source]]:
+def _layers(merged: Placed, section: NamePath, role: Role) -> tuple[dict[str, Source], dict[str, Source]]:
     """Returns the settings that Spring Boot takes from `section`, under Kafka's own names: first those that Boot binds,
     then those below `properties`, which count before them."""
     bound = {name: _BOUND[role][name] for name in (_BOUND[role] if section else _COMMON)}
@@ -285,7 +204,7 @@ def _text(kafka: str, source: Source, placeholders: Placeholders) -> str | None:
     return spring_values.plain(kafka, placeholders.replaced(value), source.kind)
 
 
-def _leave_out(reading: Reading, merged: Merged, role: Role) -> None:
+def _leave_out(reading: Reading, merged: Placed, role: Role) -> None:
     """Adds to `reading` the names below `spring.kafka` that have no effect, and the sections that are about others."""
     unbound, others = dict[str, str](), set[str]()
     for path, (name, _) in merged.items():
@@ -299,13 +218,13 @@ def _leave_out(reading: Reading, merged: Merged, role: Role) -> None:
         elif rest[0] in SECTIONS and rest[0] != role and (rest[0], role) != ("listener", "consumer"):
             others.add(PREFIX + rest[0])
         elif rest[1:] == ("transactionidprefix",) and "transactional.id" in reading.settings:
-            reading.notes.append(f"{name}: its value plays no part, every producer has an id of its own")
+            reading.notes.append(f"{name}: its value does not matter, for every producer has an id of its own")
     if unbound:
         reading.leave_out(
             unbound, f"Spring Boot does not bind these names, so they have no effect{_would(unbound, role)}"
         )
     if others:
-        reading.leave_out(sorted(others), f"they are not about the {role}")
+        reading.leave_out(sorted(others), f"not about the {role}")
 
 
 def _is_bound(rest: NamePath) -> bool:
@@ -324,16 +243,22 @@ def _would(unbound: Mapping[str, str], role: Role) -> str:
         return ""
     boots = [name for name, bound in (PRODUCER if role == "producer" else CONSUMER).items() if bound.kafka in kafkas]
     own = f", or as Spring Boot's own {', '.join(boots)}" if boots else ""
-    return f"; below {PREFIX}{role}.properties they would, as {', '.join(kafkas)}{own}"
+    return f"; below {PREFIX}{role}.properties they would have one, as {', '.join(kafkas)}{own}"
 
 
-def _require_no_other_tree(merged: Merged, used: set[NamePath], role: Role, field: str) -> None:
+def _require_no_other_tree(merged: Placed, used: set[NamePath], role: Role, field: str) -> None:
     """Raises BadInput if properties that are not read here set a producer or a consumer, because then nobody knows
     what the application's own one promises. `used`: the paths that placeholders refer to; these are read."""
+    is_streams_alone = not any(path[:3] == (*_KAFKA, role) for path in merged)
     unread = [
         name
         for path, (name, _) in merged.items()
-        if path not in used and (other_trees.sets_client(path, role) or _is_own_below(path, role))
+        if path not in used
+        and (
+            other_trees.sets_client(path, role)
+            or _is_own_below(path, role)
+            or (is_streams_alone and path[:3] == (*_KAFKA, "streams"))
+        )
     ]
     if unread:
         more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""

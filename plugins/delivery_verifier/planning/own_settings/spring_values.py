@@ -6,14 +6,18 @@ Source: Spring Boot reference, "Externalized Configuration" (Converting Duration
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from delivery_verifier.planning.own_settings.spring_names import Kind
 
 _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_TIMES_US = {"us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+_TIMES_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 _SIZE = re.compile(r"([0-9]+)(B|KB|MB|GB|TB)")
-_TIME = re.compile(r"([0-9]+)(us|ms|s|m|h|d)")
-_ISO_TIME = re.compile(r"PT(?:(?P<h>[0-9]+)H)?(?:(?P<m>[0-9]+)M)?(?:(?P<s>[0-9]+)S)?")
+_TIME = re.compile(r"\+?([0-9]+)(ns|us|ms|s|m|h|d)", re.IGNORECASE)
+_ISO_TIME = re.compile(
+    r"\+?P(?:(?P<d>[0-9]+)D)?(?:T(?:(?P<h>[0-9]+)H)?(?:(?P<m>[0-9]+)M)?(?:(?P<s>[0-9]+(?:[.,][0-9]{1,9})?)S)?)?",
+    re.IGNORECASE,
+)
 _BOOLEANS = {"true": "true", "on": "true", "yes": "true", "1": "true"} | dict.fromkeys(
     ("false", "off", "no", "0"), "false"
 )
@@ -49,9 +53,12 @@ def without_placeholders(value: str) -> str:
 
 
 def _milliseconds(value: str) -> str:
+    """Returns a time in milliseconds, as `DurationStyle` of Spring Boot reads it: a number with a unit in any case, or
+    a duration of ISO 8601. A number without a unit has milliseconds. Anything else stays as it is."""
     if time := _TIME.fullmatch(value):
-        return str(int(time[1]) * _TIMES_US[time[2]] // 1000)
-    if (iso := _ISO_TIME.fullmatch(value.upper())) and any(iso.groups()):
-        hours, minutes, seconds = (int(part or 0) for part in iso.groups())
-        return str(((hours * 60 + minutes) * 60 + seconds) * 1000)
+        return str(int(time[1]) * _TIMES_NS[time[2].lower()] // 10**6)
+    if (iso := _ISO_TIME.fullmatch(value)) and any(iso.groups()):
+        days, hours, minutes = (int(iso[unit] or 0) for unit in ("d", "h", "m"))
+        seconds = Decimal((iso["s"] or "0").replace(",", "."))
+        return str(int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000))
     return value

@@ -96,7 +96,7 @@ def translate(properties: Mapping[str, str]) -> Translation:
             translation.put(name, values.checked(name, text, EXERCISED[name]), name)
         elif name in RUN_OPTIONS:
             value = text if text.isdecimal() else "NUMBER"
-            translation.leave_out(name, f"a run has its own: give it {RUN_OPTIONS[name]} {value}")
+            translation.leave_out(name, f"a run takes it as an option: {RUN_OPTIONS[name]} {value}")
         elif is_withheld(name):
             translation.leave_out(name, WITHHELD)
         else:

@@ -40,7 +40,7 @@ def is_described(text: str) -> bool:
 def broker(entries: Mapping[str, str], role: Role, field: str) -> Reading:
     """Returns the settings that a topic has by default on brokers with these properties. Raises BadInput for another
     role."""
-    _require_topic(role, field, "a broker's server.properties")
+    _require_topic(role, field, "a broker's configuration")
     reading = Reading()
     of_topic = known_names.topic_of_broker()
     for name, (known, factor) in of_topic.items():  # the first name of a topic property comes first, as in Kafka

@@ -16,7 +16,7 @@ from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import known_names
 
-WITHHELD = "how to reach a cluster and who one is there; the cluster under test is the verifier's own"
+WITHHELD = "where a cluster is, and how to log in there; the cluster under test is the verifier's own"
 """The reason why properties of connection and security are left out."""
 
 _LIKE_A_NAME = re.compile(r"[A-Z]?[a-z][a-z0-9]*([._-][a-z0-9]+)*")
@@ -80,4 +80,7 @@ def printable_name(name: str) -> str:
     """
     if len(name) <= _LONGEST_NAME and (_LIKE_A_NAME.fullmatch(name) or _is_path(name) or known_names.is_spelling(name)):
         return name
-    return "a name that is not shown (a value over several lines needs a backslash at the end of each)"
+    return (
+        "a name (not shown: it may be part of a secret; a value of several lines needs \\ at the end of each but the "
+        "last)"
+    )

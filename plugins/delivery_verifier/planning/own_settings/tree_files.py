@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import (
     connect,
+    flat_files,
+    fluent_bit,
     known_names,
+    kubernetes,
     other_trees,
     shippers,
     spring,
-    topic_files,
+    spring_documents,
     trees,
 )
 from delivery_verifier.planning.own_settings.reading import NOT_KNOWN, Reading, Role
@@ -41,51 +44,36 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
     flat = [trees.flat(document) for document in documents]
     if any(spring.is_spring(document) for document in flat):
         return spring.read(flat, role, field)
+    if documents and all(map(kubernetes.is_resource, documents)):
+        return kubernetes.read(documents, role, field)
     if len(documents) != 1:
         raise BadInput(f"{field} has {len(documents)} documents; allowed: 1; give the one that holds the settings")
     (document,) = documents
-    if "kind" in document and "apiVersion" in document:
-        return _of_kubernetes(document, role, field)
     if any(name.startswith("output.kafka") for name in flat[0]):
         raise BadInput(f"{field} is a file of Filebeat or another Beat, {_SARAMA}; {_TOPIC_ALONE}")
     if (reading := _of_shipper(document, role, field)) is not None:
         return reading
     config = trees.below(document, "config") or document
     if "connector.class" in config:
-        return connect.connector(trees.scalars(config), role, field)
+        return connect.connector(trees.only_scalars(config, field), role, field)
     for what, path in _OTHER_TREES:
         if any(trees.below(document, *path)):
             raise _not_read(field, what)
     if _is_flat(document):
-        reading = Reading()
-        reading.put_all(trees.scalars(document))
-        return reading
+        return flat_files.read(trees.scalars(document), role, field)
     names = ", ".join(printable_name(str(name)) for name in list(document)[:_NAMED])
-    if any(other_trees.sets_client(spring.name_path(name), role) for name in flat[0]):
+    if any(other_trees.sets_client(spring_documents.name_path(name), role) for name in flat[0]):
         raise BadInput(
             f"{field} sets a {role} in a tree that is not read ({names}), so what it promises is not known; {NOT_KNOWN}"
         )
     raise _not_read(field, f"a file in a format that is not known (nothing below spring.kafka; its names: {names})")
 
 
-def _of_kubernetes(document: trees.Tree, role: Role, field: str) -> Reading:
-    kind, spec = str(document["kind"]), trees.below(document, "spec")
-    if kind == "KafkaTopic":
-        return topic_files.strimzi_topic(document, role, field)
-    if kind == "Kafka":
-        return topic_files.broker(trees.scalars(trees.below(spec, "kafka", "config")), role, field)
-    if kind == "KafkaConnect":
-        return connect.worker(trees.scalars(trees.below(spec, "config")), role, field)
-    if kind == "KafkaConnector":
-        return connect.connector(trees.scalars(trees.below(spec, "config")), role, field)
-    raise _not_read(field, f"a Kubernetes resource of the kind {kind if kind.isalnum() else 'that it names'}")
-
-
 def _of_shipper(document: trees.Tree, role: Role, field: str) -> Reading | None:
     if sinks := shippers.vector_sinks(document):
         return shippers.vector(sinks, role, field)
-    if outputs := shippers.fluent_bit_outputs(document):
-        return shippers.fluent_bit(outputs, role, field)
+    if (pipeline := fluent_bit.of_tree(document)) is not None:
+        return fluent_bit.read(pipeline, role, field)
     if trees.below(document, "outputs").get("kafka"):
         raise BadInput(f"{field} is a file of Telegraf, {_SARAMA}; {_TOPIC_ALONE}")
     return None

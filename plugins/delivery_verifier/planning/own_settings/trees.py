@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import placeholders
+from delivery_verifier.planning.own_settings.translation import printable_name
 
 Syntax = Literal["YAML", "TOML", "JSON"]
 Tree = dict[str, Any]
@@ -97,6 +98,15 @@ def scalars(tree: Mapping[Any, Any]) -> dict[str, str]:
         for key, items in lists.items()
         if not any(isinstance(item, dict | list) for item in items)
     }
+
+
+def only_scalars(tree: Mapping[Any, Any], field: str) -> dict[str, str]:
+    """Returns the members of the tree as `scalars` does. Raises BadInput, which shows `field`, if one has names below
+    it."""
+    plain = scalars(tree)
+    if nested := [str(name) for name in tree if str(name) not in plain]:
+        raise BadInput(f"{field}: {printable_name(nested[0])} has names below it; write each as one name, with dots")
+    return plain
 
 
 def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
