@@ -11,6 +11,7 @@ from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.catalogue_run.selection import KINDS
 from delivery_verifier.model.fault_plan import FaultStep, equipment_of
+from delivery_verifier.model.scenario import ON_SIGTERM
 from delivery_verifier.pages.matrix.tables import heading_of_kind
 
 INTRODUCTION = """\
@@ -79,8 +80,10 @@ def _arm(arm: ArmPlan) -> str:
 
 
 def _settings(arm: ArmPlan) -> str:
-    """Returns the names of an arm's profile and, if there is one, of its application."""
-    return profile_and_application(arm.profile.name, arm.application.name if arm.application else "")
+    """Returns the names of an arm's profile and, if there is one, of its application. Also says how its producers end on
+    SIGTERM, if the fault plan sends it."""
+    name = profile_and_application(arm.profile.name, arm.application.name if arm.application else "")
+    return f"{name}, {ON_SIGTERM[arm.on_sigterm]}" if arm.on_sigterm else name
 
 
 def _step(step: FaultStep) -> str:

@@ -36,8 +36,9 @@ STRONG = ("safe", "idempotent", "transactional")
 BITING = tuple(name for name, act in ACTS.items() if act.bites and act.whom != "application")
 """Every fault action of the catalogue, but those on applications: these runs have none."""
 _BROKERS = (1, 2, 3)
-_OF_CLIENTS = ("kill_producer", "resend", "alter_topic")
-_WITHOUT_TRANSACTIONS = ("kill_producer", "resend")
+_OF_CLIENTS = ("kill_producer", "terminate_producer", "resend", "alter_topic")
+_SENDS_AGAIN = ("kill_producer", "resend")
+_WITHOUT_TRANSACTIONS = ("kill_producer", "terminate_producer", "resend")
 """Actions that no plan combines with transactions."""
 _TARGETS = {"elect_preferred": "all"} | dict.fromkeys(_OF_CLIENTS, "none")
 _OPTIONS: dict[str, dict[str, Any]] = {"alter_topic": {"setting": "min.insync.replicas", "value": 1}}
@@ -101,7 +102,7 @@ def healthy_run(seed: int, action: str = "") -> HealthyRun:
     draw = Random(f"{seed} {action}")
     profiles = [name for name in STRONG if name != "transactional" or action not in _WITHOUT_TRANSACTIONS]
     # A resend by the application breaks the claim of exactly_once: it is no promise of Kafka.
-    claims: list[Claim] = [claim for claim in CLAIMS if claim != "exactly_once" or action not in _WITHOUT_TRANSACTIONS]
+    claims: list[Claim] = [claim for claim in CLAIMS if claim != "exactly_once" or action not in _SENDS_AGAIN]
     run = scenario(
         f"healthy-{seed}-{action or 'quiet'}",
         profile=PROFILES[profiles[sum(divmod(seed, len(BITING))) % len(profiles)]],
@@ -401,12 +402,15 @@ def _count_load(draw: Random, arm: Arm, rows: Rows, cluster: _Cluster) -> list[d
             injection for injection in cluster.injections if row["partition"] in injection.hit.get(arm.topic_name, [])
         ]
         lost = draw.randint(0, 40) if weak and any(injection.brokers for injection in hurt) else 0
-        again = draw.randint(0, present) if actions & set(_WITHOUT_TRANSACTIONS) else 0
+        again = draw.randint(0, present) if actions & set(_SENDS_AGAIN) else 0
         row |= dict.fromkeys(row.keys() - {"arm", "producer", "session", "partition"}, 0)
         row |= {"sent" if weak else "acked": reported, "reported": reported, "lost": lost, "found": reported - lost}
         row |= {"attempted": reported + unanswered, "indeterminate": unanswered}
         row |= {"resolved_present": present, "resolved_absent": unanswered - present, "resent": again}
-        if "kill_producer" in actions:  # what the former life sent may arrive behind what the next life sent
+        if actions & {
+            "kill_producer",
+            "terminate_producer",
+        }:  # what the former life sent may arrive behind what the next life sent
             row["resolved_late"] = draw.randint(0, present)
         row["log_records"] = row["first_copies"] = row["found"] + present
         for count, kind in ((lost, "LOST"), (again, "RESENT")):

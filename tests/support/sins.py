@@ -122,8 +122,9 @@ def _anomaly(
 
 
 def _never_permitted(run: HealthyRun) -> bool:
-    """Whether no rule permits anomalies of transactions: after an unclean election, they would be a doubt."""
-    return _transactional(run) and "elect_unclean" not in _actions(run)
+    """Whether no rule permits anomalies of transactions: after an unclean election or a late end, they would be a
+    doubt."""
+    return _transactional(run) and not {"elect_unclean", "delay_end"} & _actions(run)
 
 
 def _law(run: HealthyRun, name: str) -> None:
@@ -238,7 +239,7 @@ SINS: tuple[Sin, ...] = (
         "an unanswered record that lands late",
         Anomaly.REORDERED.value,
         lambda run: _cell(run).update(resolved_late=1, resolved_present=1),
-        lambda run: "kill_producer" not in _actions(run),
+        lambda run: not {"kill_producer", "terminate_producer"} & _actions(run),
     ),
     Sin("a case of the canary missed", "canary_wrong", lambda run: _canary(run, -1)),
     Sin("a case of the canary too many", "canary_wrong", lambda run: _canary(run, 1)),

@@ -15,7 +15,7 @@ from delivery_verifier.catalogue.single import CANARY_PRODUCERS, arm_of, token
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.data import Name
 from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
-from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, Profile, Scenario
+from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, OnSigterm, Profile, Scenario
 
 Tag = Literal["smoke", "promises", "everyday", "power"]
 """A word that marks entries. A user can restrict a catalogue run to the entries with one tag."""
@@ -28,6 +28,7 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `application`: the program under test that consumes the arm's topic, if any.
     * `claim`: the guarantee that the run tests with this arm.
     * `expectation`: the verdicts that the arm may get, and the counts that it must end with.
+    * `on_sigterm`: how the arm's producers end on SIGTERM, if the fault plan sends it (see `scenario.Arm`).
     """
 
     name: Name
@@ -36,6 +37,7 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     claim: Claim = "contract"
     expectation: Expectation = Expectation()
     application: Application | None = None
+    on_sigterm: OnSigterm | None = None
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -107,6 +109,7 @@ def build(
             name=plan.name,
             topic_name=f"kdv-{token(run_id)}-{plan.name}",
             application=plan.application,
+            on_sigterm=plan.on_sigterm,
         )
         for number, plan in enumerate(entry.arms, 1)
     ]

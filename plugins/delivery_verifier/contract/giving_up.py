@@ -1,7 +1,8 @@
 """Giving up: which setting ended the client's attempts to deliver a record, what to change, and what that costs.
 
 Sources: librdkafka's CONFIGURATION.md, `rd_kafka_handle_Produce_error` and `rd_kafka_msgq_age_scan`. librdkafka reports
-a request that timed out for the last time as `_MSG_TIMED_OUT`, too.
+a request that timed out for the last time as `_MSG_TIMED_OUT`, too. On a program that ends: `rd_kafka_flush` in
+librdkafka's rdkafka.h, and the Javadoc of `KafkaProducer`, whose `close()` waits for what is queued.
 """
 
 from __future__ import annotations
@@ -55,12 +56,21 @@ class GivingUp(Struct, frozen=True):
     price: str = ""
 
 
-def giving_up(error: str, settings: Settings, producer: Mapping[str, Setting]) -> GivingUp:
+def giving_up(error: str, settings: Settings, producer: Mapping[str, Setting], dropped: int = 0) -> GivingUp:
     """Returns why records with `error` were given up, if the producer has these settings.
 
     `error`: the client's name of the error; empty if the producer ended before the record had an outcome. `producer`:
-    the properties of the producer, by Kafka's names.
+    the properties of the producer, by Kafka's names. `dropped`: how many records were in the queue of a program that
+    ended on SIGTERM without flush(), if all records without an outcome come from there; else 0.
     """
+    if not error and dropped:
+        return GivingUp(
+            f"dropped by the program, which ended on SIGTERM without flush() and had {dropped:,} in its client's queue",
+            "Call flush() on SIGTERM and before every other end of the program (Java: close()), and count no record as "
+            "sent before its delivery report: produce() only queues it.",
+            "The price: the program ends only when brokers have answered. Give it that long before SIGKILL follows "
+            "(Kubernetes: terminationGracePeriodSeconds).",
+        )
     if not error:
         return GivingUp(
             "left open by a producer that ended",

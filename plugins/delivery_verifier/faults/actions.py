@@ -10,7 +10,7 @@ from delivery_verifier.faults import outages
 from delivery_verifier.faults.action import Action, ActionContext
 from delivery_verifier.faults.administration import AlterTopic, ElectPreferred, ElectUnclean
 from delivery_verifier.faults.applications import KillApplication, Park, RestartApplication, Rewind
-from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, Send, Wait
+from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, Send, TerminateProducer, Wait
 from delivery_verifier.faults.processes import Signal, Start
 from delivery_verifier.faults.proxied import DelayEnd, Frames, Release
 from delivery_verifier.faults.zombies import FreezeApplication, ThawApplication
@@ -22,6 +22,7 @@ ACTIONS: dict[str, Action] = {
     "resume": Signal("SIGCONT", "running"),
     "start": Start(),
     "kill_producer": KillProducer(),
+    "terminate_producer": TerminateProducer(),
     "restart_producer": RestartProducer(),
     "resend": Resend(),
     "park": Park(),

@@ -1,14 +1,15 @@
-"""Actions on clients. They kill producers, start producers again, and make producers send records again or send more
+"""Actions on clients. They end producers, start producers again, and make producers send records again or send more
 records."""
 
 from __future__ import annotations
 
 import signal
+from collections import Counter
 
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.load.handle import RunningLoad
-from delivery_verifier.model.history import now_us
+from delivery_verifier.model.history import left_key, now_us
 
 
 class KillProducer:
@@ -34,14 +35,50 @@ class KillProducer:
         return {f"producer {name}": how_it_ended(code) for name, code in exits.items()} if killed else {}
 
 
-class RestartProducer:
-    """Starts again the producers that the action `kill_producer` killed. This action has no proof."""
+class TerminateProducer:
+    """Sends SIGTERM to the producers of all arms at the same moment. The action `restart_producer` heals the injection.
+
+    Each producer ends as its arm says: with flush(), or at once. Proof: SIGTERM reached every producer while it had at
+    least one record without a delivery report in hand, every producer then exited with 0, and none was started again.
+    """
 
     def do(self, context: ActionContext) -> int:
-        """Starts the killed producers again.
+        """Terminates the producers, and waits until all of them have ended. Raises DeadlinePassed."""
+        at_us = now_us()
+        _load(context).terminate()
+        return at_us
 
-        Each of these producers sends the records whose outcome is unknown once more. Waits until all of them have done
-        so. Raises DeadlinePassed.
+    def proof(self, context: ActionContext) -> ActionProof:
+        """Returns a text for each producer that says what it had in hand and how it ended. The keys are `producer
+        <name>`. Also returns how many records the producers of each arm left unreported. The keys are `left_key(arm)`.
+
+        If a producer had nothing in hand, ended in another way, or was started again, the result is empty.
+        """
+        load = _load(context)
+        ends = load.terminations()
+        as_ordered = all(end.exit_code == 0 and end.at_sigterm > 0 for end in ends.values())
+        if len(ends) != load.producers or not as_ordered:
+            return {}
+        texts: dict[str, str | int] = {
+            f"producer {name}": f"{end.at_sigterm} records in hand when SIGTERM came, {end.at_exit} when it ended; "
+            f"{how_it_ended(end.exit_code)}"
+            for name, end in ends.items()
+        }
+        unreported = Counter[str]()
+        for name, end in ends.items():
+            unreported[left_key(name.split("/")[0])] += end.at_exit
+        return texts | unreported
+
+
+class RestartProducer:
+    """Starts again the producers that the action `kill_producer` or `terminate_producer` ended. This action has no
+    proof."""
+
+    def do(self, context: ActionContext) -> int:
+        """Starts the ended producers again.
+
+        Each producer that was killed sends the records whose outcome is unknown once more. Waits until all of them have
+        done so. Raises DeadlinePassed.
         """
         at_us = now_us()
         _load(context).restart()

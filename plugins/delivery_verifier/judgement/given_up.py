@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Mapping
 from delivery_verifier.contract.giving_up import GivingUp, giving_up
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.evidence import ArmEvidence
+from delivery_verifier.model.fault_actions import TERMINATE
 from delivery_verifier.model.figures import share
-from delivery_verifier.model.history import Observation
+from delivery_verifier.model.history import Injection, Observation, left_key
 from delivery_verifier.model.verdict import GivenUp
 
 WAYS_SHOWN = 3
@@ -26,10 +27,11 @@ def given_up_of(arm: ArmEvidence) -> GivenUp | None:
     reconciled the run."""
     counts = arm.run.given_up.get(arm.name, [])
     errors, ways = Counter[str](), Counter[GivingUp]()
+    dropped = _dropped(arm)
     settings = Settings.of_arm(arm.run.scenario, arm.spec)
     for count in counts:
         errors[count.error] += count.attempts
-        ways[giving_up(count.error, settings, arm.spec.profile.producer)] += count.attempts
+        ways[giving_up(count.error, settings, arm.spec.profile.producer, dropped)] += count.attempts
     if not errors:
         return None
     away_s = longest_away_s(arm.run.observations, arm.spec.topic_name, {count.partition for count in counts})
@@ -41,6 +43,26 @@ def given_up_of(arm: ArmEvidence) -> GivenUp | None:
         sentence=_sentence(arm, ways, away_s),
         changes=_changes(ways, away_s),
     )
+
+
+def _dropped(arm: ArmEvidence) -> int:
+    """Returns how many records the arm's producers had in hand when they ended on SIGTERM without flush().
+
+    Returns 0 unless these are all attempts of the arm that never got a report. Otherwise some of these attempts have
+    another cause, and nothing shows which.
+    """
+    if arm.spec.on_sigterm != "exit":
+        return 0
+    ends = [injection for injection in arm.run.biting if injection.action == TERMINATE]
+    unreported = sum(_unreported(injection, arm.name) for injection in ends)
+    never_reported = arm.totals.get("indeterminate", 0) - arm.run.indeterminate.get(arm.name, 0)
+    return unreported if unreported == never_reported else 0
+
+
+def _unreported(injection: Injection, arm: str) -> int:
+    proof = injection.proof.get("process")
+    count = proof.get(left_key(arm)) if isinstance(proof, dict) else None
+    return count if isinstance(count, int) else 0
 
 
 def longest_away_s(observations: Iterable[Observation], topic: str, partitions: Collection[int]) -> float:

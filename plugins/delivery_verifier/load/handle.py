@@ -1,14 +1,16 @@
 """The handle of a running load. Through this handle, the fault plan observes and steers the producers.
 
 The fault plan and the producers run in different processes. They share one block of memory per producer, the control
-block (see live_ledger.Word). The supervisor is the process that started the producers. The supervisor also kills the
+block (see live_ledger.Word). The supervisor is the process that started the producers. The supervisor also ends the
 producers, and starts them again, when the fault plan asks for it.
 """
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +23,18 @@ from delivery_verifier.model.scenario import Arm, Scenario
 
 HANDOVER_DEADLINE_S = 30.0
 RESTART_DEADLINE_S = 60.0
+
+
+class Termination(NamedTuple):
+    """How a producer ended on SIGTERM. `exit_code` below zero is minus the number of the signal that ended it.
+
+    `at_sigterm`: how many of its attempts had no report when the signal had reached it; -1 if it did not reach it.
+    `at_exit`: how many had none when it ended.
+    """
+
+    exit_code: int
+    at_sigterm: int
+    at_exit: int
 
 
 class RunningLoad:
@@ -100,17 +114,31 @@ class RunningLoad:
     def kill(self) -> None:
         """Asks the supervisor to send SIGKILL to all producers at the same moment. Waits until the producers are dead.
 
-        If an earlier call killed the producers and nobody has restarted them, kills nothing. Raises DeadlinePassed.
+        If an earlier call ended the producers and nobody has restarted them, kills nothing. Raises DeadlinePassed.
         """
-        _, starts = self._commands()
-        self._command("kill", kills=starts + 1, starts=starts)
+        self._end("kill", signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Asks the supervisor to send SIGTERM to all producers at the same moment. Waits until they have ended, each as
+        its arm says (see `scenario.OnSigterm`).
+
+        If an earlier call ended the producers and nobody has restarted them, ends nothing. Raises DeadlinePassed.
+        """
+        self._end("terminate", signal.SIGTERM)
+
+    def _end(self, verb: str, number: signal.Signals) -> None:
+        kills, starts = self._commands()
+        if kills == starts:
+            for control in self._all_controls():
+                control[Word.SIGNAL] = number
+        self._command(verb, kills=starts + 1, starts=starts)
 
     def restart(self) -> None:
-        """Asks the supervisor to start every killed producer again. Does nothing if no producer was killed.
+        """Asks the supervisor to start every ended producer again. Does nothing if no producer was ended.
 
         Waits until each of these producers has sent once more each of its records that has no certain outcome. A
-        producer that writes transactions sends no record again, because its open transaction is ended instead. Raises
-        DeadlinePassed.
+        producer that writes transactions sends no record again, because its open transaction is ended instead. A
+        producer that ended on SIGTERM sends no record again either. Raises DeadlinePassed.
         """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return
@@ -141,12 +169,27 @@ class RunningLoad:
         )
 
     def exits(self) -> dict[str, int]:
-        """Returns the exit codes of the producers that `kill` killed and that nobody has started again since then.
+        """Returns the exit codes of the producers that the fault plan ended and that nobody has started again since
+        then.
 
         The keys are `<arm>/<producer>`. A code below zero is minus the number of the signal that ended the process.
         """
+        return {name: control[Word.EXIT] for name, control in self._ended().items()}
+
+    def terminations(self) -> dict[str, Termination]:
+        """Returns how the producers ended that `terminate` ended and that nobody has started again since then.
+
+        The keys are `<arm>/<producer>`.
+        """
         return {
-            f"{arm.name}/{number}": control[Word.EXIT]
+            name: Termination(control[Word.EXIT], control[Word.AT_SIGTERM], control[Word.AT_EXIT])
+            for name, control in self._ended().items()
+            if control[Word.SIGNAL] == signal.SIGTERM
+        }
+
+    def _ended(self) -> dict[str, Control]:
+        return {
+            f"{arm.name}/{number}": control
             for arm in self._scenario.loaded
             for number, control in enumerate(self._controls(arm))
             if control[Word.KILLS_DONE] > control[Word.STARTS_DONE]

@@ -84,17 +84,17 @@ class Word(IntEnum):
     RESENT = 9
     """Index of the word that counts the resends of all rounds. Each resend is counted before the client gets it."""
     KILLS = 10
-    """Index of the word that counts how often the fault plan asked the supervisor to kill the producer. Written by the
-    fault plan."""
+    """Index of the word that counts how often the fault plan asked the supervisor to end the producer with the signal
+    SIGNAL. Written by the fault plan."""
     STARTS = 11
-    """Index of the word that counts how often the fault plan asked the supervisor to start the killed producer again.
+    """Index of the word that counts how often the fault plan asked the supervisor to start the ended producer again.
     Written by the fault plan.
 
     While the producer must stay dead, this count is one less than the count KILLS. Otherwise the two counts are equal.
     """
     EXIT = 12
-    """Index of the word with the exit code of the producer's process. The supervisor writes it when it kills the
-    producer. The word holds 0 before the first kill.
+    """Index of the word with the exit code of the producer's process. The supervisor writes it when it has ended the
+    producer. The word holds 0 before the first such end.
 
     A code below zero is minus the number of the signal that ended the process.
     """
@@ -125,6 +125,14 @@ class Word(IntEnum):
     """Index of the word that counts errors in the counters of killed processes. It is the sum of two differences:
     between counted reports and slots, and between counted transactions and the file of outcomes. A difference of one
     that the kill explains does not count."""
+    SIGNAL = 23
+    """Index of the word with the number of the signal by which the fault plan had the producer end last: SIGKILL or
+    SIGTERM. Written by the fault plan, before it asks for the end (see KILLS)."""
+    AT_SIGTERM = 24
+    """Index of the word that counts the attempts without a report at the time when SIGTERM reached the producer. It
+    holds -1 from the start of the process until then."""
+    AT_EXIT = 25
+    """Index of the word that counts the attempts without a report at the time when the producer ended on SIGTERM."""
 
 
 WORDS = 32

@@ -20,6 +20,10 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm, Scenario
 
+TERMINATION_S = 25.0
+"""How long a producer may take to end on SIGTERM, in seconds: longer than its flush() (see `producer.GRACE_S`), and
+shorter than the fault plan waits (see `handle.HANDOVER_DEADLINE_S`)."""
+
 
 class AlreadySent(VerifierError, RuntimeError):
     """The load of this run was begun before.
@@ -82,9 +86,10 @@ class ProducerPool:
     def apply_commands(self, adopt: Callable[[int], None]) -> None:
         """Carries out the latest command of the fault plan, once the control blocks of all producers hold the command.
 
-        For a kill, sends SIGKILL to all producers at once. For a start, gives a new process to every producer that the
-        fault plan had killed. Calls `adopt` with the pid of each new process, so that the process ends with the
-        cluster.
+        To end the producers, sends the signal that the fault plan asks for to all producers at once, and waits until
+        all have ended. For a start, gives a new process to every producer that the fault plan had ended. Calls `adopt`
+        with the pid of each new process, so that the process ends with the cluster. Raises DeadlinePassed if a producer
+        does not end on SIGTERM.
         """
         commands = {(producer.control[Word.KILLS], producer.control[Word.STARTS]) for producer in self.producers}
         if len(commands) != 1:
@@ -98,10 +103,13 @@ class ProducerPool:
         if not due:
             return
         if kills > starts:
-            self.kill()
+            if due[0].control[Word.SIGNAL] == signal.SIGTERM:
+                self.terminate()
+            else:
+                self.kill()
         else:
             for producer in due:
-                if producer.killed_by_plan:
+                if producer.ended_by_plan:
                     _start_again(producer, life=starts)
                     adopt(producer.process.pid)
         for producer in due:
@@ -113,6 +121,22 @@ class ProducerPool:
         for producer in self.producers:
             if producer.process.poll() is None:
                 producer.process.send_signal(signal.SIGKILL)
+        for producer in self.producers:
+            producer.control[Word.EXIT] = producer.process.wait()
+
+    def terminate(self) -> None:
+        """Sends SIGTERM to all producers. Waits until all have ended, and writes each exit code to Word.EXIT. Raises
+        DeadlinePassed if one has not ended after TERMINATION_S."""
+        for producer in self.producers:
+            if producer.process.poll() is None:
+                producer.process.send_signal(signal.SIGTERM)
+        wait_until(
+            lambda: all(producer.process.poll() is not None for producer in self.producers),
+            "all producers to end on SIGTERM",
+            TERMINATION_S,
+            every_s=0.005,
+            detail=lambda: "; ".join(_how_far(each) for each in self.producers if each.process.poll() is None),
+        )
         for producer in self.producers:
             producer.control[Word.EXIT] = producer.process.wait()
 
@@ -161,13 +185,14 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
         scripted=load.pacing == "scripted",
         abort_every=load.abort_every,
         transaction_records=transaction_records,
+        on_sigterm=arm.on_sigterm,
     )
     control = Control(folder)
     return ProducerProcess(arm, spec, start_process(spec), control)
 
 
 def _start_again(producer: ProducerProcess, life: int) -> None:
-    """Starts a new process for a killed producer. `life` is the number of times that the producer was killed."""
+    """Starts a new process for a producer that was ended. `life` is the number of times that it was ended."""
     producer.spec = msgspec.structs.replace(producer.spec, life=life)
     producer.control[Word.STATE] = State.STARTING
     producer.process = start_process(producer.spec)

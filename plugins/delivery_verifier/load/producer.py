@@ -6,6 +6,7 @@ Run it as `python -m delivery_verifier.load.producer SPEC`. SPEC is the path of 
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -36,6 +37,10 @@ from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.load.transactions import transactions_of
 from delivery_verifier.model import record
 
+GRACE_S = 20.0
+"""How many seconds flush() may take on SIGTERM. Those who send SIGTERM send SIGKILL a while later. Kubernetes, e.g.,
+waits for 30 s (terminationGracePeriodSeconds)."""
+
 
 class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
@@ -44,6 +49,7 @@ class SequencedProducer:
     * `resent`: the number of resends so far. `shifts`: this number per partition (see `partition_shifts`).
     * `limit`: the greatest length of the client's queue, in records, at which a block may be handed over.
     * `fatal`: what ended the load early: a fatal client error, a refused warm-up, an unended transaction. Else None.
+    * `terminated`: whether SIGTERM has reached the producer in its load.
     """
 
     def __init__(self, spec: ProducerSpec) -> None:
@@ -55,6 +61,7 @@ class SequencedProducer:
         self.shifts = partition_shifts(read_rounds(Path(spec.folder)), self.layout)
         self.limit = queue_limit(spec.settings, spec.payload_bytes, spec.block)
         self.fatal: str | None = None
+        self.terminated = False
         self.client = Producer(
             {
                 **spec.connection,
@@ -133,13 +140,14 @@ class SequencedProducer:
             self.control[Word.ROUNDS_DONE] += 1
 
     def take_over(self) -> None:
-        """Resumes after a kill. First counts the outcomes in the ledger. A producer without transactions then resends
-        the records without a certain outcome. A producer with transactions resends nothing, because the transaction
-        that was open at the kill may have been committed."""
+        """Resumes after a kill or SIGTERM. First counts the outcomes in the ledger. After a kill, a producer without
+        transactions then resends the records without a certain outcome. A producer with transactions resends nothing,
+        because the transaction that was open at the kill may have been committed. After SIGTERM, a producer resends
+        nothing: its program ended in good order, and believes that it has sent all."""
         self.resent = recount(Path(self.spec.folder), self.control, self.sequence)[Word.RESENT]
         if self.transactions:
             self.transactions.take_over(self.sequence)
-        else:
+        elif self.control[Word.SIGNAL] != signal.SIGTERM:
             self.send_again(include_open=True)
 
     def warm_up(self) -> None:
@@ -152,10 +160,11 @@ class SequencedProducer:
             self.fatal = refusal(Path(self.spec.folder), self.sequence) or None
 
     def load(self) -> None:
-        """Sends at the planned rate. Ends when `spec.records` are sent and the supervisor has opened Gate.RELEASE."""
+        """Sends at the planned rate. Ends on SIGTERM, or when `spec.records` are sent and the supervisor has opened
+        Gate.RELEASE."""
         spec, control = self.spec, self.control
         start, sequence_at_start = time.monotonic(), self.sequence
-        while self.fatal is None:
+        while self.fatal is None and not self.terminated:
             self._send_again_if_asked()
             if self.sequence >= spec.records and control[Word.GATE] >= Gate.RELEASE:
                 return
@@ -168,9 +177,9 @@ class SequencedProducer:
 
     def play(self) -> None:
         """Sends a scripted load: sends each block when the fault plan asks for it. When the supervisor opens
-        Gate.RELEASE, sends one more block to each partition and returns."""
+        Gate.RELEASE, sends one more block to each partition and returns. On SIGTERM, returns at once."""
         control, warm_up_records = self.control, self.spec.block * self.spec.partitions
-        while self.fatal is None:
+        while self.fatal is None and not self.terminated:
             self._send_again_if_asked()
             if self.sequence - warm_up_records < control[Word.DUE]:
                 self.send_block()
@@ -179,16 +188,21 @@ class SequencedProducer:
                 break
             else:
                 self.client.poll(0.002)
-        for _ in range(self.spec.partitions if self.fatal is None else 0):
+        for _ in range(self.spec.partitions if self.fatal is None and not self.terminated else 0):
             self.send_block()
 
     def run(self) -> bool:
         """Sends the warm-up and then the load. Waits for Gate.WARM_UP and for Gate.GO before. A producer that was
-        killed and started again sends no warm-up, and resumes its load at once. Returns whether the load has begun."""
+        ended and started again sends no warm-up, and resumes its load at once. If SIGTERM ends the load, the producer
+        neither counts its attempts nor is it DONE: a restart resumes the load. Returns whether the load has begun."""
+        if self.spec.on_sigterm:
+            signal.signal(signal.SIGTERM, self._note_sigterm)
         goes_on = self._unless_fatal(self._begin)
         if goes_on:
             self.control[Word.STATE] = State.LOADING
             self._unless_fatal(self.play if self.spec.scripted else self.load)
+            if self.terminated and self.fatal is None and self._unless_fatal(self._end_on_sigterm):
+                return True
             if self.transactions and self.fatal is None:
                 self._unless_fatal(self.transactions.end)
         # A fatal error ends a flush, and the next one serves what is left. What has no report then is INDETERMINATE.
@@ -199,6 +213,18 @@ class SequencedProducer:
         if has_begun := goes_on or self.spec.life > 0:
             self.control[Word.STATE] = State.DONE
         return has_begun
+
+    def _note_sigterm(self, *_: object) -> None:
+        # The handler may interrupt any line, so it only notes the signal. The load ends before its next block.
+        self.terminated = True
+
+    def _end_on_sigterm(self) -> None:
+        """Does what the program does before it exits on SIGTERM. Writes down how many attempts have no report when
+        SIGTERM has come, and how many at the end."""
+        self.control[Word.AT_SIGTERM] = still_open(self.control)
+        if self.spec.on_sigterm == "flush":
+            self.client.flush(GRACE_S)
+        self.control[Word.AT_EXIT] = still_open(self.control)
 
     def _begin(self) -> None:
         """Does all that comes before the load."""
@@ -228,7 +254,8 @@ class SequencedProducer:
 
 
 def main() -> int:
-    """Runs one producer. Returns the exit code: 0 if the load was sent, 1 if the client refused its settings. After
+    """Runs one producer. Returns the exit code: 0 if the load was sent or SIGTERM has ended it, 1 if the client refused
+    its settings. After
     IN_LOAD or BEFORE_LOAD, the file ENDED_EARLY says which error ended the producer."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
@@ -236,7 +263,7 @@ def main() -> int:
     except KafkaException as error:
         print(f"producer settings refused: {error.args[0].str()}", file=sys.stderr)
         return 1
-    producer.control[Word.ATTEMPTED] = -1
+    producer.control[Word.ATTEMPTED] = producer.control[Word.AT_SIGTERM] = -1
     producer.control[Word.STATE] = State.READY
     gc.disable()  # the load makes millions of objects, but no reference cycles: the search for cycles would find none
     has_begun = producer.run()

@@ -33,7 +33,7 @@ class ProducerDied(VerifierError, RuntimeError):
 class ProducerProcess:
     """One producer. The supervisor and the fault plan observe and steer it through its control block (shared memory).
 
-    The fault plan may have a producer killed and started again. The producer then keeps its ledger, and `process` is
+    The fault plan may have a producer ended and started again. The producer then keeps its ledger, and `process` is
     its latest process.
     """
 
@@ -47,7 +47,7 @@ class ProducerProcess:
         """The producer's name in the counts of produce.json: `<arm>/<producer>/<session>`.
 
         `produce.json` is an output of the step `produce`. `session` is a number in the headers of the producer's
-        records, and not a session of Kafka. The number stays the same when the producer is killed and started again.
+        records, and not a session of Kafka. The number stays the same when the producer is ended and started again.
         """
         return f"{self.arm.name}/{self.spec.producer}/{self.spec.session}"
 
@@ -62,10 +62,18 @@ class ProducerProcess:
         return layout.LoadLayout(self.spec.block, self.spec.partitions)
 
     @property
-    def killed_by_plan(self) -> bool:
-        """Whether the fault plan had the producer killed with SIGKILL, and the producer was not started again."""
-        is_down = self.control[Word.KILLS_DONE] > self.control[Word.STARTS_DONE]
-        return is_down and self.control[Word.EXIT] == -signal.SIGKILL
+    def ended_by_plan(self) -> bool:
+        """Whether the fault plan had the producer ended, and the producer was not started again.
+
+        After SIGKILL, the signal must have ended the process. After SIGTERM, the producer must have written down that
+        the signal has reached it, and must have exited with 0.
+        """
+        control = self.control
+        if control[Word.SIGNAL] == signal.SIGTERM:
+            as_ordered = control[Word.EXIT] == 0 and control[Word.AT_SIGTERM] >= 0
+        else:
+            as_ordered = control[Word.EXIT] == -signal.SIGKILL
+        return as_ordered and control[Word.KILLS_DONE] > control[Word.STARTS_DONE]
 
     def may_end(self, code: int) -> bool:
         """Returns whether the run may go on after the producer's process has ended with the exit code `code`.
@@ -73,11 +81,11 @@ class ProducerProcess:
         * 0 is allowed once the load has ended.
         * IN_LOAD is always allowed: the load ended early, e.g. after a fatal client error, which is a result of the
           run. BEFORE_LOAD is not allowed: there is nothing to judge.
-        * Every code is allowed if the fault plan had the producer killed.
+        * The code that the fault plan's own signal brings about is allowed (see `ended_by_plan`).
         """
-        if code == 0:
-            return self.control[Word.STATE] == State.DONE
-        return code == IN_LOAD or self.killed_by_plan
+        if code == 0 and self.control[Word.STATE] == State.DONE:
+            return True
+        return code == IN_LOAD or self.ended_by_plan
 
     @property
     def ended_early(self) -> str:

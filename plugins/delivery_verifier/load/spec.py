@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from delivery_verifier.model.data import Setting
+from delivery_verifier.model.scenario import OnSigterm
 
 
 class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -20,10 +21,12 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     * `rate`: records per second. None: the producer sends as fast as it can.
     * `block`: the number of consecutive records that go to one partition (see LoadLayout).
     * `deadline_s`: the maximum duration of one step, e.g. the warm-up, in seconds.
-    * `life`: the number of times that the producer was killed before. If it is above 0, the producer continues after
+    * `life`: the number of times that the producer was ended before. If it is above 0, the producer continues after
       the last record in its ledger.
     * `transaction_records`: the number of records in a transaction, a multiple of `block`. 0: no transactions.
     * `abort_every`: every how many transactions the producer aborts one on purpose (see Transactions). 0: never.
+    * `on_sigterm`: what the producer does when SIGTERM reaches it in its load (see `scenario.Arm`). None: nothing; the
+      signal ends the process.
     """
 
     folder: str
@@ -44,3 +47,4 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     life: int = 0
     transaction_records: int = 0
     abort_every: int = 0
+    on_sigterm: OnSigterm | None = None

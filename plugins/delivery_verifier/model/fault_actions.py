@@ -23,6 +23,9 @@ from delivery_verifier.model.step_options import (
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
 """The kinds of disturbance that follow when a broker ends, stands still or loses its network connections."""
 
+TERMINATE = "terminate_producer"
+"""The name of the action that ends producers with SIGTERM."""
+
 ACTS: dict[str, Act] = {
     act.name: act
     for act in (
@@ -103,10 +106,18 @@ ACTS: dict[str, Act] = {
             counts_as=("client_crash",),
         ),
         Act(
+            name=TERMINATE,
+            summary="SIGTERM for every producer: each ends as its arm says, with flush() or without.",
+            done="was ended with SIGTERM",
+            bites=True,
+            whom="producer",
+            counts_as=("client_crash",),
+        ),
+        Act(
             name="restart_producer",
             summary="Starts the producers again; each sends again whatever its ledger has no final answer for (with "
-            "transactions: nothing).",
-            heals=("kill_producer",),
+            "transactions, or after SIGTERM: nothing).",
+            heals=("kill_producer", TERMINATE),
             whom="producer",
         ),
         Act(

@@ -85,7 +85,7 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
         "a request that ends a transaction (EndTxn) reached its coordinator late", "injection", "topics"
     ),
     "topic_altered": KindOfDisturbance("a topic got another value of a setting", "injection", "topics"),
-    "client_crash": KindOfDisturbance("a client process was killed", "injection", "topics"),
+    "client_crash": KindOfDisturbance("a client process was killed, or ended with SIGTERM", "injection", "topics"),
     "application_resend": KindOfDisturbance("an application sent again what it had sent before", "injection", "topics"),
     "unclean_coordinator_election": KindOfDisturbance(
         f"an unclean election in `{TRANSACTION_STATE}`: the new coordinator may not know how transactions ended",
@@ -231,6 +231,12 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     value: str = ""
     replicas: int = 0
     weakens_since_us: int = 0
+
+
+def left_key(arm: str) -> str:
+    """Returns the key in the proof of the action `terminate_producer` under which the proof has the number of records
+    that the producers of `arm` had in hand, without a delivery report, when they ended."""
+    return f"left by {arm}"
 
 
 def read_injections(text: bytes) -> list[Injection]:

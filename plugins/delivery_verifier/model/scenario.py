@@ -32,6 +32,11 @@ VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
 """The verdict on an arm or a run. INCONCLUSIVE: the evidence allows neither HELD nor VIOLATED."""
 OwnPacing = Literal["spread", "flat_out"]
 """The ways of pacing the load that a user may choose. `Load` says what each means."""
+OnSigterm = Literal["flush", "exit"]
+"""What a producing program does when SIGTERM reaches it. `flush`: it calls flush() and then exits. `exit`: it exits at
+once, and what it has queued is dropped."""
+ON_SIGTERM: dict[OnSigterm, str] = {"flush": "calls flush() on SIGTERM", "exit": "exits on SIGTERM without flush()"}
+"""The predicate of a sentence about a program, for each value of `OnSigterm`."""
 Pacing = Literal["spread", "flat_out", "scripted"]
 """All ways of pacing the load. A load is `scripted` if and only if the fault plan has `send` steps."""
 
@@ -91,7 +96,8 @@ class Arm(Data, frozen=True):
 
     `producers` is the number of producers. Together they send at least `records` records. `ordinal` is the number that
     identifies the arm in the headers of its records (see `record`). `application` is the program under test that
-    consumes the arm's topic, or None.
+    consumes the arm's topic, or None. `on_sigterm` says how the arm's producers end on SIGTERM. It is given if and only
+    if the fault plan sends them SIGTERM.
     """
 
     name: Name
@@ -104,6 +110,7 @@ class Arm(Data, frozen=True):
     records: Annotated[int, Meta(ge=0, le=10**11)] = 0
     producers: Annotated[int, Meta(ge=1, le=64)] = 1
     application: Application | None = None
+    on_sigterm: OnSigterm | None = None
 
     @property
     def transactional_id(self) -> str:

@@ -8,7 +8,7 @@ import msgspec
 from delivery_verifier.model import step_options
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.application_checks import check_application, check_freezes, check_late_ends, check_power
-from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.fault_actions import ACTS, TERMINATE
 from delivery_verifier.model.fault_plan import equipment_of
 from delivery_verifier.model.fault_targets import TARGETS
 from delivery_verifier.model.inputs import BadInput, Refusals
@@ -57,6 +57,8 @@ def check(scenario: Scenario) -> None:
             _check_application(arm, scenario)
         with refusals:
             _check_bounds(arm)
+        with refusals:
+            _check_sigterm(arm, scenario)
     refusals.require_none()
 
 
@@ -73,6 +75,22 @@ def _check_bounds(arm: Arm) -> None:
     for bound in arm.expectation.bounds:
         if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
             raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
+
+
+def _check_sigterm(arm: Arm, scenario: Scenario) -> None:
+    """Raises BadInput unless the arm says how its producers end on SIGTERM exactly where the fault plan sends it."""
+    where = f"arms.{arm.name}.on_sigterm is {arm.on_sigterm!r}"
+    if arm.role == "canary" or not any(step.action == TERMINATE for step in scenario.fault.steps):
+        if arm.on_sigterm is not None:
+            raise BadInput(f"{where}, and nothing sends SIGTERM to its producers; allowed: none; leave it out")
+        return
+    if arm.on_sigterm is None:
+        raise BadInput(f"{where}, and the fault plan has the action {TERMINATE}; allowed: flush, exit; give one")
+    if arm.transactional_id:
+        raise BadInput(
+            f"{where}, and the arm writes transactions; allowed: arms without transactional.id with the action "
+            f"{TERMINATE}; use the action kill_producer"
+        )
 
 
 def _check_plan(scenario: Scenario) -> None:

@@ -8,6 +8,7 @@ from delivery_verifier.model import claims
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.data import Setting
+from delivery_verifier.model.scenario import ON_SIGTERM, Arm
 
 SYMBOLS = {"HELD": "✔", "VIOLATED": "✘", "INCONCLUSIVE": "?", "NO VERDICT": "–", "RUNNING": "▸", "QUEUED": "…"}
 MEANINGS = {
@@ -48,6 +49,13 @@ def application_properties(application: Application | None) -> dict[str, Setting
         return {}
     own = {"discipline": application.discipline, "members": application.members, "records at a time": application.batch}
     return {**own, **application.consumer, **{f"output {name}": value for name, value in application.producer.items()}}
+
+
+def producer_properties(arm: Arm) -> dict[str, Setting]:
+    """Returns the properties of the arm's producing program: the settings of its producers, and what it does on
+    SIGTERM, if the run sent that."""
+    end: dict[str, Setting] = {"program": ON_SIGTERM[arm.on_sigterm]} if arm.on_sigterm else {}
+    return {**arm.profile.producer, **end}
 
 
 def enumeration(parts: list[str], last: str = "or") -> str:

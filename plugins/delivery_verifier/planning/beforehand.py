@@ -20,6 +20,11 @@ ONE_REPLICA = (
     "--replication-factor to know more"
 )
 
+DROPS_ITS_QUEUE = (
+    "records are expected to be given up: the program exits on SIGTERM without flush(), and drops what it has queued. "
+    "Nothing is promised about them, so they convict nobody"
+)
+
 
 def lines(scenario: Scenario, arm: Arm) -> Iterator[str]:
     """Yields what a run of `scenario` cannot show about `arm`, and what the arm will give up. One sentence each."""
@@ -30,6 +35,8 @@ def lines(scenario: Scenario, arm: Arm) -> Iterator[str]:
     harms_brokers = any(step.act.does or "isolation" in step.act.counts_as for step in steps)
     if scenario.load.replication_factor == 1 and harms_brokers:
         yield ONE_REPLICA
+    if arm.on_sigterm == "exit":
+        yield DROPS_ITS_QUEUE
     away_s, timeout_ms = _away_s(scenario), Settings.of_arm(scenario, arm).delivery_timeout_ms
     if 0 < timeout_ms < away_s * 1000:
         yield (

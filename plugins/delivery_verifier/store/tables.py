@@ -48,8 +48,8 @@ LEDGER = Table(
         Column(
             "made_by",
             "string",
-            "client: the client reported the outcome; recovery: a killed producer left the attempt open, "
-            "which is therefore INDETERMINATE",
+            "client: the client reported the outcome; recovery: a producer that was killed, or ended "
+            "without flush(), left the attempt open, which is therefore INDETERMINATE",
         ),
     ),
 )

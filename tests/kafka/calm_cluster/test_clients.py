@@ -1,5 +1,5 @@
-"""Tests of clients on real brokers: a producer that is killed and started again, and an application that sends records
-of unknown outcome again."""
+"""Tests of clients on real brokers: a producer that is killed or terminated and started again, and an application
+that sends records of unknown outcome again."""
 
 from __future__ import annotations
 
@@ -319,6 +319,51 @@ def test_producers_that_the_signal_did_not_reach_have_not_been_killed(
         PATIENT_ARM,
     )
     stage.play()
+    (made,) = stage.injections
+    assert not made.bit and made.proof["process"] == made.proof["process_before_heal"] == {}
+
+
+def test_a_program_that_exits_on_sigterm_drops_its_queue_and_one_that_flushes_has_it_in_the_log(
+    cluster: Cluster, workspace: Path
+) -> None:
+    slow = profile_of("slow", "Sends late.", enable_idempotence=True, linger_ms=5000)
+    stage = Stage(
+        cluster,
+        workspace,
+        plan(
+            step(AT_ONCE, "send", "none"),
+            step(AT_ONCE, "terminate_producer", "none"),
+            step(AT_ONCE, "restart_producer", "none"),
+            step(AT_ONCE, "send", "none"),
+        ),
+        ArmPlan(name="exits", role="subject", profile=slow, on_sigterm="exit"),
+        ArmPlan(name="flushes", role="control", profile=slow, on_sigterm="flush"),
+    )
+    assert books_of(stage, stage.play()) == {
+        "ACKED 0 client": 3 * SENT,
+        "INDETERMINATE 0 recovery": SENT,
+        "sequences in the log more than once": 0,
+        "records in the log": 3 * SENT,
+    }
+    assert len(read_log(stage.pool.producers[1].spec, token=stage.scenario.run_token)) == 4 * SENT
+    (made,) = stage.injections
+    assert made.bit and made.proof["process"] == made.proof["process_before_heal"] == {
+        "producer exits/0": f"{SENT} records in hand when SIGTERM came, {SENT} when it ended; exit code 0",
+        "producer flushes/0": f"{SENT} records in hand when SIGTERM came, 0 when it ended; exit code 0",
+        "left by exits": SENT,
+        "left by flushes": 0,
+    }
+
+
+def test_producers_with_nothing_in_hand_have_not_been_terminated(cluster: Cluster, workspace: Path) -> None:
+    stage = Stage(
+        cluster,
+        workspace,
+        plan(step(AT_ONCE, "send"), step(SETTLED, "terminate_producer", "none")),
+        ArmPlan(name="patient", role="subject", profile=PATIENT, on_sigterm="exit"),
+    )
+    rows = stage.play()
+    assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
     (made,) = stage.injections
     assert not made.bit and made.proof["process"] == made.proof["process_before_heal"] == {}
 

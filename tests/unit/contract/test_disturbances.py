@@ -289,7 +289,7 @@ def test_an_election_explains_no_replica_that_falls_out_of_sync() -> None:
     ]
 
 
-@pytest.mark.parametrize("action", ["kill_producer", "resend", "close", "hold", "alter_topic"])
+@pytest.mark.parametrize("action", ["kill_producer", "terminate_producer", "resend", "close", "hold", "alter_topic"])
 def test_what_moves_no_leader_explains_no_election(action: str) -> None:
     other = msgspec.structs.replace(KILL, action=action, brokers=[1])
     found = [it for it in disturbances((START, at(103, 2, 1, [1, 2, 3])), (other,)) if it.kind == "leader_change"]

@@ -73,6 +73,17 @@ def test_every_way_has_a_change_and_every_change_of_settings_a_price(settings: S
         assert way.price.startswith("The price:") or way.how.startswith("refused with")
 
 
+def test_what_a_program_dropped_when_it_ended_is_named_only_where_nothing_else_left_records_open() -> None:
+    dropped = giving_up("", IDEMPOTENT, {}, dropped=1_200)
+    assert dropped.how == (
+        "dropped by the program, which ended on SIGTERM without flush() and had 1,200 in its client's queue"
+    )
+    assert "flush()" in dropped.change and dropped.price.startswith("The price:") and "; " not in dropped.how
+    assert giving_up("", IDEMPOTENT, {}).how == "left open by a producer that ended"
+    timed_out = giving_up("_MSG_TIMED_OUT", IDEMPOTENT, {}, dropped=1_200)
+    assert timed_out == giving_up("_MSG_TIMED_OUT", IDEMPOTENT, {}), "a report came, so the program did not drop it"
+
+
 def test_the_price_of_a_late_retry_is_a_second_copy_unless_brokers_discard_it() -> None:
     unsafe, safe = (giving_up("_MSG_TIMED_OUT", settings, {}) for settings in (ACKS_ALL, IDEMPOTENT))
     assert "twice" in unsafe.price and "twice" not in safe.price

@@ -35,6 +35,6 @@ def test_who_is_killed_hits_what_it_leads_or_if_nothing_what_it_holds() -> None:
     assert of("kill", 3) == {one.topic_name: [0, 1, 2] for one in RUN.arms}
 
 
-@pytest.mark.parametrize("action", ["alter_topic", "kill_producer", "resend"])
+@pytest.mark.parametrize("action", ["alter_topic", "kill_producer", "terminate_producer", "resend"])
 def test_what_is_done_to_topics_or_clients_hits_every_partition_that_carries_load_whoever_leads_it(action: str) -> None:
     assert of(action, 1) == {RUN.arm(name).topic_name: [0, 1, 2] for name in (SUBJECT, WEAK)}

@@ -19,12 +19,13 @@ from support.evidence import (
     judged,
     partition,
     setting,
+    the_injections,
     the_observations,
     with_arm,
 )
 
 from delivery_verifier.judgement.given_up import given_up_of, longest_away_s
-from delivery_verifier.model.history import Observation
+from delivery_verifier.model.history import Injection, Observation, left_key
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.unreadable import Unreadable
 from delivery_verifier.model.verdict import ArmVerdict
@@ -125,6 +126,60 @@ def test_one_record_is_told_in_the_singular() -> None:
         "1 of 1,200 records (0.0833 %) was not acknowledged and is not in the log: left open by"
         in arm(judged(evidence)).sentence
     )
+
+
+# A program that ended without flush()
+
+QUEUED = 8
+
+
+def ended(left: object = QUEUED, action: str = "terminate_producer", bit: bool = True) -> Injection:
+    proof = {"process": {left_key(SUBJECT): left}}
+    (kill,) = the_injections(RUN)
+    return msgspec.structs.replace(kill, action=action, brokers=[], bit=bit, proof=proof)
+
+
+def how(*injections: Injection, on_sigterm: str = "exit", never_reported: int = QUEUED) -> str:
+    """Returns how QUEUED records were given up that never got a report. Of the subject's attempts, `never_reported` got
+    none."""
+    evidence = evidence_of(
+        with_arm(RUN, SUBJECT, on_sigterm=on_sigterm),
+        given_up={SUBJECT: [GivenUpCount(0, "", QUEUED)]},
+        injections=[*injections],
+    )
+    subject = next(each for each in evidence.arms if each.name == SUBJECT)
+    subject.totals["indeterminate"] = 3 + never_reported
+    subject.run.indeterminate[SUBJECT] = 3  # type: ignore[index]
+    given_up = given_up_of(subject)
+    assert given_up is not None
+    return given_up.sentence.partition("not in the log: ")[2].partition(". One of")[0]
+
+
+LEFT_OPEN = "left open by a producer that ended"
+
+
+def test_what_a_program_dropped_on_sigterm_is_said_with_its_number() -> None:
+    dropped = "dropped by the program, which ended on SIGTERM without flush() and had 8 in its client's queue"
+    assert how(ended()) == how(ended(5), ended(3)) == dropped
+
+
+@pytest.mark.parametrize(
+    ("injections", "more"),
+    [
+        ([ended()], {"on_sigterm": "flush"}),
+        ([ended()], {"never_reported": QUEUED + 1}),
+        ([ended(QUEUED - 1)], {}),
+        ([ended(bit=False)], {}),
+        ([ended(action="kill_producer")], {}),
+        ([ended("8")], {}),
+        ([], {}),
+    ],
+    ids=["flushed", "more were left open", "fewer were left", "not proven", "killed", "no number", "none"],
+)
+def test_without_proof_that_all_comes_from_there_sigterm_is_not_named(
+    injections: list[Injection], more: dict[str, Any]
+) -> None:
+    assert how(*injections, **more) == LEFT_OPEN
 
 
 # How long the brokers were away

@@ -19,7 +19,11 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.pages.doubts import ADVICE
 
 QUIET = [(seed, "") for seed in range(30)]
-FAULTED = [*((seed, BITING[seed % len(BITING)]) for seed in range(30)), (31, "elect_unclean"), (38, "elect_unclean")]
+FAULTED = [
+    *((seed, BITING[seed % len(BITING)]) for seed in range(2 * len(BITING))),
+    (31, "elect_unclean"),
+    (38, "elect_unclean"),
+]
 NAMES = {f"{seed:02}-{action or 'quiet'}": (seed, action) for seed, action in [*QUIET, *FAULTED]}
 
 

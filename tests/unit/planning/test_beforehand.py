@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from delivery_verifier.catalogue import SCENARIOS, build
 from delivery_verifier.command_line import run as running
 from delivery_verifier.planning import beforehand
 from delivery_verifier.planning.build import scenario_from_params
@@ -50,6 +51,12 @@ def test_a_run_says_the_same_before_anything_starts() -> None:
 def test_one_replica_shows_nothing_of_the_loss_of_a_broker(fault: str) -> None:
     assert said(fault=fault, **ALONE) == [beforehand.ONE_REPLICA]
     assert said(fault=fault) == []
+
+
+def test_a_program_that_exits_without_flush_is_named_and_one_that_flushes_is_not() -> None:
+    run = build(SCENARIOS["producer.terminated"], "run")
+    said_of = {arm.on_sigterm: [*beforehand.lines(run, arm)] for arm in run.loaded}
+    assert said_of == {"exit": [beforehand.DROPS_ITS_QUEUE], "flush": []}
 
 
 def test_one_replica_hides_nothing_where_no_broker_is_harmed() -> None:

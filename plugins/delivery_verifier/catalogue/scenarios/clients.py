@@ -1,6 +1,8 @@
-"""Clients: producers that are killed, and applications that send records again."""
+"""Clients: producers that are killed or terminated, and applications that send records again."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import (
@@ -11,12 +13,15 @@ from delivery_verifier.catalogue.parts import (
     after,
     broken,
     control,
+    exactly,
     scripted,
     step,
     subject,
 )
 from delivery_verifier.catalogue.profiles import profile_of
+from delivery_verifier.model.fault_actions import TERMINATE
 from delivery_verifier.model.fault_plan import FaultPlan
+from delivery_verifier.model.scenario import Expectation, OnSigterm
 
 _SENT_AGAIN = broken(RESENT=200, DUPLICATED=0, LOST=0, REORDERED=0, indeterminate=100)
 """The expectation that the application sent each of 100 records twice, and that the log has both copies of each record.
@@ -140,4 +145,62 @@ _RETRIES_OFF = Entry(
     rules=("resent.application", "lost.never", "duplicated.never"),
 )
 
-ENTRIES: tuple[Entry, ...] = (_KILLED_PRODUCER, _TIMED_OUT, _RETRIES_OFF)
+_LINGER_MS = 5000
+_LINGERING = profile_of(
+    "lingering",
+    f"Idempotent, and waits up to {_LINGER_MS / 1000:g} s for a batch to fill before it sends the batch.",
+    acks="all",
+    enable_idempotence=True,
+    linger_ms=_LINGER_MS,
+)
+_QUEUED = 100
+
+
+def _terminated(name: OnSigterm, role: Literal["subject", "control"], expectation: Expectation) -> ArmPlan:
+    return ArmPlan(
+        name=f"on_sigterm_{name}",
+        role=role,
+        profile=_LINGERING,
+        claim="at_least_once",
+        expectation=expectation,
+        on_sigterm=name,
+    )
+
+
+_TERMINATED = Entry(
+    name="producer.terminated",
+    title="A producing program is restarted and drops what it has queued, unless it calls flush() first",
+    promise="produce() only puts a record into the client's queue, and the client sends it later: after linger.ms, or "
+    "when brokers answer. Kafka promises something only about what was acknowledged. A program that exits on SIGTERM "
+    "without flush() drops its queue, and no error says so: the restart loses messages, and no broker has lost one. "
+    "A program that calls flush() first leaves nothing behind.",
+    source="librdkafka: rdkafka.h, rd_kafka_flush; Apache Kafka documentation, KafkaProducer: send, close",
+    tags=("promises",),
+    arms=(
+        _terminated(
+            "exit", "subject", exactly(LOST=0, acked=3 * _QUEUED, indeterminate=_QUEUED, resolved_absent=_QUEUED)
+        ),
+        _terminated("flush", "control", exactly(LOST=0, acked=4 * _QUEUED, indeterminate=0, RESENT=0)),
+    ),
+    load=scripted(_QUEUED),
+    fault=FaultPlan(
+        name="terminated",
+        summary=f"Let the programs hand over {_QUEUED} records; send them SIGTERM while the records are in the "
+        "clients' queues; start the programs again, as a rolling deployment does, and let them hand over others.",
+        duration_s=5,
+        steps=(
+            step(AT_ONCE, "send", "none"),
+            step(AT_ONCE, TERMINATE, "none"),
+            step(AT_ONCE, "restart_producer", "none"),
+            step(AT_ONCE, "send", "none"),
+        ),
+    ),
+    rules=("lost.never", "duplicated.never"),
+    why_held="What was acknowledged is in the log. What was dropped was never acknowledged, so nobody promised it.",
+)
+"""Both arms have the same settings: only the end of the program differs. linger.ms is so long that no record leaves the
+client's queue between the steps `send` and `terminate_producer`, even on a slow host. The program that starts again
+knows nothing of the dropped records, and sends none of them again. It flushes its queue at the end of the load.
+"""
+
+ENTRIES: tuple[Entry, ...] = (_KILLED_PRODUCER, _TIMED_OUT, _RETRIES_OFF, _TERMINATED)

@@ -13,7 +13,7 @@ from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages.comparison.figures import figures
 from delivery_verifier.pages.material import Material, read
-from delivery_verifier.pages.words import application_properties, number
+from delivery_verifier.pages.words import application_properties, number, producer_properties
 from delivery_verifier.store.run_directory import RunDirectory
 
 ABSENT = "–"
@@ -140,7 +140,7 @@ def _properties(scenario: Scenario, other: Scenario) -> dict[str, object]:
             properties[f"{prefix}: arm"] = arm.name
             continue
         properties |= _prefixed(prefix, {"claim": arm.claim, "records": arm.records, "producers": arm.producers})
-        properties |= _prefixed(prefix, arm.profile.producer) | _prefixed(f"{prefix} topic", arm.profile.topic)
+        properties |= _prefixed(prefix, producer_properties(arm)) | _prefixed(f"{prefix} topic", arm.profile.topic)
         properties |= _prefixed(f"{prefix} application", application_properties(arm.application))
     return properties
 

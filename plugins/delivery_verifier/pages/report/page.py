@@ -40,7 +40,7 @@ from delivery_verifier.pages.report.tables import (
     law_rows,
     setting_rows,
 )
-from delivery_verifier.pages.words import application_properties
+from delivery_verifier.pages.words import application_properties, producer_properties
 from delivery_verifier.store import tables
 
 FAULTS_SHOWN = 20
@@ -115,7 +115,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "legend": _legend(material),
         "laws": law_rows(material.table(tables.LAWS)),
         "gaps": gap_rows(material, zero),
-        "producer_settings": setting_rows(arm.profile.producer for arm in arms),
+        "producer_settings": setting_rows(map(producer_properties, arms)),
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),
         "application_settings": setting_rows(application_properties(arm.application) for arm in arms),
         "applied": {arm.name: application_lines(arm.application) for arm in arms if arm.application},
