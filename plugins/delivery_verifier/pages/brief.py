@@ -132,7 +132,9 @@ def _change(material: Material) -> Section:
 
 
 def _offered(option: Option) -> str:
-    return f"{option.change} (may leave records {enumeration(option.permits, 'and')})" if option.permits else option.change
+    return (
+        f"{option.change} (may leave records {enumeration(option.permits, 'and')})" if option.permits else option.change
+    )
 
 
 def _advised(advice: Advice, prefix: str) -> list[Line]:
