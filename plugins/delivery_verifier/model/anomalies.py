@@ -83,8 +83,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         participle="lost",
         record_that_is="reported as delivered and missing from the log",
         records_that_are="missing from the log",
-        promise="An acknowledged record stays in the log while one in-sync replica keeps its log. A killed broker keeps "
-        "it.",
+        promise="An acknowledged record stays in the log while one in-sync replica keeps its log. A killed broker "
+        "keeps it.",
         promised_by="Apache Kafka documentation, design: replication, availability and durability guarantees",
         expectation="ExpectNoLostRecords",
         share_of="reported",
