@@ -235,13 +235,13 @@ def _remedies(question: _Question, findings: list[Finding]) -> list[Option]:
 
 def _newly_permitted(question: _Question, changed: Settings) -> dict[Anomaly, str]:
     """Maps each anomaly that the arm's settings forbid, and that the `changed` settings permit, to the reason."""
-    found = dict[Anomaly, str]()
+    reasons = dict[Anomaly, str]()
     for history in question.histories:
         before, after = contract(question.settings, history), contract(changed, history)
         for anomaly in Anomaly:
             if before[anomaly].ruling == "FORBIDDEN" and after[anomaly].ruling == "PERMITTED":
-                found.setdefault(anomaly, after[anomaly].sentence)
-    return found
+                reasons.setdefault(anomaly, after[anomaly].sentence)
+    return reasons
 
 
 def _applications(question: _Question) -> Changes:
