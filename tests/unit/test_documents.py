@@ -30,8 +30,8 @@ def test_the_readme_promises_the_cases_where_they_are(tmp_path: Path) -> None:
 
 def test_the_readme_claims_of_the_catalogue_what_the_newest_results_show() -> None:
     text = " ".join((ROOT / "README.md").read_text().split())
-    claim = re.search(r"\[all (\d+) scenarios under the rules of today\]\((docs/results/[\w.-]+\.md)\)", text)
-    assert claim is not None
+    claim = re.search(r"\[all (\d+) scenarios on [\d-]+, and by which commit\]\((docs/results/[\w.-]+\.md)\)", text)
+    assert claim is not None and re.findall(r"\d+-\d+-\d+", claim[0])[0] in claim[2], "the date of the file"
     results = (ROOT / claim[2]).read_text()
     as_expected = set(re.findall(r"^\| `([\w.]+)` \| as expected \|", results, re.MULTILINE))
     assert as_expected == {entry.name for entry in selection.entries()}, "make campaign PART=catalogue"

@@ -135,13 +135,12 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     it is refused, the message names every other refused option, too.
     """
     from delivery_verifier.planning.build import BESIDE_A_SCENARIO, check_input
-    from delivery_verifier.planning.own_settings import clients, properties
+    from delivery_verifier.planning.own_settings import properties
 
     params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
     refusals = Refusals()
-    if arguments.client is not None:
-        with refusals:
-            clients.parse(arguments.client, "--client")
+    with refusals:
+        _check_client(arguments)
     for option, field in OVERRIDES.items():
         if lines := getattr(arguments, option):
             with refusals:
@@ -161,6 +160,21 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
             f"itself; allowed beside it: {', '.join(BESIDE_A_SCENARIO[1:4])}. Leave out one or the other"
         )
     return params
+
+
+def _check_client(arguments: argparse.Namespace) -> None:
+    """Raises BadInput if --client names no client, or if no file is given: settings without a file are not those of a
+    client, and nobody would see that the option changed nothing."""
+    from delivery_verifier.planning.own_settings import clients
+
+    if arguments.client is None:
+        return
+    clients.parse(arguments.client)
+    if not (arguments.producer_config or arguments.consumer_config):
+        raise BadInput(
+            f"client is {arguments.client!r}, but no file of settings is given; leave --client out, or give "
+            "--producer-config FILE or --consumer-config FILE: it says for which client a file was written"
+        )
 
 
 def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:

@@ -101,7 +101,7 @@ def list_(arguments: argparse.Namespace) -> int:
     if arguments.what in ("all", "faults"):
         print("faults")
         for plan in catalogue.FAULTS.values():
-            print(f"  {plan.name:<14} {plan.summary}")
+            print(f"  {plan.name:<16} {plan.summary}")
     if arguments.what in ("all", "scenarios"):
         print("scenarios")
         for entry in catalogue.ENTRIES.values():

@@ -131,6 +131,6 @@ class FaultRunner:
 
 
 def _mark(step: FaultStep, brokers: list[int]) -> str:
-    """Returns a text for people that says what the step does, e.g. `kill (broker 1)`."""
-    where = f" (broker {', '.join(map(str, brokers))})" if brokers else ""
+    """Returns a text for people that says what the step does, e.g. `kill (broker 1)`, or `start (brokers 1, 2, 3)`."""
+    where = f" (broker{'s'[: len(brokers) > 1]} {', '.join(map(str, brokers))})" if brokers else ""
     return f"{step.action.replace('_', ' ')}{where}"

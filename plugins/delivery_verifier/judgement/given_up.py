@@ -70,23 +70,33 @@ def longest_away_s(observations: Iterable[Observation], topic: str, partitions: 
 
     The time begins when a partition loses its leader, or when the process of its leader freezes or ends. It ends when
     the partition has a leader whose process runs, or at the last observation. Returns 0 if there was no such time.
+
+    A process that has ended leads nothing when it runs again, until a leader of the partition is observed anew: while
+    all brokers are away, nobody says that their partitions have no leader. If none is observed any more, the time ends
+    when the process runs again.
     """
-    leaders, states = dict[int, int](), dict[int, str]()
-    since_us, longest_us, now_us = dict[int, int](), 0, 0
+    leaders, states, ended = dict[int, int](), dict[int, str](), set[int]()
+    since_us, again_us, longest_us, now_us = dict[int, int](), dict[int, int](), 0, 0
     for observation in observations:
         now_us = observation.at_us
         if observation.kind == "process":
             states[observation.broker] = observation.state
+            if observation.state == "exited":
+                ended |= {partition for partition, leader in leaders.items() if leader == observation.broker}
         elif observation.kind == "partition" and observation.topic == topic and observation.partition in partitions:
             leaders[observation.partition] = observation.leader
+            ended.discard(observation.partition)
         else:
             continue
         for partition, leader in leaders.items():
             if leader < 0 or states.get(leader, "running") != "running":
                 since_us.setdefault(partition, now_us)
+                again_us.pop(partition, None)
+            elif partition in ended:
+                again_us.setdefault(partition, now_us)
             elif partition in since_us:
                 longest_us = max(longest_us, now_us - since_us.pop(partition))
-    return max([longest_us, *(now_us - begun_us for begun_us in since_us.values())]) / 1e6
+    return max([longest_us, *(again_us.get(each, now_us) - begun_us for each, begun_us in since_us.items())]) / 1e6
 
 
 def _sentence(arm: ArmEvidence, ways: Mapping[GivingUp, int], away_s: float) -> str:

@@ -83,7 +83,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         participle="lost",
         record_that_is="reported as delivered and missing from the log",
         records_that_are="missing from the log",
-        promise="An acknowledged record stays in the log while one in-sync replica lives.",
+        promise="An acknowledged record stays in the log while one in-sync replica keeps its log. A killed broker "
+        "keeps it.",
         promised_by="Apache Kafka documentation, design: replication, availability and durability guarantees",
         expectation="ExpectNoLostRecords",
         share_of="reported",
@@ -97,7 +98,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         participle="duplicated",
         record_that_is="written more than once",
         records_that_are="in the log more than once",
-        promise="Nothing seen in this run gives these settings a reason to write a record twice.",
+        promise="No disturbance of this run gives these settings a reason to write a record twice.",
         promised_by="KIP-98, idempotent producer guarantees; Apache Kafka documentation, producer configurations: "
         "retries",
         expectation="ExpectNoDuplicatedRecords",

@@ -123,8 +123,8 @@ def _check_applications(scenario: Scenario) -> None:
     for number, step in enumerate(scenario.fault.steps):
         if not scenario.applied and (step.act.whom == "application" or step.trigger.kind in ("parked", "caught_up")):
             raise BadInput(
-                f"fault.steps[{number}] is about applications, and no arm has one; allowed: such steps with "
-                "--application NAME. Name an application, or choose another fault"
+                f"fault is {scenario.fault.name!r}, whose fault.steps[{number}] is about applications, and no arm has "
+                "one; allowed: such faults with --application NAME. Name an application, or choose another fault"
             )
         if _all_are_own(scenario) and (step.action == "park" or step.trigger.kind == "parked"):
             raise BadInput(

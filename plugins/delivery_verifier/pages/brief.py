@@ -17,7 +17,7 @@ from delivery_verifier.pages.given_up import HEADING, by_subject, count_of
 from delivery_verifier.pages.material import Material, read_outline
 from delivery_verifier.pages.report.arm_rows import ArmRow, arm_rows
 from delivery_verifier.pages.report.changes import Advice, Option, advices
-from delivery_verifier.pages.words import number, without_verdict
+from delivery_verifier.pages.words import enumeration, number, without_verdict
 
 ARMS, CHANGE = "What became of the records", "What to change"
 LIMITS, REPEAT = "What this run does not show", "Repeat it"
@@ -130,12 +130,18 @@ def _change(material: Material) -> Section:
     return Section(CHANGE, lines)
 
 
+def _offered(option: Option) -> str:
+    return (
+        f"{option.change} (may leave records {enumeration(option.permits, 'and')})" if option.permits else option.change
+    )
+
+
 def _advised(advice: Advice, prefix: str) -> list[Line]:
     """Returns the lines of one advice: what to change and why, the prices of the changes, and commands. The commands
     try a change, or measure its price. `prefix`: a text before the first sentence."""
     sentences = f"{prefix}{advice.lead} {advice.text}".strip()
     if advice.options:
-        sentences = f"{sentences.rstrip('.')}: {'; '.join(option.change for option in advice.options)}."
+        sentences = f"{sentences.rstrip('.')}: {'; '.join(map(_offered, advice.options))}."
     lines = [Line(sentences)]
     if advice.kind != "remedy":
         return lines

@@ -40,7 +40,7 @@ def lines(scenario: Scenario, arm: Arm) -> Iterator[str]:
     away_s, timeout_ms = _away_s(scenario), Settings.of_arm(scenario, arm).delivery_timeout_ms
     if 0 < timeout_ms < away_s * 1000:
         yield (
-            f"records are expected to be given up: nobody acknowledges anything for {away_s:g} s, and "
+            f"records are expected to be given up: nobody acknowledges anything for at least {away_s:g} s, and "
             f"delivery.timeout.ms={timeout_ms} ends before. Nothing is promised about them, so they convict nobody"
         )
 

@@ -157,7 +157,7 @@ def ruling_lines(rulings: Sequence[Ruling]) -> list[str]:
     rows = []
     for ruling in rulings:
         rows += [
-            f"  {ruling.anomaly:<12} {ruling.ruling:<10} {ruling.sentence}",
-            f"{'':26}{ruling.rule}; {ruling.source}",
+            f"  {ruling.anomaly:<15} {ruling.ruling:<10} {ruling.sentence}",
+            f"{'':29}{ruling.rule}; {ruling.source}",
         ]
     return rows

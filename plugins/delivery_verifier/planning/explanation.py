@@ -243,10 +243,11 @@ def describe(scenario: Scenario) -> str:
     load, cluster, fault = scenario.load, scenario.cluster, scenario.fault
     lines = [
         f"cluster  {backend_of(cluster).describe(cluster)}",
-        f"topics   {load.partitions} partitions, {load.replication_factor} replicas each, one topic per arm",
+        f"topics   {_counted(load.partitions, 'partition')}, {_counted(load.replication_factor, 'replica')} each, "
+        "one topic per arm",
         f"load     {load.payload_bytes}-byte records, {load.pacing} over {load.duration_s:g} s, and until the fault "
         "has healed",
-        f"fault    {fault.name}, {fault.cycles} time(s): {fault.summary}",
+        f"fault    {fault.name}, {_counted(fault.cycles, 'time')}: {fault.summary}",
     ]
     for arm in scenario.loaded:
         lines.append(f"arm      {arm.name} ({arm.role}): at least {arm.records:,} records, claim {arm.claim}")
@@ -254,6 +255,10 @@ def describe(scenario: Scenario) -> str:
         lines += [f"           {line}" for line in (*notes, *promises(scenario, arm))]
     lines.append("arm      canary: planted anomalies of every kind, all of which must be found")
     return "\n".join(lines) + "\n"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s'[: count != 1]}"
 
 
 def promises(scenario: Scenario, arm: Arm) -> list[str]:

@@ -45,7 +45,8 @@ def look(run_dir: Path) -> LiveLoad | None:
         if not workspace.is_dir():
             return None
         times = {arm.name: settled_ns(workspace / "live" / arm.name) for arm in scenario.loaded}
-        return _load(scenario, reported(scenario, workspace / "live"), times, Marks(workspace).read())
+        until_ns = 0 if (run_dir / "produce.json").exists() else now_us() * 1000
+        return _load(scenario, reported(scenario, workspace / "live"), times, Marks(workspace).read(), until_ns)
     except (IncompleteRun, OSError, KeyError, ValueError):  # ValueError: a file that is only half made
         return None
 
@@ -94,11 +95,17 @@ def _producers(arm: Path) -> list[Path]:
 
 
 def _load(
-    scenario: Scenario, counts: dict[str, int], times: dict[str, npt.NDArray[np.int64]], marks: list[Mark]
+    scenario: Scenario,
+    counts: dict[str, int],
+    times: dict[str, npt.NDArray[np.int64]],
+    marks: list[Mark],
+    until_ns: int,
 ) -> LiveLoad:
+    """`until_ns`: now, if the load goes on. While no client gets a report, the timeline goes on with zeros. 0 if the
+    load has ended: the timeline ends with its last report."""
     everything = np.concatenate([*times.values(), np.empty(0, np.int64)])
     began_ns, last_ns = (int(everything.min()), int(everything.max())) if everything.size else (0, 0)
-    lasted_s = (last_ns - began_ns) / 1e9
+    lasted_s = (max(last_ns, until_ns) - began_ns) / 1e9 if everything.size else 0.0
     interval_s = max(SHORTEST_S, np.ceil(lasted_s / INTERVALS / SHORTEST_S) * SHORTEST_S)
     edges = began_ns + np.arange(int(lasted_s / interval_s) + 2) * int(interval_s * 1e9)
     arms = [

@@ -214,6 +214,14 @@ def test_the_longest_time_counts_of_the_partitions_in_question_alone() -> None:
     assert away_s(*others) == 0.0 and away_s(*others, partitions=(0, 1)) == 6.0
 
 
+def test_while_all_brokers_are_away_a_process_that_runs_again_does_not_lead_yet() -> None:
+    killed = (seen(0, 1), process(6, 1, "exited"), process(14.5, 1, "running"))
+    assert away_s(*killed, seen(27.5, -1), seen(29.5, 2)) == pytest.approx(23.5), "nobody could say that nobody leads"
+    assert away_s(*killed, seen(29.5, 1)) == pytest.approx(23.5), "the only replica leads again"
+    assert away_s(*killed, process(40, 3, "running")) == pytest.approx(8.5), "who leads was never observed again"
+    assert away_s(*killed, process(16, 1, "exited"), process(40, 3, "running")) == pytest.approx(34.0)
+
+
 def test_a_leader_that_never_comes_back_is_away_until_the_end_and_one_that_nobody_saw_is_not() -> None:
     assert away_s(seen(0, 1), process(4, 1, "exited"), process(9, 3, "running")) == 5.0
     assert away_s(process(4, 1, "exited"), process(9, 3, "running")) == away_s() == 0.0

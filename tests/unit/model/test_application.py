@@ -196,7 +196,7 @@ def test_a_freeze_is_followed_by_a_thaw_and_by_nothing_else(
 def test_a_plan_about_applications_needs_one(entry: Entry) -> None:
     check(build(entry, "a-run"))
     without = replace(entry, arms=tuple(replace(arm, application=None) for arm in entry.arms))
-    with pytest.raises(BadInput, match=r"fault\.steps\[\d\] is about applications, and no arm has one"):
+    with pytest.raises(BadInput, match=r"fault is '.+', whose fault\.steps\[\d\] is about applications, and no arm"):
         check(build(without, "a-run"))
 
 

@@ -19,6 +19,7 @@ from delivery_verifier.catalogue import FAULTS
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.pages import brief
 from delivery_verifier.pages.material import read
 from delivery_verifier.pages.report.changes import Advice, advices
 from delivery_verifier.pages.report.proofs import proof_of
@@ -119,24 +120,30 @@ def test_a_proof_is_told_in_sentences_and_tables_and_never_as_json() -> None:
     assert not {"{", "}", "[", '"'} & set(text)
 
 
-def test_a_run_with_an_application_names_applications_that_would_have_held(tmp_path: Path) -> None:
-    """A record was skipped by an application that commits first; `kdv price` measures no application."""
+def applied_by(name: str, tmp_path: Path, finding: str, verdict_of_arm: str) -> Advice:
+    """What is said of a subject behind which the application `name` stood and was killed: one case of `finding`."""
     path, verdict = report_material.held(tmp_path)
-    plan_of_run = RunDirectory(path).read_scenario()
-    arms = [replace(plan_of_run.arms[0], application=APPLICATIONS["commit_first"], claim="at_least_once")]
+    plan_of_run, is_broken = RunDirectory(path).read_scenario(), verdict_of_arm == "VIOLATED"
+    claim = "at_least_once" if is_broken else "contract"
+    arms = [replace(plan_of_run.arms[0], application=APPLICATIONS[name], claim=claim)]
     scenario = replace(plan_of_run, arms=(*arms, *plan_of_run.arms[1:]), fault=FAULTS["none"])
     subject = verdict.arms[0]
-    skipped = replace(
-        subject.findings[0], anomaly="SKIPPED", ruling="FORBIDDEN", ruled_by="claim", tolerance=0, count=1
-    )
-    convicted = replace(subject, verdict="VIOLATED", claim="at_least_once", findings=[skipped])
-    material = read(path, replace(verdict, arms=[convicted, *verdict.arms[1:]]))
+    ruling = {"ruling": "FORBIDDEN", "ruled_by": "claim", "tolerance": 0} if is_broken else {"ruling": "PERMITTED"}
+    found = replace(subject.findings[0], **{"tolerance": None, **ruling}, anomaly=finding, count=1)
+    judged = replace(subject, verdict=verdict_of_arm, claim=claim, findings=[found])
+    material = read(path, replace(verdict, arms=[judged, *verdict.arms[1:]]))
     material.scenario = scenario
     crash = Injection(
         id=1, cycle=0, action="kill_application", brokers=[], hit={}, requested_at_us=1, bite_at_us=2, bit=True
     )
     material.injections, material.observations = [crash], []
     (advice,) = advices(material)
+    return advice
+
+
+def test_a_run_with_an_application_names_applications_that_would_have_held(tmp_path: Path) -> None:
+    """A record was skipped by an application that commits first; `kdv price` measures no application."""
+    advice = applied_by("commit_first", tmp_path, "SKIPPED", "VIOLATED")
     assert advice.now and advice.now.change == "as it is: safe, applied by commit_first"
     assert [option.change for option in advice.options] == [
         *("the application commit_after", "the application store_after", "the application transform"),
@@ -144,3 +151,14 @@ def test_a_run_with_an_application_names_applications_that_would_have_held(tmp_p
     ]
     assert "--application commit_after" in advice.options[0].command and plan(advice.options[0].command)
     assert not advice.priced
+    assert [option.permits for option in advice.options[2:4]] == [["reapplied"], []], "one guarantee for another"
+    (line, *_) = brief._advised(advice, "")
+    assert "the application commit_after (may leave records reapplied); the application store_after" in line.text
+
+
+def test_a_change_that_forbids_what_was_found_and_permits_something_else_comes_last_and_says_so(tmp_path: Path) -> None:
+    """Who minds that a record was applied again is not told to skip records."""
+    advice = applied_by("commit_after", tmp_path, "REAPPLIED", "HELD")
+    assert [option.permits for option in advice.options] == [[]] * len(advice.options) != []
+    names = [option.change for option in advice.options]
+    assert names[:2] == ["the application transform_transactional", "the application database_together"]

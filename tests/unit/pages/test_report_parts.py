@@ -184,6 +184,21 @@ def test_a_lane_is_thinned_without_losing_the_time_without_a_leader() -> None:
     assert all(now.end == after.start for now, after in pairwise(found))
 
 
+def test_a_broker_whose_process_has_ended_leads_no_lane_although_nobody_says_so() -> None:
+    """While all brokers are away, the observer hears nothing: the leader of before stood there for 20 s."""
+
+    def seen(at: int, leader: int) -> Observation:
+        return Observation(at_us=at * S, kind="partition", topic="t", partition=0, leader=leader, isr=[1, 2])
+
+    def process(at: int, broker: int, state: str) -> Observation:
+        return Observation(at_us=at * S, kind="process", broker=broker, state=state)
+
+    away = [seen(0, 1), process(6, 1, "exited"), process(7, 2, "exited"), process(14, 1, "running"), seen(29, 2)]
+    material = Material(Path(), None, observations=[*away, process(33, 2, "exited")])
+    lane = segments(material, Clock(0, True), 40.0)
+    assert [(one.start, one.end, one.observation.leader) for one in lane] == [(0, 6, 1), (6, 29, -1), (29, 40, 2)]
+
+
 def test_partitions_without_a_leader_or_a_full_isr_are_counted_over_time() -> None:
     def seen(at: int, partition: int, leader: int, isr: list[int]) -> Observation:
         return Observation(at_us=at * S, kind="partition", topic="t", partition=partition, leader=leader, isr=isr)

@@ -125,9 +125,27 @@ def test_what_names_no_client_is_refused(text: str) -> None:
 
 def test_a_mistyped_client_is_refused_even_if_no_file_needs_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["plan", "--client", "jva"]) == cli.BAD_INPUT
-    assert "--client is 'jva'; allowed: librdkafka, java, each also with a version, e.g. java:3.1" in (
+    assert "client is 'jva'; allowed: librdkafka, java, each also with a version, e.g. java:3.1" in (
         capsys.readouterr().err
     )
+
+
+def test_a_mistyped_client_of_a_file_is_refused_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "p.properties").write_text("acks=1\n")
+    command = ["explain", "--producer-config", str(tmp_path / "p.properties"), "--client", "sarama"]
+    assert cli.main(command) == cli.BAD_INPUT
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("more", [[], ["--profile", "safe"], ["--topic-config", "FILE"]])
+def test_a_client_without_a_file_of_its_own_is_refused_because_it_would_change_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, more: list[str]
+) -> None:
+    topic = tmp_path / "t.properties"
+    topic.write_text("min.insync.replicas=2\n")
+    assert cli.main(["explain", "--client", "java:3.1", *(str(topic) if one == "FILE" else one for one in more)]) == 64
+    said = capsys.readouterr()
+    assert said.out == "" and "client is 'java:3.1', but no file of settings is given" in said.err
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_the_explanation_of_an_application_names_its_settings_its_guarantee_and_
     text = capsys.readouterr().out
     assert "consumer   commit_first: commits the offsets of a batch" in text
     assert "promises at_most_once" in text and "enable.auto.commit=false" in text
-    assert "skipped.commit_first; Apache Kafka documentation" in text and "  SKIPPED      PERMITTED" in text
+    assert "skipped.commit_first; Apache Kafka documentation" in text and "  SKIPPED         PERMITTED" in text
     assert cli.main(["explain", "--profile", "safe"]) == 0
     plain = capsys.readouterr().out
     assert "SKIPPED" not in plain and "consumer   " not in plain, "nobody applies anything"

@@ -125,3 +125,16 @@ def test_a_librdkafka_file_is_told_nothing_of_the_java_client(
 def test_the_explanation_says_that_order_is_of_first_copies(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", "--profile", "in_flight_1"]) == 0
     assert "first copies in the order of sending" in capsys.readouterr().out
+
+
+def test_a_plan_counts_one_of_a_thing_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "--partitions", "1"]) == 0
+    text = capsys.readouterr().out
+    assert "topics   1 partition, 3 replicas each" in text and "kill_leader, 1 time: SIGKILL" in text
+
+
+def test_before_a_run_no_reason_speaks_of_what_was_seen_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "--fault", "all_brokers"]) == 0
+    text = capsys.readouterr().out
+    assert "seen in this run" not in text and "A killed broker keeps it." in text
+    assert "in-sync replica lives" not in text, "none lives while all brokers are killed"

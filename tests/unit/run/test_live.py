@@ -43,6 +43,22 @@ def test_the_timeline_has_the_fault_where_it_happened(tmp_path: Path) -> None:
     assert heights == {"0.0"}, "the rate was the same all the time"
 
 
+def test_while_no_client_gets_a_report_the_timeline_goes_on_with_zeros_until_the_load_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all brokers gone, nobody reports anything, and a timeline that stands still would hide the silence."""
+    run = flowing(tmp_path, "r", tmp_path / "w")
+    later_us = live.now_us() + 20_000_000
+    monkeypatch.setattr(live, "now_us", lambda: later_us)
+    load = live.look(run.path)
+    assert load is not None and len(load.arms[0].counts) * load.interval_s == pytest.approx(29, abs=1)
+    assert sum(load.arms[0].counts) == REPORTED and set(load.arms[0].counts[-38:]) == {0}
+    with run.writing("produce"):
+        pass
+    ended = live.look(run.path)
+    assert ended is not None and len(ended.arms[0].counts) * ended.interval_s == pytest.approx(9.5, abs=0.5)
+
+
 def test_a_long_load_has_no_more_intervals_than_a_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "INTERVALS", 4)
     load = live.look(flowing(tmp_path, "r", tmp_path / "w").path)

@@ -86,17 +86,20 @@ def _question() -> dict[str, Param]:
 
 
 def _estimate() -> str:
-    """Returns a sentence that says how long a run with the default values takes on this host. The time is estimated
-    from earlier runs.
+    """Returns a sentence that says how long a run with the default values takes: on this host, estimated from earlier
+    runs, or on two cores, if too few runs have finished here.
 
     The time is rounded to half minutes. Reason: if the text of a field changes, Airflow stores a new version of the
     DAG.
     """
-    usual_s = estimates.seconds_of(folders.stored_runs(), estimates.BEFORE_LOAD_S | estimates.DEFAULTS_S)
+    runs = estimates.finished(folders.stored_runs())
+    is_known = len(runs) >= estimates.RUNS_NEEDED
+    usual_s = estimates.seconds_of(runs if is_known else (), estimates.BEFORE_LOAD_S | estimates.DEFAULTS_S)
     load_s = catalogue.FAULTS[DEFAULTS["fault"]].duration_s + fields.default(Load, "recovery_s")
     halves = max(1, round((sum(usual_s.values()) + load_s) / 30))
     minutes = "half a minute" if halves == 1 else f"{halves / 2:g} minute{'s'[: halves != 2]}"
-    return f"With the defaults of this form, a run takes about {minutes} on this host."
+    where = "on this host" if is_known else "on two cores"
+    return f"With the defaults of this form, a run takes about {minutes} {where}."
 
 
 def _catalogue() -> dict[str, Param]:
@@ -107,14 +110,14 @@ def _catalogue() -> dict[str, Param]:
             "no scenario: the other fields count",
             "In place of everything above: a ready-made scenario with its arms, fault and expectations. Only seed and "
             "Kafka version are taken from below.",
-            section="Catalogue: no scenario",
+            section="Catalogue (default: no scenario)",
         ),
     }
 
 
 def _load() -> dict[str, Param]:
     bytes_, producers = fields.default(Load, "payload_bytes"), fields.default(Arm, "producers")
-    section = f"Load: {fields.default(Load, 'pacing')}, {producers} producer per arm, {bytes_} bytes"
+    section = f"Load (default: {fields.default(Load, 'pacing')}, {producers} producer per arm, {bytes_} bytes)"
     return {
         "rate": fields.number("Rate (records/s)", Load, "rate", None, "Empty: paced as chosen below.", section=section),
         "pacing": fields.choice(
@@ -158,7 +161,7 @@ def _load() -> dict[str, Param]:
 def _topic() -> dict[str, Param]:
     replicas, version = fields.default(Load, "replication_factor"), fields.default(ClusterSpec, "kafka_version")
     partitions = fields.default(Load, "partitions")
-    section = f"Topic and cluster: {partitions} partitions, {replicas} replicas, Kafka {version}"
+    section = f"Topic and cluster (default: {partitions} partitions, {replicas} replicas, Kafka {version})"
     return {
         "partitions": fields.number(
             "Partitions",
@@ -196,7 +199,7 @@ def _topic() -> dict[str, Param]:
 
 def _repetition() -> dict[str, Param]:
     cycles, seed = fields.default(FaultPlan, "cycles"), fields.default(Scenario, "seed")
-    section = f"Length and repetition of the fault: as the fault says, {cycles} cycle, seed {seed}"
+    section = f"Length and repetition of the fault (default: as the fault says, {cycles} cycle, seed {seed})"
     return {
         "fault_s": Param(
             None,

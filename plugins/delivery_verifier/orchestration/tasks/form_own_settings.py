@@ -14,7 +14,7 @@ PASTED = f"{OWN}: the producer settings that you paste below, under Own settings
 
 def params() -> dict[str, Param]:
     """Returns the fields of the section by name, in the order of the form."""
-    section = "Own settings: none"
+    section = "Own settings (default: none)"
     return {
         "producer_config": fields.text(
             "Producer settings",

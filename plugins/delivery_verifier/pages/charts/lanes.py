@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from msgspec.structs import replace
+
 from delivery_verifier.model.history import Observation
 from delivery_verifier.pages.leadership import Clock, Leadership, subject_topic
 from delivery_verifier.pages.material import Material
@@ -44,9 +46,25 @@ def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):
-        lane = list(_lane(leadership.observations(topic, partition), clock, end_s))
+        observed = list(without_the_dead(leadership.observations(topic, partition), material.observations))
+        lane = list(_lane(observed, clock, end_s))
         all_segments += _thin(lane, end_s)
     return all_segments
+
+
+def without_the_dead(observations: Sequence[Observation], everything: Sequence[Observation]) -> Iterable[Observation]:
+    """Yields the `observations` of one partition. If the process of a leader ended before the next observation, yields
+    one more, without a leader, from that moment on: while all brokers are away, nobody says who leads.
+
+    `everything`: the observations of the run. After the last observation of a partition, nothing is known of its end.
+    """
+    ends = [each for each in everything if each.kind == "process" and each.state == "exited"]
+    for observation, after in zip(observations, [*observations[1:], None], strict=True):
+        yield observation
+        for end in ends:
+            if after and end.broker == observation.leader and observation.at_us < end.at_us < after.at_us:
+                yield replace(observation, at_us=end.at_us, leader=-1)
+                break
 
 
 def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> Iterable[Segment]:

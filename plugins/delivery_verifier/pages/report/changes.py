@@ -37,14 +37,16 @@ SUBJECTS_SHOWN = 3
 
 @dataclass(frozen=True)
 class Option:
-    """One change of settings. `change`: its text, e.g. `acks=all`. `effect`: sentences on what the fault could still do
-    with the changed settings; empty if the arm would have held. `price`: the measured price of the changed settings.
-    `command`: the command that repeats the run with the change, or an empty text."""
+    """One change of settings. `change`: its text, e.g. `acks=all`. `effect`: sentences on what the fault could do with
+    the changed settings, and not with those of the arm; empty if that is nothing. `price`: the measured price of the
+    changed settings. `command`: the command that repeats the run with the change, or an empty text. `permits`: the
+    anomalies that `effect` is about, in words, e.g. `skipped`; only of a change that prevents another one."""
 
     change: str
     effect: list[str]
     price: Measured
     command: str = ""
+    permits: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -153,19 +155,20 @@ def _after_violation(question: _Question) -> Advice:
 def _after_success(question: _Question) -> Advice:
     judged = question.judged
     nothing = "Nothing for what was acknowledged" if judged.given_up else "Nothing"
-    lead = f"{nothing}: under this fault these settings promise what was asked, and kept it."
+    under = "under this fault" if question.scenario.fault.steps else "without a fault"
+    lead = f"{nothing}: {under} these settings promise what was asked, and kept it."
     permitted = [finding for finding in judged.findings if finding.tolerance is None and finding.cases]
     if permitted:
         what = enumeration([_counted(finding) for finding in permitted], "and")
         options = _remedies(question, permitted)
         lead = f"{nothing}, if this is acceptable: {what}. These settings permit it."
-        text = "If it is not: each of these changes alone forbids it under this fault." if options else ""
+        text = f"If it is not: each of these changes alone forbids it {under}." if options else ""
         return Advice("held", judged.arm, lead, text, _now(question), options)
     forbidden = [each for each in judged.findings if each.tolerance is not None and _is_known(each)]
     if lucky := [each for each in forbidden if not _is_promised(question, Anomaly(each.anomaly))]:
         what = enumeration([f"no record is {KINDS[Anomaly(each.anomaly)].participle}" for each in lucky], "and")
         options = _remedies(question, lucky)
-        lead = f"No reported record was hurt this time, but these settings do not promise under this fault that {what}."
+        lead = f"No reported record was hurt this time, but these settings do not promise {under} that {what}."
         text = f"{_without_effect(question)}Each of these changes alone promises it." if options else ""
         return Advice("held", judged.arm, lead, text, _now(question), options)
     anomalies = [Anomaly(each.anomaly) for each in forbidden]
@@ -210,19 +213,35 @@ def _anomalies(judged: ArmVerdict, findings: list[Finding]) -> set[Anomaly]:
 
 
 def _remedies(question: _Question, findings: list[Finding]) -> list[Option]:
-    """Returns the changes that would have forbidden the anomalies of `findings`, and kept the claim of the arm."""
+    """Returns the changes that would have forbidden the anomalies of `findings`, and kept the claim of the arm. If
+    the arm held, those that would permit something else come last: they give up one promise for another."""
     anomalies = _anomalies(question.judged, findings)
     changes = remedies(question.settings, anomalies, question.histories, _applications(question))
-    options = [
-        Option(
-            " and ".join(each.changes),
-            [],
-            question.prices.price_of(each.settings),
-            again_with(question.scenario, question.judged.profile, each),
+    options = []
+    for each in changes:
+        permitted = _newly_permitted(question, each.settings)
+        options.append(
+            Option(
+                " and ".join(each.changes),
+                list(dict.fromkeys(permitted.values())),
+                question.prices.price_of(each.settings),
+                again_with(question.scenario, question.judged.profile, each),
+                [KINDS[anomaly].participle for anomaly in permitted],
+            )
         )
-        for each in changes
-    ]
-    return sorted(options, key=lambda option: option.price.rank)[:OPTIONS_SHOWN]
+    held = question.judged.verdict == "HELD"
+    return sorted(options, key=lambda option: (held and bool(option.permits), option.price.rank))[:OPTIONS_SHOWN]
+
+
+def _newly_permitted(question: _Question, changed: Settings) -> dict[Anomaly, str]:
+    """Maps each anomaly that the arm's settings forbid, and that the `changed` settings permit, to the reason."""
+    reasons = dict[Anomaly, str]()
+    for history in question.histories:
+        before, after = contract(question.settings, history), contract(changed, history)
+        for anomaly in Anomaly:
+            if before[anomaly].ruling == "FORBIDDEN" and after[anomaly].ruling == "PERMITTED":
+                reasons.setdefault(anomaly, after[anomaly].sentence)
+    return reasons
 
 
 def _applications(question: _Question) -> Changes:

@@ -51,7 +51,7 @@ def _injection_events(injection: Injection) -> Iterator[tuple[int, str]]:
     """
     yield (
         injection.bite_at_us,
-        f"{injection_name(injection)}: bites" + ("" if injection.bit else " (no proof that it did)"),
+        f"{injection_name(injection)}: takes effect" + ("" if injection.bit else " (no proof that it did)"),
     )
     if injection.healed_at_us is not None:
         yield injection.healed_at_us, f"{injection_name(injection)}: healed"

@@ -19,7 +19,7 @@ from delivery_verifier.pages.brief import LIMITS_SHOWN
 from delivery_verifier.pages.causes import LOOK_FOR, of_subjects
 from delivery_verifier.pages.charts import bands, timeline
 from delivery_verifier.pages.charts.figures import arm_colour, broker_colour
-from delivery_verifier.pages.charts.lanes import LANES_SHOWN
+from delivery_verifier.pages.charts.lanes import LANES_SHOWN, without_the_dead
 from delivery_verifier.pages.charts.latency_charts import distribution
 from delivery_verifier.pages.doubts import doubt_groups
 from delivery_verifier.pages.given_up import by_subject, without_given_up
@@ -161,10 +161,11 @@ def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
     The arms stand in the order of the plots, and the brokers in the order of their numbers.
     """
     topic = subject_topic(material)
+    leadership = Leadership(material.observations)
     drawn = [
         observation
-        for observation in material.observations
-        if observation.kind == "partition" and observation.topic == topic
+        for partition in leadership.partitions(topic)
+        for observation in without_the_dead(leadership.observations(topic, partition), material.observations)
     ]
     brokers = sorted({broker for observation in drawn for broker in (observation.leader, *observation.isr)})
     return {

@@ -218,7 +218,7 @@ def _fault_events(injection: Injection, observation: Observation | None) -> Iter
     """
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""
-    yield injection.bite_at_us, f"Fault {injection_name(injection)} bites{role}.", True
+    yield injection.bite_at_us, f"Fault {injection_name(injection)} takes effect{role}.", True
     if injection.healed_at_us is not None:
         yield injection.healed_at_us, f"Fault {injection_name(injection)} is healed.", True
     if injection.recovered_at_us is not None:

@@ -52,8 +52,8 @@ def read_file(path: str, field: str) -> Reading:
         content = Path(path).expanduser().read_bytes()
     except OSError as error:
         raise BadInput(
-            f"{field} is {path!r}: cannot be read ({error.strerror}). Give a file in .properties syntax, or an "
-            "application.yml of Spring Boot"
+            f"{field} is {path!r}: cannot be read ({error.strerror}); allowed: a file in .properties syntax, YAML, "
+            "JSON or TOML; docs/settings.md lists the formats"
         ) from None
     syntax = _SUFFIXES.get(Path(path).suffix.lower())
     latin_1 = content.decode("latin-1").removeprefix(_UTF_8_MARK)
