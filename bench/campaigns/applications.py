@@ -4,11 +4,11 @@ Most scenarios are exact: the counts of every run are known beforehand. A statis
 same profile and the same application, side by side under the same fault. Chance decides which of them are hurt, and the
 page says how many were, beside the number that was expected (see `SHARES`).
 
-`python bench/applications.py [--entries a,b] [--rounds N]`, or `make campaign PART=applications`. After Ctrl-C, or any
-other end, the same command takes up the campaign where it ended, if commit, versions and host are still the same;
-otherwise it begins another. The page docs/results/applications-<date>.md is written anew after each run of a scenario.
-With --entries, the page is applications-<date>-part.md, so that it does not replace the page of all scenarios.
-The exit code is 1 if an arm or a share was not as expected in a round.
+`python bench/campaigns/applications.py [--entries a,b] [--rounds N]`, or `make campaign PART=applications`. After
+Ctrl-C, or any other end, the same command takes up the campaign where it ended, if commit, versions and host are still
+the same; otherwise it begins another. The page docs/results/applications-<date>.md is written anew after each run of a
+scenario. With --entries, the page is applications-<date>-part.md, so that it does not replace the page of all
+scenarios. The exit code is 1 if an arm or a share was not as expected in a round.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import statistics
 import sys
 from datetime import date
 
-import saved
 from msgspec import Struct
 
+from bench.kit import saved
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue_run import begin, selection
 from delivery_verifier.catalogue_run.directly import runner

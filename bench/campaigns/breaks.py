@@ -1,11 +1,13 @@
 """Plants breaks in the product, and asks whether the tests that would run notice them.
 
-`python bench/breaks.py [--listed | --changed] [--seed N] [WORD...]`, part of `make campaign`. There are two kinds:
+`python bench/campaigns/breaks.py [--listed | --changed] [--seed N] [WORD...]`, part of `make campaign`. There are two
+kinds:
 
-* The breaks of bench/breaks.toml: at least one for each capability of tests/gate.toml. The tests of the capability must
-  be red, and must be green without a break. WORD: only breaks with one of these words in their name or capability.
+* The breaks of bench/campaigns/breaks.toml: at least one for each capability of tests/gate.toml. The tests of the
+  capability must be red, and must be green without a break. WORD: only breaks with one of these words in their name or
+  capability.
 * Ten mutants in modules that the seed draws. What `make test CHANGED=1` would run must be red. A mutant that changes
-  nothing a user could see is explained in bench/breaks.toml, and the next one is drawn.
+  nothing a user could see is explained in bench/campaigns/breaks.toml, and the next one is drawn.
 
 The tests run in a copy of the tracked files. A module with a break can be imported, so red means that a test noticed
 what it does. The table says for each break which test failed first, and with which message: another reason than the
@@ -29,20 +31,21 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import saved
-from breaks_copy import NOT_IMPORTED, Copy, Outcome
-from breaks_drawn import Equivalent, draw
 from filelock import FileLock
 from msgspec import Struct
 
-ROOT = Path(__file__).resolve().parents[1]
-LIST, GATE, OUTCOMES = "bench/breaks.toml", "tests/gate.toml", ".kdv/breaks.json"
+from bench.kit import saved
+from bench.kit.breaks.checkout_copy import NOT_IMPORTED, Copy, Outcome
+from bench.kit.breaks.drawn import Equivalent, draw
+
+ROOT = Path(__file__).resolve().parents[2]
+LIST, GATE, OUTCOMES = "bench/campaigns/breaks.toml", "tests/gate.toml", ".kdv/breaks.json"
 DRAWN = 10
 SEED = 38
 
 
 class Break(Struct, frozen=True, forbid_unknown_fields=True):
-    """One break of bench/breaks.toml, which explains the fields."""
+    """One break of bench/campaigns/breaks.toml, which explains the fields."""
 
     name: str
     capability: str
@@ -60,14 +63,14 @@ class Break(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Breaks(Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of bench/breaks.toml."""
+    """The contents of bench/campaigns/breaks.toml."""
 
     breaks: tuple[Break, ...] = msgspec.field(name="break")
     equivalent: tuple[Equivalent, ...] = ()
 
 
 def listed(root: Path = ROOT) -> Breaks:
-    """Returns the contents of bench/breaks.toml."""
+    """Returns the contents of bench/campaigns/breaks.toml."""
     return msgspec.toml.decode((root / LIST).read_bytes(), type=Breaks)
 
 

@@ -1,10 +1,10 @@
 """Runs every scenario of the catalogue with faults that have no effect. No run may end as if the faults had happened.
 
-`python bench/bypassed.py [--entries a,b]`, part of `make campaign`. Each action that must have an effect is replaced by
-an action that does nothing. The verifier still asks for the proof of the real action. A verifier that believed the plan
-instead of the cluster would now say HELD. Every arm that carries load must be INCONCLUSIVE, with the doubt
-`fault_did_not_bite`. A scenario that the host cannot run is listed as UNAVAILABLE. A table goes to
-bench/results/bypassed-<date>.md. The exit code is 1 if any arm ended otherwise, or if a run failed.
+`python bench/campaigns/bypassed_faults.py [--entries a,b]`, part of `make campaign`. Each action that must have an
+effect is replaced by an action that does nothing. The verifier still asks for the proof of the real action. A verifier
+that believed the plan instead of the cluster would now say HELD. Every arm that carries load must be INCONCLUSIVE, with
+the doubt `fault_did_not_bite`. A scenario that the host cannot run is listed as UNAVAILABLE. A table goes to
+bench/results/bypassed-faults-<date>.md. The exit code is 1 if any arm ended otherwise, or if a run failed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-import saved
-
+from bench.kit import saved
 from delivery_verifier import catalogue
 from delivery_verifier.faults import triggers
 from delivery_verifier.faults.action import Action, ActionContext, ActionProof
@@ -71,7 +70,7 @@ def _run(entries: list[str]) -> int:
     prepare_spark()
     from spark_jobs.session import local_session
 
-    target = saved.target("bypassed")
+    target = saved.target("bypassed-faults")
     rows: list[Row] = []
     with local_session() as spark:
         for entry in entries:
@@ -117,7 +116,7 @@ def report(rows: list[Row]) -> str:
         [
             "# Faults that were made not to bite",
             "",
-            f"`python bench/bypassed.py`, {machine}",
+            f"`python bench/campaigns/bypassed_faults.py`, {machine}",
             "",
             f"{len(rows)} scenarios, {wrong} wrong.",
             "",

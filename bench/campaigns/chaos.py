@@ -1,9 +1,9 @@
 """Chaos: runs in which one process is killed at a random time. No verdict may be false, and nothing may be left behind.
 
-`python bench/chaos.py [--trials 50] [--seed 1] [--kinds a,b] [--only 7,9]`. Every trial starts a small run and sends
-SIGKILL to one process of a kind. The time of the kill is drawn uniformly from the time for which such a process lives
-in an undisturbed run. A verdict must agree with an independent recount of ledger and log. 60 s after the end, no
-process, workspace, lock or packet filter rule may be left. If a series of trials is interrupted, the next call
+`python bench/campaigns/chaos.py [--trials 50] [--seed 1] [--kinds a,b] [--only 7,9]`. Every trial starts a small run
+and sends SIGKILL to one process of a kind. The time of the kill is drawn uniformly from the time for which such a
+process lives in an undisturbed run. A verdict must agree with an independent recount of ledger and log. 60 s after the
+end, no process, workspace, lock or packet filter rule may be left. If a series of trials is interrupted, the next call
 continues it. Rows go to bench/results/chaos-<seed>.json, the table to docs/results/chaos-<date>.md. The exit code is 1
 if any trial has a finding.
 """
@@ -22,15 +22,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import chaos_host
-import chaos_trial
-from chaos_trial import Trial
-
+from bench.kit import saved
+from bench.kit.chaos import host as chaos_host
+from bench.kit.chaos import trial as chaos_trial
+from bench.kit.chaos.trial import Trial
 from delivery_verifier.host import folders, machine
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.planning.provenance import versions_of
 
-BENCH = Path(__file__).parent
 _COLUMNS = (
     "trial",
     "seed",
@@ -61,7 +60,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, help="of Airflow; default KDV_PORT, else any that is free")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that all started processes end
-    file = BENCH / "results" / f"chaos-{arguments.seed}.json"
+    file = saved.STATE / f"chaos-{arguments.seed}.json"
     state = _load(file)
     only = {int(number) for number in arguments.only.split(",") if number}
     done, kinds = {row["number"] for row in state["rows"]}, arguments.kinds.split(",")
@@ -136,7 +135,7 @@ def _perform(trial: Trial, folder: Path) -> dict[str, Any]:
     row = {**chaos_trial.perform(trial, folder), "commit": _commit()}
     run = folders.runs_dir() / row["run"]
     if _is_bad(row):
-        target = BENCH / "results" / f"chaos-{row['run']}"
+        target = saved.STATE / f"chaos-{row['run']}"
         shutil.copytree(run, target, dirs_exist_ok=True) if run.exists() else target.mkdir(parents=True)
         shutil.copy(folder / f"{row['run']}.log", target)
     shutil.rmtree(run, ignore_errors=True)
@@ -197,7 +196,7 @@ def _write_table(state: dict[str, Any]) -> None:
         "|" + "---|" * len(_COLUMNS),
         *("| " + " | ".join(_cells(row)) + " |" for row in rows),
     ]
-    target = BENCH.parent / "docs" / "results" / f"chaos-{state['date']}.md"
+    target = saved.RESULTS / f"chaos-{state['date']}.md"
     target.parent.mkdir(exist_ok=True)
     target.write_text("\n".join(lines) + "\n")
     print("\n".join(lines[4:]))
@@ -225,7 +224,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _commit() -> str:
     command = ["git", "describe", "--always", "--dirty"]
-    return subprocess.run(command, cwd=BENCH, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(command, cwd=saved.ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":

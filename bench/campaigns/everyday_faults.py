@@ -2,12 +2,12 @@
 
 The confidence interval assumes that injections are independent of each other.
 
-`python bench/everyday.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make campaign`. Each
-entry is repeated until every arm has been through N injections. Each run has C cycles of the fault in one load, and
-another seed. (A rolling restart is three injections: one per broker.) A Markdown table with machine and versions goes
-to the terminal and to bench/results/everyday-<date>.md. The exit code is 1 if a run was not as expected. An arm with a
-doubt is not counted, whatever its verdict. The table says how many such arms there are. A case that could belong to
-several injections counts for only one of them (see `delivery_verifier.judgement.attribution`).
+`python bench/campaigns/everyday_faults.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make
+campaign`. Each entry is repeated until every arm has been through N injections. Each run has C cycles of the fault in
+one load, and another seed. (A rolling restart is three injections: one per broker.) A Markdown table with machine and
+versions goes to the terminal and to bench/results/everyday-faults-<date>.md. The exit code is 1 if a run was not as
+expected. An arm with a doubt is not counted, whatever its verdict. The table says how many such arms there are. A case
+that could belong to several injections counts for only one of them (see `delivery_verifier.judgement.attribution`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-import saved
 from msgspec.structs import replace
 
+from bench.kit import saved
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.command_line.stored import read_verdict, run_dir_of
@@ -99,7 +99,7 @@ def _run(entries: list[str], injections: int) -> int:
     prepare_spark()
     from spark_jobs.session import local_session
 
-    target = saved.target("everyday")
+    target = saved.target("everyday-faults")
     verdicts: list[RunVerdict] = []
     with local_session() as spark:
         for entry in entries:

@@ -1,10 +1,10 @@
 """Mutation testing: finds small changes of the code of verdicts that no test notices.
 
-`python bench/mutants.py [--shard I/N] [WORD...]`, or `make mutants SHARD=I/N`, part of `make campaign`. A mutant is one
-small change of one module in MODULES. The unit tests of the module's room run against each mutant until a test fails:
-this test kills the mutant. A mutant that survives all tests needs a new test, or an explanation in bench/mutants.toml.
-The exit code is 1 in each of these cases: a survivor has neither, fewer than LEAST_KILLED of all mutants are killed, a
-module has no result for its present text and tests, or an explanation has no mutant.
+`python bench/campaigns/mutants.py [--shard I/N] [WORD...]`, or `make mutants SHARD=I/N`, part of `make campaign`. A
+mutant is one small change of one module in MODULES. The unit tests of the module's room run against each mutant until a
+test fails: this test kills the mutant. A mutant that survives all tests needs a new test, or an explanation in
+bench/campaigns/mutants.toml. The exit code is 1 in each of these cases: a survivor has neither, fewer than LEAST_KILLED
+of all mutants are killed, a module has no result for its present text and tests, or an explanation has no mutant.
 
 Ctrl-C loses only the trial under way, because .kdv/mutants/ keeps the outcome of each trial. An outcome is used again
 if neither the mutant's text nor the text of the tests has changed. If a test killed the mutant, only the file of this
@@ -31,14 +31,15 @@ from pathlib import Path
 
 import msgspec
 from filelock import FileLock
-from mutants_code import by_change, digest, mutants
-from mutants_forks import PASSED, TIMED_OUT
-from mutants_report import LEAST_KILLED, report, totals
-from mutants_results import Explanation, ModuleResult, Survivor
-from mutants_trial import Trials
 
-ROOT = Path(__file__).resolve().parents[1]
-EXPLANATIONS = "bench/mutants.toml"
+from bench.kit.mutants.changes import by_change, digest, mutants
+from bench.kit.mutants.forks import PASSED, TIMED_OUT
+from bench.kit.mutants.report import LEAST_KILLED, report, totals
+from bench.kit.mutants.results import Explanation, ModuleResult, Survivor
+from bench.kit.mutants.trial import Trials
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPLANATIONS = "bench/campaigns/mutants.toml"
 RESULTS = "docs/results/mutants.json"
 OUTCOMES = ".kdv/mutants"
 _BOOKS = ("tests/spark/test_anomalies.py", "tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py")
@@ -152,7 +153,7 @@ def _state_of_tests(target: Target, killer: str) -> str:
 
 
 def explanations(root: Path) -> list[Explanation]:
-    """Returns the explanations in bench/mutants.toml."""
+    """Returns the explanations in bench/campaigns/mutants.toml."""
     content = tomllib.loads((root / EXPLANATIONS).read_text())
     return msgspec.convert(content.get("survivor", []), list[Explanation])
 

@@ -1,12 +1,12 @@
 """Plays ten rounds of the random histories of the tests, each with other seeds: 10,000 histories of ledger and log, and
 as many with effects.
 
-`python bench/histories.py [--rounds N]`, or `make campaign PART=histories`. In each round, a thousand histories, and
-every history that is made to deceive, are reconciled without the screen and with a screen, whose width changes from
-round to round. All results must be equal to those of the oracle. 1,400 histories of effects are compared in the same
-way. The comparisons are tests (FILES). The page docs/results/histories-<date>.md is written anew after each round.
-Rounds that have passed at the same commit are not repeated, so Ctrl-C loses one round. The exit code is 1 if a test of
-any round failed. A round takes about two minutes.
+`python bench/campaigns/random_histories.py [--rounds N]`, or `make campaign PART=random_histories`. In each round, a
+thousand histories, and every history that is made to deceive, are reconciled without the screen and with a screen,
+whose width changes from round to round. All results must be equal to those of the oracle. 1,400 histories of effects
+are compared in the same way. The comparisons are tests (FILES). The page docs/results/random-histories-<date>.md is
+written anew after each round. Rounds that have passed at the same commit are not repeated, so Ctrl-C loses one round.
+The exit code is 1 if a test of any round failed. A round takes about two minutes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-import saved
-
+from bench.kit import saved
 from delivery_verifier.planning.provenance import commit, versions_of
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = saved.ROOT
 FILES = ("tests/quality/test_every_planted_anomaly_is_found.py", "tests/quality/test_effects.py")
 WIDTHS = (1, 2, 3)
 """The widths of screens: parameters of the tests in FILES."""
@@ -97,7 +96,7 @@ def keep(rows: dict[int, Row]) -> Path:
     ordered = [rows[number] for number in sorted(rows)]
     STATE.parent.mkdir(exist_ok=True)
     STATE.write_text(json.dumps({"commit": commit(), "rows": ordered}, indent=1))
-    page = saved.RESULTS / f"histories-{datetime.date.today()}.md"
+    page = saved.RESULTS / f"random-histories-{datetime.date.today()}.md"
     page.write_text("\n".join(["# Random histories, by rounds of other seeds", "", *text_of(ordered)]) + "\n")
     return page
 
@@ -107,7 +106,7 @@ def text_of(rows: list[Row]) -> list[str]:
     played = f"{len(rows)} rounds, {1000 * len(rows):,} histories of ledger and log, {1400 * len(rows):,} of effects"
     failed = sum(row["failed"] for row in rows)
     said = "every result was the oracle's" if not failed else f"**{failed} tests failed**"
-    head = f"`python bench/histories.py` at {commit()}; {saved.circumstances(versions_of('4.3.1'))}."
+    head = f"`python bench/campaigns/random_histories.py` at {commit()}; {saved.circumstances(versions_of('4.3.1'))}."
     return [head, "", f"{played}: {said}.", "", *saved.table(rows)]
 
 

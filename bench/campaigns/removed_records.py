@@ -1,9 +1,9 @@
 """Removes acknowledged records that no election can have taken, on real brokers. Each of them must be convicted.
 
-`python bench/removed.py [--cells acks_1:kill_leader,...]`, or `make campaign PART=removed`. A cell is a weak profile
-and a fault, or a scenario of the catalogue that is judged by its contract alone. When the faults are over and before
-the snapshot, one record is replaced on all replicas by a copy of another one, with a checksum that is right, in each
-of PLACES:
+`python bench/campaigns/removed_records.py [--cells acks_1:kill_leader,...]`, or `make campaign PART=removed_records`. A
+cell is a weak profile and a fault, or a scenario of the catalogue that is judged by its contract alone. When the faults
+are over and before the snapshot, one record is replaced on all replicas by a copy of another one, with a checksum that
+is right, in each of PLACES:
 
 * `below`: the last record before the first offset of the last leader;
 * `by_new_leader`: a record in the middle of what the last leader appended itself;
@@ -13,9 +13,8 @@ of PLACES:
 Each must count as `LOST unexplained`, the run must be VIOLATED, and all other losses must be permitted. Where the
 cluster had no leader in between (the scenarios of min_isr_1 and unclean), nobody saw one epoch: there, a plant may be
 the doubt `unexplained`, and it is never permitted. Beside each cell runs one without a plant, in which nothing may be
-convicted. After Ctrl-C, or any other end, the same command at
-the same commit goes on where it ended. The page docs/results/removed-<date>.md is written at the end. The exit code is
-1 if a run was not as expected.
+convicted. After Ctrl-C, or any other end, the same command at the same commit goes on where it ended. The page
+docs/results/removed-records-<date>.md is written at the end. The exit code is 1 if a run was not as expected.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import google_crc32c
-import saved
 from msgspec import Struct
 from msgspec.structs import replace
 
+from bench.kit import saved
 from delivery_verifier.catalogue_run.directly import runner
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
@@ -49,7 +48,7 @@ from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run import direct
 from delivery_verifier.run.steps import plan, settle
 
-STATE = Path(__file__).parent / "results" / "removed.json"
+STATE = saved.STATE / "removed-records.json"
 PLACES = ("below", "by_new_leader", "other_partition", "recovered")
 CELLS = (
     "acks_1:kill_leader",
@@ -124,7 +123,7 @@ def main() -> int:
                 saved.keep(STATE, campaign)
                 print("\n".join(saved.table([_columns(campaign.rows[-1])])), flush=True)
     rows = [row for cell in runs for row in campaign.rows if row.cell == cell]
-    target = saved.RESULTS / f"removed-{date.today()}{'' if cells == list(CELLS) else '-part'}.md"
+    target = saved.RESULTS / f"removed-records-{date.today()}{'' if cells == list(CELLS) else '-part'}.md"
     target.write_text(report(rows))
     print(target.read_text())
     return int(any(row.wrong for row in rows))
@@ -137,7 +136,7 @@ def _by_contract(scenario: Scenario) -> Scenario:
 
 
 def _run(cell: str, session: direct.SparkProvider) -> Row:
-    name, begun_s = f"removed-{run_folders.new_run_id()}", time.monotonic()
+    name, begun_s = f"removed-records-{run_folders.new_run_id()}", time.monotonic()
     print(f"{cell}: {name}", file=sys.stderr, flush=True)
     what, _, removed = cell.partition("+")
     profile, _, fault = what.partition(":")
@@ -299,7 +298,7 @@ def report(rows: Sequence[Row]) -> str:
         [
             "# Removed records",
             "",
-            f"`make campaign PART=removed` at {commit()}; {where}.",
+            f"`make campaign PART=removed_records` at {commit()}; {where}.",
             "",
             f"{right} of {len(rows)} runs ended as expected. {planted} acknowledged records were removed on all "
             f"replicas, and {sum(row.convicted for row in rows)} losses were convicted. Elections and losses of power "

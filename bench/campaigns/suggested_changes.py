@@ -1,9 +1,10 @@
 """The commands that reports print to try a change of settings, on real brokers: each must end HELD.
 
-`python bench/alternatives.py [--records N]`, or `make campaign PART=alternatives`. Runs every command of COMMANDS and,
-after each, every command that its report prints under *What to change*: word by word, and without Airflow (--direct). A
-run that ends INCONCLUSIVE is repeated once. The page docs/results/alternatives-<date>.md is written anew after each
-run. The exit code is 1 if a suggested change did not end HELD, or if a run has no verdict.
+`python bench/campaigns/suggested_changes.py [--records N]`, or `make campaign PART=suggested_changes`. Runs every
+command of COMMANDS and, after each, every command that its report prints under *What to change*: word by word, and
+without Airflow (--direct). A run that ends INCONCLUSIVE is repeated once. The page
+docs/results/suggested-changes-<date>.md is written anew after each run. The exit code is 1 if a suggested change did
+not end HELD, or if a run has no verdict.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-import saved
-
+from bench.kit import saved
 from delivery_verifier.cluster import lease
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
@@ -67,7 +67,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=2000)
     arguments = parser.parse_args()
     lease.require_free_host()
-    target, rows = saved.RESULTS / f"alternatives-{date.today()}.md", list[Row]()
+    target, rows = saved.RESULTS / f"suggested-changes-{date.today()}.md", list[Row]()
     for row in _rows([f"{command} --records {arguments.records}" for command in COMMANDS]):
         rows.append(row)
         target.write_text(report(rows))
@@ -99,7 +99,7 @@ def _run(command: str, change: str = "") -> Row:
 
 
 def _attempt(command: str, change: str) -> Row:
-    run, begun = f"alternatives-{folders.new_run_id()}", time.monotonic()
+    run, begun = f"suggested-changes-{folders.new_run_id()}", time.monotonic()
     subprocess.run(
         [KDV, *shlex.split(command)[1:], "--direct", "--run-id", run], stdout=subprocess.DEVNULL, check=False
     )
@@ -119,7 +119,7 @@ def report(rows: Sequence[Row]) -> str:
         [
             "# Alternatives",
             "",
-            f"`make campaign PART=alternatives` at {commit()}; {where}.",
+            f"`make campaign PART=suggested_changes` at {commit()}; {where}.",
             "",
             f"{held}, each by the command that the report printed, under the same fault and claim.",
             "",

@@ -1,11 +1,11 @@
 """Six programs that commit in six ways, with and without a kill, under two claims: 24 runs on real brokers.
 
-`python bench/programs.py [--cells ahead:kill_application:contract,...]`, or `make campaign PART=programs`. The programs
-are those in bench/sinks: one is right, and the others skip or repeat records. Each run must have the verdict, the
-anomaly and the cause that EXPECTED names, and each kill must have found records in hand. A run that is not as expected
-is repeated once, because chance decides where a kill falls; the page says so. After Ctrl-C, or any other end, the same
-command at the same commit goes on where it ended. The page docs/results/programs-<date>.md is written at the end. The
-exit code is 1 if a run was not as expected.
+`python bench/campaigns/user_programs.py [--cells ahead:kill_application:contract,...]`, or `make campaign
+PART=user_programs`. The programs are those in bench/kit/sinks: one is right, and the others skip or repeat records.
+Each run must have the verdict, the anomaly and the cause that EXPECTED names, and each kill must have found records in
+hand. A run that is not as expected is repeated once, because chance decides where a kill falls; the page says so. After
+Ctrl-C, or any other end, the same command at the same commit goes on where it ended. The page
+docs/results/user-programs-<date>.md is written at the end. The exit code is 1 if a run was not as expected.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-import saved
 from msgspec import Struct
 
+from bench.kit import saved
 from delivery_verifier.catalogue_run.directly import runner
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
@@ -32,8 +32,8 @@ from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run import direct
 
-SINKS = Path(__file__).parent / "sinks"
-STATE = Path(__file__).parent / "results" / "programs.json"
+SINKS = saved.ROOT / "bench/kit/sinks"
+STATE = saved.STATE / "user-programs.json"
 FAULTS, CLAIMS = ("none", "kill_application"), ("contract", "exactly_once")
 LOAD = {"records": 4000, "rate": 300, "partitions": 3}
 ATTEMPTS = 2
@@ -125,7 +125,7 @@ def main() -> int:
             saved.keep(STATE, campaign)
             print("\n".join(saved.table([_columns(row)])), flush=True)
     rows = [row for cell in cells for row in campaign.rows if row.cell == cell]
-    target = saved.RESULTS / f"programs-{date.today()}{'' if cells == list(CELLS) else '-part'}.md"
+    target = saved.RESULTS / f"user-programs-{date.today()}{'' if cells == list(CELLS) else '-part'}.md"
     target.write_text(report(rows))
     print(target.read_text())
     return int(any(row.wrong for row in rows))
@@ -133,7 +133,7 @@ def main() -> int:
 
 def _run(cell: str, session: direct.SparkProvider) -> Row:
     program, fault, claim = cell.split(":")
-    name, begun_s = f"programs-{folders.new_run_id()}", time.monotonic()
+    name, begun_s = f"user-programs-{folders.new_run_id()}", time.monotonic()
     print(f"{cell}: {name}", file=sys.stderr, flush=True)
     fields = {"application": program, "fault": fault, "claim": claim, **LOAD}
     run_dir = direct.observe(fields, name, saved.say, session)
@@ -198,7 +198,7 @@ def report(rows: Sequence[Row]) -> str:
         [
             "# Six programs",
             "",
-            f"`make campaign PART=programs` at {commit()}; {where}.",
+            f"`make campaign PART=user_programs` at {commit()}; {where}.",
             "",
             f"{right} of {len(rows)} runs ended as expected. Each has a load of {LOAD['records']:,} records or more at "
             f"{LOAD['rate']} records per second, on {LOAD['partitions']} partitions.",

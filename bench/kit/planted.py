@@ -1,13 +1,13 @@
 """Makes a run of `kdv run` whose ledger has planted anomalies, and compares what the run finds with what was planted.
 
-`python bench/planted.py run --direct --profile P --records N [options of kdv run]` is `kdv run` with one change. The
-change happens between the producer and the ledger: every (N / 1,000)th row of the subject's ledger is written down
+`python bench/kit/planted.py run --direct --profile P --records N [options of kdv run]` is `kdv run` with one change.
+The change happens between the producer and the ledger: every (N / 1,000)th row of the subject's ledger is written down
 wrongly, so that the anomalies are spread over the whole run. In turn, a row
 
 * names attempt 1 of its record. No such attempt is in the log: LOST. Nobody sent the attempt that is there: PHANTOM;
 * names the next offset as the acknowledged one: MISPLACED.
 
-`bench/growth.py --plant` uses this program. `differences` compares the cases of the run, one by one.
+`bench/speed/scaling.py --plant` uses this program. `differences` compares the cases of the run, one by one.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from saved import RESULTS
+from bench.kit.saved import RESULTS
 
 FILE = RESULTS / "ratios.json"
 WORSE = 0.20

@@ -19,7 +19,10 @@ from delivery_verifier.host import machine
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.planning.provenance import commit, versions_of
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "results"
+STATE = ROOT / "bench" / "results"
+"""Where campaigns keep their state and drafts of tables. Git does not track this folder."""
 Campaign = TypeVar("Campaign", bound=Any)
 BAR, GAP, LEFT, WIDTH = 18, 8, 260, 640
 """Sizes of a plot, in pixels: the height of a bar, the gap between two bars, the width of the names, and the width of
@@ -35,9 +38,8 @@ def option_parser(description: str | None) -> argparse.ArgumentParser:
 
 def target(kind: str) -> Path:
     """Returns the file for a table of `kind`: bench/results/KIND-TIME.md, with the present time. Makes the folder."""
-    folder = Path(__file__).parent / "results"
-    folder.mkdir(exist_ok=True)
-    return folder / f"{kind}-{datetime.datetime.now():%Y-%m-%dT%H%M}.md"
+    STATE.mkdir(exist_ok=True)
+    return STATE / f"{kind}-{datetime.datetime.now():%Y-%m-%dT%H%M}.md"
 
 
 def say(progress: StepProgress) -> None:
@@ -76,7 +78,7 @@ def publish(
     paragraphs for the page.
     """
     name = f"{kind}-{datetime.date.today()}"
-    command = " ".join(["python", "bench/" + Path(sys.argv[0]).name, *sys.argv[1:]])
+    command = " ".join(["python", os.path.relpath(sys.argv[0], ROOT), *sys.argv[1:]])
     head = f"`{command}` at {commit()}; {circumstances(versions_of('4.3.1'))}; load average {os.getloadavg()[0]:.1f}."
     lines = [f"# {title}", "", head, "", *[part for note in notes for part in (note, "")], *table(rows), ""]
     lines.append(f"![{title}]({name}.svg)")

@@ -1,13 +1,14 @@
 """Compares a run in which an application applies every record with the same run without an application.
 
-`python bench/applied.py [--records 10000000] [--batch 1000]` makes two runs, flat out and without a fault. In the first
-run, the application `commit_after` applies all records of the subject: one member, with at most `--batch` records in a
-batch. The catalogue's `commit_after` has 10 records in a batch, so that crashes between two records can be ordered.
+`python bench/speed/applications_speed.py [--records 10000000] [--batch 1000]` makes two runs, flat out and without a
+fault. In the first run, the application `commit_after` applies all records of the subject: one member, with at most
+`--batch` records in a batch. The catalogue's `commit_after` has 10 records in a batch, so that crashes between two
+records can be ordered.
 
 A row holds the seconds of each step and, for each kind of process, the peak memory of the largest process and the CPU
 time of all. The seconds of the step settle contain the application's work after the load.
 
-The figures go to docs/results/applied-DATE.md, .json and .svg. The exit code is 1 if a run is not HELD.
+The figures go to docs/results/applications-speed-DATE.md, .json and .svg. The exit code is 1 if a run is not HELD.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import kdv_run
 import msgspec
-from growth import row_of
-from saved import option_parser, publish
+
+from bench.kit import kdv_run
+from bench.kit.saved import option_parser, publish
+from bench.speed.scaling import row_of
 
 NAME = "commit_after"
 
@@ -45,7 +47,7 @@ def main() -> int:
     ratio = round(rows[0]["reconcile s"] / rows[1]["reconcile s"], 2)
     note = f"Reconcile with the application / without: **{ratio}**. A batch had at most {arguments.batch:,} records."
     bars = {f"{row['application']}: {step}": row[step] for row in rows for step in ("settle s", "reconcile s", "all s")}
-    publish("applied", "Applied records beside records that are only sent", rows, bars, [note])
+    publish("applications-speed", "Applied records beside records that are only sent", rows, bars, [note])
     return 1 if any(row["exit code"] for row in rows) else 0
 
 

@@ -1,8 +1,8 @@
 """Says what past commits would have run: with `make test CHANGED`, and in turns of continuous integration.
 
-`python bench/rings.py [--commits N] [--turns N]`. Runs nothing. Costs are those of tests/costs.json, and the graph of
-imports is that of this checkout. The exit code is 1 if a module was not chosen within so many turns as a module may
-wait.
+`python bench/speed/chosen_tests.py [--commits N] [--turns N]`. Runs nothing. Costs are those of tests/costs.json, and
+the graph of imports is that of this checkout. The exit code is 1 if a module was not chosen within so many turns as a
+module may wait.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))  # where the tests' own modules are
 
 import batches  # noqa: E402

@@ -1,7 +1,7 @@
 """Repeats the default run, and measures how long each step takes and whether anything is left behind.
 
-`python bench/default_run.py [--runs 10]`, or `--logs FILE ...` with the output of earlier `kdv run`s. Every run is the
-run of `make verify`. All runs go through the same local Airflow, which stays up. The table goes to
+`python bench/speed/default_run.py [--runs 10]`, or `--logs FILE ...` with the output of earlier `kdv run`s. Every run
+is the run of `make verify`. All runs go through the same local Airflow, which stays up. The table goes to
 docs/results/default-run-<date>.md. The exit code is 1 unless every run ended HELD.
 """
 
@@ -21,7 +21,7 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders, machine
 from delivery_verifier.planning.provenance import versions_of
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 COMMAND = ("run", "--profile", "idempotent", "--fault", "kill_leader", "--records", "1000000")
 _STEP = re.compile(r"^ *([0-9.]+) s  (\w+) +(running|success|failed)", re.MULTILINE)
 _VERDICT = re.compile(r"^(HELD|VIOLATED|INCONCLUSIVE) \((.*)\)", re.MULTILINE)
@@ -42,8 +42,8 @@ def main() -> int:
     lines = [
         f"# The default run, {time.strftime('%Y-%m-%d')}",
         "",
-        f"`python bench/default_run.py`: `kdv {' '.join(COMMAND)}`, {len(texts)} times in a row through one Airflow, "
-        f"on {machine.describe()}; "
+        f"`python bench/speed/default_run.py`: `kdv {' '.join(COMMAND)}`, {len(texts)} times in a row through one "
+        f"Airflow, on {machine.describe()}; "
         + ", ".join(f"{name} {version}" for name, version in versions_of("4.3.1").items())
         + ".",
         "",

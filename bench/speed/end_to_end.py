@@ -1,14 +1,14 @@
 """Compares a whole verification, from the first record to the verdict, with the ways of two other verifiers.
 
-`python bench/end_to_end.py [--records N] [--rounds K]` measures each way K times, one after the other:
+`python bench/speed/end_to_end.py [--records N] [--rounds K]` measures each way K times, one after the other:
 
 * kdv: `kdv run --direct`, flat out, without a fault. Compares every record with the ledger, finds canaries, balances
   the books, and gives a verdict. It sends a tenth more records than the others, as its control arm.
 * kdv, warm: the same run through a local Airflow that is up, and has made one such run before.
 * kgo-verifier's way: librdkafka produces, the last acknowledged offset of each partition is remembered, and one reading
-  in order checks that no offset is missing (bench/kgo_way.py).
+  in order checks that no offset is missing (bench/speed/peers/kgo_verifier.py).
 * kafkatest's way: Kafka's VerifiableProducer and VerifiableConsumer, then the difference of two sets
-  (bench/kafkatest_way.py).
+  (bench/speed/peers/kafkatest.py).
 
 All send to 3 partitions with 3 replicas, min.insync.replicas=2 and acks=all. The start of the cluster does not count,
 that of every other process does, except the start of the local Airflow and of its Spark. The ratios are seconds of kdv
@@ -27,14 +27,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import children
-import kdv_run
-import ratios
-from children import Cost, kafka_tool
-from clusters import Bench, running
-from saved import option_parser, publish
+from bench.kit import children, kdv_run, ratios
+from bench.kit.children import Cost, kafka_tool
+from bench.kit.clusters import Bench, running
+from bench.kit.saved import option_parser, publish
 
-HERE = Path(__file__).parent
+PEERS = Path(__file__).parent / "peers"
 KDV, WARM, KGO, KAFKATEST = "kdv", "kdv, warm", "kgo-verifier's way", "kafkatest's way"
 RATIOS = {"end to end": KDV, "warm end to end": WARM}
 """The first half of the name of a ratio, and the way that it is about."""
@@ -96,7 +94,7 @@ def _row(way: str, cost: Cost, parts: str) -> dict[str, Any]:
 
 def _kgo(bench: Bench, records: int) -> dict[str, Cost]:
     topic = bench.topic("kgo").topic_name
-    command = [sys.executable, str(HERE / "kgo_way.py"), bench.cluster.bootstrap_servers, topic, str(records)]
+    command = [sys.executable, str(PEERS / "kgo_verifier.py"), bench.cluster.bootstrap_servers, topic, str(records)]
     return {"produce and read": children.run(command, bench.folder / "kgo.txt")}
 
 
@@ -105,7 +103,7 @@ def _kafkatest(bench: Bench, records: int) -> dict[str, Cost]:
     produced, consumed = bench.folder / "produced.txt", bench.folder / "consumed.txt"
     common = ("--topic", topic, "--max-messages", str(records), "--bootstrap-server", bench.cluster.bootstrap_servers)
     consumer = ("--group-id", topic, "--reset-policy", "earliest", "--verbose")
-    compare = [sys.executable, str(HERE / "kafkatest_way.py"), str(produced), str(consumed)]
+    compare = [sys.executable, str(PEERS / "kafkatest.py"), str(produced), str(consumed)]
     return {
         "produce": children.run(kafka_tool("VerifiableProducer", *common, "--acks", "-1"), produced),
         "consume": children.run(kafka_tool("VerifiableConsumer", *common, *consumer), consumed),

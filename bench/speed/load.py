@@ -1,9 +1,9 @@
 """Compares the load and its full ledger with Kafka's own ProducerPerformance, in pairs, on the same brokers.
 
-`python bench/load.py [--records N] [--pairs K]` measures K pairs. A pair is one load of this project, which writes down
-the outcome of every record, and one run of ProducerPerformance, which writes down nothing. Both have the same acks,
-idempotence, linger, compression, payload, partitions and replicas. Which of the two is first changes from pair to pair.
-First, ProducerPerformance is run with several values of batch.size, and keeps the best one for it.
+`python bench/speed/load.py [--records N] [--pairs K]` measures K pairs. A pair is one load of this project, which
+writes down the outcome of every record, and one run of ProducerPerformance, which writes down nothing. Both have the
+same acks, idempotence, linger, compression, payload, partitions and replicas. Which of the two is first changes from
+pair to pair. First, ProducerPerformance is run with several values of batch.size, and keeps the best one for it.
 
 A row holds records per second of both, their ratio, the CPU time per record of both, and the peak memory of both. This
 project's clock runs from the first record after the warm-up to the last delivery report. ProducerPerformance's rate is
@@ -30,13 +30,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import children
 import msgspec
 import psutil
-import ratios
-from clusters import Bench, running
-from saved import option_parser, publish
 
+from bench.kit import children, ratios
+from bench.kit.clusters import Bench, running
+from bench.kit.saved import option_parser, publish
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.pool import ProducerPool

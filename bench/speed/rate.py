@@ -1,7 +1,7 @@
 """Measures whether the load keeps its rate, and its latencies, without hiding a load that falls behind its schedule.
 
-`python bench/rate.py [--rates 1000,10000,50000] [--seconds 20]` sends at each rate for some seconds, by one producer of
-the profile `idempotent`, to 3 replicas. A row holds
+`python bench/speed/rate.py [--rates 1000,10000,50000] [--seconds 20]` sends at each rate for some seconds, by one
+producer of the profile `idempotent`, to 3 replicas. A row holds
 
 * the rate that was reached, and by how many percent it differs from the planned one;
 * the latencies from hand-over: from the moment when the client gets a record until its delivery report;
@@ -27,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from clusters import Bench, running
-from saved import option_parser, publish
 
+from bench.kit.clusters import Bench, running
+from bench.kit.saved import option_parser, publish
 from delivery_verifier.load.live_ledger import Gate, State
 from delivery_verifier.load.pool import ProducerPool
 from delivery_verifier.load.publish_ledger import publish_ledger

@@ -1,10 +1,10 @@
 """Measures what the reading of all replicas costs, compared with the reconciliation of the same run.
 
-`python bench/replicas.py [--records 1000000] [--save]` makes one run on the embedded cluster, without a fault. The step
-settle reads every replica while it proves the end of the snapshot. It computes a SHA-256 of all batches and the CRC-32C
-of each batch. The two checksums are also measured alone, over 100 MB in memory. Prints a table. The exit code is 1 if
-the reading took more than a tenth of the time of the reconciliation, i.e. of the steps read_topic and reconcile
-together.
+`python bench/speed/read_replicas.py [--records 1000000] [--save]` makes one run on the embedded cluster, without a
+fault. The step settle reads every replica while it proves the end of the snapshot. It computes a SHA-256 of all batches
+and the CRC-32C of each batch. The two checksums are also measured alone, over 100 MB in memory. Prints a table. The
+exit code is 1 if the reading took more than a tenth of the time of the reconciliation, i.e. of the steps read_topic and
+reconcile together.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 
 import google_crc32c
 import pyarrow.compute as pc
-from saved import circumstances, target
 
+from bench.kit.saved import circumstances, target
 from delivery_verifier.planning.provenance import versions_of
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import RunDirectory

@@ -1,15 +1,16 @@
 """Compares the time that Spark takes to read the topics into log/ with the time of a bare scan of the same topics.
 
-`python bench/read.py [--records N] [--pairs K]` starts a cluster, sends N records, and measures K pairs in one session.
-Each pair is two bare scans and one read. A bare scan fetches the same records, and only counts them: once with the
-options of the read, and once with Spark's own defaults, i.e. with the older one of Spark's two Kafka sources and the
-consumer's default sizes. The read also parses the records, and writes log/. The result is the ratio of each pair, in
-seconds, the median ratios, and the CPU seconds of Spark's JVM. The session has the settings of the Spark Connect server
-that the local Airflow keeps warm. The first pair warms the JVM, and does not count. The run directory stays in the
-folder of the runs.
+`python bench/speed/read_topic.py [--records N] [--pairs K]` starts a cluster, sends N records, and measures K pairs in
+one session. Each pair is two bare scans and one read. A bare scan fetches the same records, and only counts them: once
+with the options of the read, and once with Spark's own defaults, i.e. with the older one of Spark's two Kafka sources
+and the consumer's default sizes. The read also parses the records, and writes log/. The result is the ratio of each
+pair, in seconds, the median ratios, and the CPU seconds of Spark's JVM. The session has the settings of the Spark
+Connect server that the local Airflow keeps warm. The first pair warms the JVM, and does not count. The run directory
+stays in the folder of the runs.
 
-The figures go to docs/results/read-DATE.md, .json and .svg. The exit code is 1 if the median ratio is a fifth worse
-than the committed one (docs/results/ratios.json; `--commit` replaces it). A million records take about two minutes.
+The figures go to docs/results/read-topic-DATE.md, .json and .svg. The exit code is 1 if the median ratio is a fifth
+worse than the committed one (docs/results/ratios.json; `--commit` replaces it). A million records take about two
+minutes.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import ratios
-from saved import option_parser, publish
-from spark_jvm import Measurement, measured, server_session
-
+from bench.kit import ratios
+from bench.kit.saved import option_parser, publish
+from bench.kit.spark_jvm import Measurement, measured, server_session
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.run.steps.create_topics import create_topics
@@ -72,7 +72,7 @@ def main() -> int:
     by_scan = {f"read / {scan}": statistics.median(row[f"read / {scan}"] for row in rows) for scan in SCANS}
     bars = {f"pair {row['pair']}: {name} s": float(row[f"{name} s"]) for row in rows for name in NAMES}
     notes = [f"Median of the ratios ({name}, seconds): **{ratio}**." for name, ratio in by_scan.items()]
-    name, sized = ratios.by_size("read", by_scan, arguments.records, 1_000_000)
+    name, sized = ratios.by_size("read-topic", by_scan, arguments.records, 1_000_000)
     publish(name, f"Reading {arguments.records:,} records", rows, bars, notes)
     return ratios.guard(sized, arguments.commit)
 

@@ -1,7 +1,8 @@
 """Compares the second half of a reconciliation with a bare scan of its files, and with a join by DuckDB.
 
-`python bench/books.py [--records N] [--pairs K]` makes a run directory with N records in ledger/ and as many in log/,
-without a cluster. A few records are lost, and a few are duplicated. Then it measures K rounds in one Spark session:
+`python bench/speed/reconciliation.py [--records N] [--pairs K]` makes a run directory with N records in ledger/ and as
+many in log/, without a cluster. A few records are lost, and a few are duplicated. Then it measures K rounds in one
+Spark session:
 
 * scan: Spark reads all columns of both tables, and counts their values.
 * DuckDB: one full outer join counts reported, found, lost and extra records (spark_jobs/second_opinion.py).
@@ -12,9 +13,9 @@ The session has the settings of the Spark Connect server that the local Airflow 
 JVM: it is in the table, but not in the medians. The ratios are seconds of books divided by seconds of the other. The
 last column is the most memory that the JVM has used so far.
 
-The figures go to docs/results/books-DATE.md, .json and .svg. The exit code is 1 if a median ratio is a fifth worse than
-the committed one (docs/results/ratios.json; `--commit` replaces it), or if the books do not say how many records are
-lost and duplicated. A million records take about two minutes.
+The figures go to docs/results/reconciliation-DATE.md, .json and .svg. The exit code is 1 if a median ratio is a fifth
+worse than the committed one (docs/results/ratios.json; `--commit` replaces it), or if the books do not say how many
+records are lost and duplicated. A million records take about two minutes.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-import ratios
-from saved import option_parser, publish
-from second_opinion import ARM, ODD, written
-from spark_jvm import measured, peak_mb, server_session
 
+from bench.kit import ratios
+from bench.kit.saved import option_parser, publish
+from bench.kit.spark_jvm import measured, peak_mb, server_session
+from bench.speed.second_opinion import ARM, ODD, written
 from delivery_verifier.store.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def main() -> int:
     ]
     notes.append("Round 0 is the first of its JVM, and is in no ratio.")
     bars = {what: statistics.median(row[what] for row in warm) for what in ("scan s", "DuckDB s", "books s")}
-    name, sized = ratios.by_size("books", by_peer, arguments.records, 1_000_000)
+    name, sized = ratios.by_size("reconciliation", by_peer, arguments.records, 1_000_000)
     publish(name, f"The books of {arguments.records:,} records", rows, bars, notes)
     if wrong:
         print("the books do not say how many records are lost and duplicated")

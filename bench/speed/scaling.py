@@ -1,15 +1,16 @@
 """Measures how a run grows with its number of records: the seconds of each step, and the peak memory of each process.
 
-`python bench/growth.py [--sizes 20000,300000,1000000,3000000,10000000] [--replication-factor 1] [--plant]` makes one
-run of each size: `kdv run --direct`, flat out, without a fault, one after the other. The default sizes take about ten
-minutes and 5 GB of disk. With 3 replicas, 100,000,000 records need 60 GB of disk, with `--replication-factor 1` 20 GB.
+`python bench/speed/scaling.py [--sizes 20000,300000,1000000,3000000,10000000] [--replication-factor 1] [--plant]` makes
+one run of each size: `kdv run --direct`, flat out, without a fault, one after the other. The default sizes take about
+ten minutes and 5 GB of disk. With 3 replicas, 100,000,000 records need 60 GB of disk, with `--replication-factor 1` 20
+GB.
 
-The figures go to docs/results/growth-DATE.md, .json and .svg. The plot shows the seconds per million records, which
+The figures go to docs/results/scaling-DATE.md, .json and .svg. The plot shows the seconds per million records, which
 must not rise with the size. The exit code is 1 if the largest run takes over a fifth more seconds per million records
 than the second largest, or if a run is not HELD.
 
-With `--plant`, the ledger of each run has a thousand wrong rows, spread over the load (bench/planted.py). The exit code
-is then 1 if a run is not VIOLATED, or if it does not find exactly the planted anomalies.
+With `--plant`, the ledger of each run has a thousand wrong rows, spread over the load (bench/kit/planted.py). The exit
+code is then 1 if a run is not VIOLATED, or if it does not find exactly the planted anomalies.
 """
 
 from __future__ import annotations
@@ -19,15 +20,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import kdv_run
-import planted
-from saved import option_parser, publish
+from bench.kit import kdv_run, planted
+from bench.kit.saved import option_parser, publish
 
 SIZES = "20000,300000,1000000,3000000,10000000"
 WORSE = 0.20
 """By how large a part the seconds per million records of the largest run may exceed those of the second largest."""
 
-PLANTED = (sys.executable, str(Path(__file__).with_name("planted.py")))
+PLANTED = (sys.executable, planted.__file__)
 
 
 def main() -> int:
@@ -49,7 +49,7 @@ def main() -> int:
             print(rows[-1], flush=True)
     bars = {f"{row['records']:,} records: s per million": row["s per million"] for row in rows}
     with_planted = ", with planted anomalies" if arguments.plant else ""
-    publish("growth", f"Growth with the number of records, {replicas} replicas{with_planted}", rows, bars)
+    publish("scaling", f"Growth with the number of records, {replicas} replicas{with_planted}", rows, bars)
     grown = len(rows) > 1 and rows[-1]["s per million"] > (1 + WORSE) * rows[-2]["s per million"]
     wrong = any(row["exit code"] != (1 if arguments.plant else 0) or row.get("differences") for row in rows)
     return 1 if grown or wrong else 0

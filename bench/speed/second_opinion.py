@@ -1,6 +1,6 @@
 """Measures what the second opinion costs: DuckDB's count of ledger/ and log/, beside the reconciliation of the run.
 
-`python bench/second_opinion.py [--records 1000000] [--alone] [--memory 1GB]` makes a run directory with that
+`python bench/speed/second_opinion.py [--records 1000000] [--alone] [--memory 1GB]` makes a run directory with that
 many records, without a cluster. A few of the records are lost, and a few are duplicated. Prints how long the second
 half of the reconciliation takes, and how much of this time the second opinion takes. Also prints the most memory that
 this process, in which DuckDB runs, has used. With `--alone`, Spark is not started. The exit code is 1 if a law is
@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from saved import circumstances, option_parser
 
+from bench.kit.saved import circumstances, option_parser
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Load

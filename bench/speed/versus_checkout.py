@@ -1,16 +1,17 @@
 """Compares the run of `make verify` in this checkout with the same run in another checkout, in interleaved pairs.
 
-`python bench/beside.py CHECKOUT [--pairs 3] [--ways direct,airflow]` needs a second checkout of this project at the
-folder CHECKOUT, after `make setup` there. A pair is one run in each checkout. Which of the two is first changes from
-pair to pair. Way `direct` is `kdv run --direct`. Way `airflow` is `kdv run` through a local Airflow that is up and has
-made one run before the first pair. Each checkout has its own Airflow. Both Airflows run until the last pair has ended.
+`python bench/speed/versus_checkout.py CHECKOUT [--pairs 3] [--ways direct,airflow]` needs a second checkout of this
+project at the folder CHECKOUT, after `make setup` there. A pair is one run in each checkout. Which of the two is first
+changes from pair to pair. Way `direct` is `kdv run --direct`. Way `airflow` is `kdv run` through a local Airflow that
+is up and has made one run before the first pair. Each checkout has its own Airflow. Both Airflows run until the last
+pair has ended.
 
 A row holds two times of both checkouts, in seconds, and their ratios (this checkout / the other):
 
 * load's end to verdict: from the end of the step `produce` to the end of the step `conclude`.
 * trigger to verdict: from the start of the command to the end of the step `conclude`.
 
-The figures go to docs/results/beside-DATE.md, .json and .svg. The exit code is 1 if a run is not HELD.
+The figures go to docs/results/versus-checkout-DATE.md, .json and .svg. The exit code is 1 if a run is not HELD.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from saved import option_parser, publish
 
-HERE = Path(__file__).resolve().parents[1]
+from bench.kit.saved import option_parser, publish
+
+HERE = Path(__file__).resolve().parents[2]
 COMMAND = ("run", "--profile", "idempotent", "--fault", "kill_leader", "--records", "1000000")
 WAYS = ("airflow", "direct")
 PORTS = (18080, 18081)
@@ -100,7 +102,7 @@ def main() -> int:
     }
     notes = [f"Median of the ratios, {name}: **{ratio}**." for name, ratio in medians.items()]
     notes.insert(0, f"This checkout: {sides[0].commit.strip()}. The other: {sides[1].commit.strip()}.")
-    publish("beside", "The default run beside that of another version", rows, medians, notes)
+    publish("versus-checkout", "The default run beside that of another version", rows, medians, notes)
     return 0
 
 

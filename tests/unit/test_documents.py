@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
-from support import pictures, report_material
+from support import pictures, prose, report_material
 
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.pages.report import page
 from docs.generate import which_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-MINUTES = {"a minute": 1, "two minutes": 2, "three minutes": 3}
 
 
 @pytest.mark.slow
@@ -40,13 +38,17 @@ def test_the_readme_claims_of_the_catalogue_what_the_newest_results_show() -> No
     assert claim[2].endswith(max(wholes)), "the newest"
 
 
-def test_the_dag_promises_about_as_many_minutes_as_were_measured() -> None:
-    text = ast.get_docstring(ast.parse((ROOT / "dags/verify_delivery.py").read_text())) or ""
-    promised = re.search(r"a complete run of about ((?:a|two|three) minutes?)", " ".join(text.split()))
-    results = (ROOT / "docs/results/default-run-2026-11-21.md").read_text()
-    measured = re.search(r"\| trigger to verdict \| ([\d.]+) \|", results)
-    assert promised is not None and measured is not None
-    assert MINUTES[promised[1]] == round(float(measured[1]) / 60)
+def test_every_part_of_the_campaign_is_a_script_that_the_readme_of_bench_explains() -> None:
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
+    parts = re.findall(r"^PARTS := (.*)$", makefile, re.MULTILINE)[0].split()
+    assert sorted(parts) == sorted(
+        ["catalogue", "bench", *(file.stem for file in (ROOT / "bench/campaigns").glob("*.py"))]
+    )
+    readme = (ROOT / "bench/README.md").read_text()
+    speed = [f"| `{file.name}` |" for file in (ROOT / "bench/speed").glob("*.py")]
+    assert [row for row in [*(f"| `{part}` |" for part in parts), *speed] if row not in readme] == []
+    pages = {file: " ".join(re.findall(r'PART="?([a-z_ ]+)', file.read_text())).split() for file in prose.documents()}
+    assert {file: unknown for file, named in pages.items() if (unknown := set(named) - set(parts))} == {}
 
 
 def test_the_tour_has_seven_small_pictures_that_are_listed() -> None:

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from mutants import explanations
-from mutants_code import by_change, mutants
+
+from bench.campaigns.mutants import explanations
+from bench.kit.mutants.changes import by_change, mutants
 
 PACKAGES = ("plugins/delivery_verifier", "spark_jobs", "expectations")
 
 
 class Equivalent(Struct, frozen=True, forbid_unknown_fields=True):
-    """A mutant that was drawn, and why nobody could see a difference. Its fields are as in bench/mutants.toml."""
+    """A mutant that was drawn, and why nobody could see a difference. Its fields are as in
+    bench/campaigns/mutants.toml."""
 
     module: str
     scope: str
@@ -38,7 +40,7 @@ class Drawn(Struct, frozen=True):
 def draw(root: Path, seed: int, equivalents: Sequence[Equivalent]) -> Iterator[Drawn]:
     """Yields the mutants of all modules. `seed` decides the order of the modules, and of the mutants of each module.
 
-    Mutants that bench/mutants.toml explains are left out."""
+    Mutants that bench/campaigns/mutants.toml explains are left out."""
     dice = random.Random(seed)
     modules = sorted(
         file.relative_to(root).as_posix()

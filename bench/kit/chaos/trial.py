@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import chaos_host
-import chaos_truth
-
+from bench.kit.chaos import host as chaos_host
+from bench.kit.chaos import truth as chaos_truth
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.orchestration.local import lifecycle

@@ -15,7 +15,8 @@ from types import CodeType, ModuleType
 
 import msgspec
 import pytest
-from mutants_code import bodies
+
+from bench.kit.mutants.changes import bodies
 
 _NOTE = "__note_of_a_call__"
 

@@ -12,7 +12,8 @@ from functools import cached_property, lru_cache
 import parso
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.operators.operator import Operator
-from mutants_operators import Position, operators
+
+from bench.kit.mutants.operators import Position, operators
 
 Placed = tuple[parso.tree.NodeOrLeaf, int, int]
 """A node of a module, and the indices of its begin and its end in the text."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mutants_results import Explanation, ModuleResult
+from bench.kit.mutants.results import Explanation, ModuleResult
 
 LEAST_KILLED = 0.95
 """The least share of all mutants that the tests must kill."""
@@ -12,8 +12,9 @@ LEAST_KILLED = 0.95
 HEAD = """# Mutation testing
 
 `make mutants` changes the code that decides, in one small place at a time, and runs the unit tests of its room until
-one fails: the mutant is killed. `bench/mutants.py` says how, and `bench/mutants_code.py` which changes there are.
-Of `spark_jobs/`, it changes matching, anomalies and laws; the trials of matching and anomalies share one JVM.
+one fails: the mutant is killed. `bench/campaigns/mutants.py` says how, and `bench/kit/mutants/changes.py` which changes
+there are. Of `spark_jobs/`, it changes matching, anomalies and laws; the trials of matching and anomalies share one
+JVM.
 """
 
 

@@ -19,11 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import mutants_spark
 import pytest
-from mutants_calls import Calls, CallsCache, NotesOfCalls
-from mutants_forks import PASSED, forked
-from mutants_warm import SLOW, Warm
+
+from bench.kit.mutants import spark as mutants_spark
+from bench.kit.mutants.calls import Calls, CallsCache, NotesOfCalls
+from bench.kit.mutants.forks import PASSED, forked
+from bench.kit.mutants.warm import SLOW, Warm
 
 FOREIGN = (
     "hypothesis",

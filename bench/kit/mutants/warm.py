@@ -18,9 +18,10 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import BinaryIO
 
-import mutants_spark
 import pytest
-from mutants_forks import PASSED, forked
+
+from bench.kit.mutants import spark as mutants_spark
+from bench.kit.mutants.forks import PASSED, forked
 
 SLOW = "in place, the function cannot be changed"
 

@@ -1,8 +1,8 @@
 """kafkatest's way to verify: the set of acknowledged values minus the set of values that a consumer printed.
 
-`python bench/kafkatest_way.py PRODUCED CONSUMED` is one part of bench/end_to_end.py. PRODUCED and CONSUMED hold what
-Kafka's VerifiableProducer and VerifiableConsumer printed: one line of JSON per event. Prints the number of acknowledged
-values, and returns 1 if any of them is missing.
+`python bench/speed/peers/kafkatest.py PRODUCED CONSUMED` is one part of bench/speed/end_to_end.py. PRODUCED and
+CONSUMED hold what Kafka's VerifiableProducer and VerifiableConsumer printed: one line of JSON per event. Prints the
+number of acknowledged values, and returns 1 if any of them is missing.
 """
 
 from __future__ import annotations

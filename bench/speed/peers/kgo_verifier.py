@@ -1,9 +1,9 @@
 """kgo-verifier's way to verify: remembers the last acknowledged offset of each partition, then reads once, in order.
 
-`python bench/kgo_way.py BOOTSTRAP TOPIC RECORDS` is one part of bench/end_to_end.py. It produces with librdkafka, with
-acks=all and idempotence. Then it reads every partition from 0 up to the last acknowledged offset, and checks only that
-no offset is missing. That is much less than this project checks: a record that is lost and replaced by a duplicate is
-not seen, nor is one that is out of order or damaged. kgo-verifier itself is a program in Go.
+`python bench/speed/peers/kgo_verifier.py BOOTSTRAP TOPIC RECORDS` is one part of bench/speed/end_to_end.py. It produces
+with librdkafka, with acks=all and idempotence. Then it reads every partition from 0 up to the last acknowledged offset,
+and checks only that no offset is missing. That is much less than this project checks: a record that is lost and
+replaced by a duplicate is not seen, nor is one that is out of order or damaged. kgo-verifier itself is a program in Go.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +10,9 @@ import pytest
 from support.commands import without_git
 from support.seeds import APART, ROUND, in_this_round
 
-BENCH = Path(__file__).resolve().parents[3] / "bench"
+from bench.campaigns import random_histories
+
+ROOT = Path(__file__).resolve().parents[3]
 REPORT = (
     '<testsuites><testsuite tests="30" failures="{}" errors="{}" skipped="{}">'
     '<testcase name="test_a[bits-exhaustive]"/><testcase name="test_a[bits-2]"/></testsuite></testsuites>'
@@ -20,18 +20,14 @@ REPORT = (
 
 
 @pytest.fixture
-def campaign(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
-    """The module bench/histories.py, with a state and results of its own."""
+def campaign(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The module bench/campaigns/random_histories.py, with a state and results of its own."""
     without_git(monkeypatch)
-    monkeypatch.syspath_prepend(str(BENCH))
-    sys.modules.pop("histories", None)
-    module = __import__("histories")
+    module = random_histories
     monkeypatch.setattr(module, "STATE", tmp_path / "state" / "histories.json")
     monkeypatch.setattr(module.saved, "RESULTS", tmp_path)
     monkeypatch.setattr(module, "commit", lambda: "abc")
-    yield module
-    for name in ("histories", "saved"):
-        sys.modules.pop(name, None)
+    return module
 
 
 def test_each_round_has_other_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +39,7 @@ def test_each_round_has_other_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_its_files_draw_their_seeds_by_round(campaign: ModuleType) -> None:
     for file in campaign.FILES:
-        assert "number_of_histories()" in (text := (BENCH.parent / file).read_text()) and "in_this_round(" in text
+        assert "number_of_histories()" in (text := (ROOT / file).read_text()) and "in_this_round(" in text
 
 
 @pytest.mark.parametrize(("counts", "failed"), [((0, 0, 0), 0), ((1, 0, 0), 1), ((0, 2, 0), 2), ((0, 0, 3), 3)])
@@ -62,7 +58,7 @@ def test_a_round_without_one_of_its_ways_has_no_result(campaign: ModuleType) -> 
 def test_a_page_names_what_failed(campaign: ModuleType) -> None:
     rows = {at: {"round": at, "passed": 30, "failed": 0, "seconds": 200} for at in (1, 2)}
     campaign.keep(rows)
-    (page,) = campaign.saved.RESULTS.glob("histories-*.md")
+    (page,) = campaign.saved.RESULTS.glob("random-histories-*.md")
     assert "2 rounds, 2,000 histories of ledger and log, 2,800 of effects: every result was the oracle's" in (
         page.read_text()
     )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 from support.alternatives import applications, forbidden
 from support.commands import plan, without_git
 
+from bench.campaigns import suggested_changes
 from delivery_verifier import catalogue
 from delivery_verifier.contract.forecast import expected_disturbances
 from delivery_verifier.contract.remedies import remedies
@@ -18,18 +16,12 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.pages.report.changes import OPTIONS_SHOWN
 
-BENCH = Path(__file__).resolve().parents[3] / "bench"
-
 
 @pytest.fixture
-def campaign(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module bench/alternatives.py."""
+def campaign(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module bench/campaigns/suggested_changes.py."""
     without_git(monkeypatch)
-    monkeypatch.syspath_prepend(str(BENCH))
-    sys.modules.pop("alternatives", None)
-    yield __import__("alternatives")
-    for name in ("alternatives", "saved"):
-        sys.modules.pop(name, None)
+    return suggested_changes
 
 
 def printed(command: str) -> set[str]:
