@@ -1,4 +1,4 @@
-"""Generates docs/contract.md from the rules of the contract: `python -m docs.generate.contract [FILE]`."""
+"""Generates docs/reference/contract.md from the rules of the contract: `python -m docs.generate.contract [FILE]`."""
 
 from __future__ import annotations
 
@@ -220,8 +220,8 @@ def _claims() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the page to the file that `arguments` names, by default docs/contract.md below the current folder."""
-    Path(arguments[0] if arguments else "docs/contract.md").write_text(document())
+    """Writes the page to the file that `arguments` names, by default docs/reference/contract.md below the current folder."""
+    Path(arguments[0] if arguments else "docs/reference/contract.md").write_text(document())
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def what_to_run(known: Costs, asked: Gate) -> str:
         (
             "a text",
             "`make check CHANGED=1`",
-            _seconds(_of_change(["docs/faq.md"], known, asked)) if _is_whole(known) else UNKNOWN,
+            _seconds(_of_change(["docs/tour.md"], known, asked)) if _is_whole(known) else UNKNOWN,
         ),
         ("anything, before it lands", "`make test`", f"{asked.cpu_s:,}"),
         ("the clusters, Airflow, or what all tests use", "`make test-all`, except compose", whole),

@@ -25,12 +25,14 @@ _END = re.compile(r"(?<=[.!?])[)*\"]*\s+(?=[^a-z])|(?<=\w\.)\*\*\s+")
 
 
 def documents() -> list[Path]:
-    """Returns the pages that users and contributors read. Decisions and results are dated, and stay as they were."""
+    """Returns the pages that users and contributors read. Decisions and results are dated, and stay as
+    they were."""
     return [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "tests/README.md",
         ROOT / "bench/README.md",
+        ROOT / "docs/results/README.md",
         *sorted((ROOT / "docs").glob("*.md")),
         *sorted((ROOT / "docs/reference").glob("*.md")),
     ]

@@ -1,6 +1,6 @@
 """The tables of the run directory. Each table is declared once, with type, unit and meaning of each column.
 
-These tables are the interface between the steps, and the interface for other programs (docs/run-directory.md).
+These tables are the interface between the steps, and the interface for other programs (docs/reference/run-directory.md).
 Everything else that names columns of the tables is derived from these declarations: the Arrow schemas, Spark's schemas
 (`spark_jobs.schemas`), the columns that `store.books` requires, the input of the report, and the documentation.
 

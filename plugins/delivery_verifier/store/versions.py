@@ -1,4 +1,4 @@
-"""The format versions of the steps of one run. docs/run-directory.md says what a format version is."""
+"""The format versions of the steps of one run. docs/reference/run-directory.md says what a format version is."""
 
 from __future__ import annotations
 
