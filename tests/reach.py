@@ -35,6 +35,7 @@ DATA = {
     "dags/*": tuple(f"tests/airflow/test_{name}.py" for name in ("dag", "catalogue_dag", "plugins_folder")),
     "docker*": ("tests/unit/test_compose_files.py", "tests/compose/composition.py"),
     "docs/examples/*": ("docs/generate/promises.py",),
+    "docs/how-it-is-built.md": ("tests/unit/test_architecture.py",),
     "docs/pictures/*": ("tests/support/pictures.py",),
     "docs/results/*": ("tests/unit/test_mutants.py",),
     "bench/campaigns/*.toml": ("tests/unit/test_mutants.py", "tests/unit/bench/test_breaks.py"),
