@@ -99,7 +99,7 @@ def page(known: Costs, asked: Gate) -> str:
         _table(("folder", "tests", "processor seconds"), tiers),
         "## What `make test` runs",
         _table(
-            ("capability", "processor seconds", "without its tests, nobody would notice"),
+            ("capability", "processor seconds", "without its tests, it would not be noticed"),
             [(row.name, str(row.cpu_s), row.without) for row in asked.capability]
             + [("the quick tests of `unit/`", str(asked.unit_cpu_s), "most mistakes")]
             + [("all", f"{asked.cpu_s:,} of {asked.budget_cpu_s:,}", "")],

@@ -32,7 +32,7 @@ RECOMMENDED = (
     (
         "losing a few records does not matter (metrics, clicks)",
         "`acks=1` with `enable.idempotence=false`",
-        "it loses only records that a deposed leader had alone",
+        "it loses only records that a former leader had alone",
     ),
     (
         "no acknowledged record may be lost",

@@ -39,7 +39,8 @@ class Case(NamedTuple):
     * `sent_us`: when the record was sent. `settled_us`: when the client reported the record's outcome.
     * `offsets`: the offsets of its copies in the log. `partitions`: the partitions of these copies; None in runs that
       did not write them down.
-    * `overwritten`, `appended_after_us`, `appended_before_us`: see the table `anomalies` (docs/reference/run-directory.md).
+    * `overwritten`, `appended_after_us`, `appended_before_us`: see the table `anomalies`
+      (docs/reference/run-directory.md).
     """
 
     arm: str

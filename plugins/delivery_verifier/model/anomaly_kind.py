@@ -57,5 +57,6 @@ class AnomalyKind:
     """Whether the anomaly is also counted if the attempt is already a case of a kind of higher precedence. The column
     `also_<kind>` of the books counts such attempts."""
     since: int = 1
-    """The first format version (docs/reference/run-directory.md) whose runs are searched for the anomaly. If you add an anomaly,
-    raise the format version. The program then knows that older stored runs were never searched for the anomaly."""
+    """The first format version (docs/reference/run-directory.md) whose runs are searched for the anomaly. If you add an
+    anomaly, raise the format version. The program then knows that older stored runs were never searched for the
+    anomaly."""

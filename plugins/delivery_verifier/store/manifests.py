@@ -38,8 +38,8 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `files`: maps the path of each file that the step wrote, relative to the run directory, to the file's SHA-256.
     * `counts`, `notes`: the step's own figures and texts.
     * `started_at_us`, `finished_at_us`: µs since the epoch.
-    * `format_version`: the version of the run directory's format (docs/reference/run-directory.md). A manifest without this field
-      is of version 1.
+    * `format_version`: the version of the run directory's format (docs/reference/run-directory.md). A manifest without
+      this field is of version 1.
 
     A manifest of version 1 lacks the following fields, too:
 

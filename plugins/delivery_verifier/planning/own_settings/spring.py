@@ -161,8 +161,8 @@ def _merged(documents: Iterable[Mapping[str, str]], reading: Reading, field: str
             merged |= document
         elif of_kafka and applies is None:
             raise BadInput(
-                f"{field} has a document of which nobody knows here whether it applies (an expression of profiles, a "
-                f"group or a placeholder), with {printable_name(of_kafka[0])}; remove the documents that do not apply"
+                f"{field} has a document of which it is not known here whether it applies (an expression of profiles, "
+                f"a group or a placeholder), with {printable_name(of_kafka[0])}; remove the documents that do not apply"
             )
         elif of_kafka:
             reading.leave_out(of_kafka, "in a document that applies only under a condition (spring.config.activate)")
