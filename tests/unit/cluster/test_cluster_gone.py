@@ -70,7 +70,7 @@ def test_a_controller_that_died_is_named_by_whoever_looks(
 ) -> None:
     dead = {"1": {"state": "running"}, str(CONTROLLER): {"state": "exited", "exit_code": code}}
     monkeypatch.setattr(lease, "call", lambda *_, **__: {"nodes": dead})
-    with pytest.raises(ControllerDied, match=f"the controller ended with {told}"):
+    with pytest.raises(ControllerDied, match=f"the controller exited {told}"):
         Cluster(EmbeddedCluster(workspace)).isr_full(["t"])
 
 
