@@ -32,6 +32,8 @@ def documents() -> list[Path]:
         ROOT / "CONTRIBUTING.md",
         ROOT / "tests/README.md",
         ROOT / "bench/README.md",
+        ROOT / "changes/README.md",
+        ROOT / "CHANGELOG.md",
         ROOT / "docs/results/README.md",
         *sorted((ROOT / "docs").glob("*.md")),
         *sorted((ROOT / "docs/reference").glob("*.md")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,39 @@ def test_the_first_screen_says_what_a_run_costs_and_that_no_cluster_is_touched()
     first = (ROOT / "README.md").read_text().split("```sh")[0]
     assert "Your cluster is not touched" in first and "pictures/report.png" in first
     assert all(re.search(cost, first) for cost in ("two\\s+minutes", "4 GB of memory", "3 GB of disk"))
+
+
+KINDS = {"added": "Added", "changed": "Changed", "fixed": "Fixed"}
+
+
+def unusable(folder: Path) -> list[str]:
+    """Returns, for each file of `folder` that is no fragment of the changelog, its name and what is wrong with it."""
+    found = []
+    for file in sorted(path for path in folder.iterdir() if path.name not in ("README.md", "template.jinja")):
+        if not re.fullmatch(rf"[a-z0-9-]+\.({'|'.join(KINDS)})\.md", file.name):
+            found.append(f"{file.name}: the name must be NAME.KIND.md; allowed kinds: {', '.join(KINDS)}")
+        elif not file.read_text().strip():
+            found.append(f"{file.name}: it is empty")
+        elif long := prose.long_sentences(file.read_text()):
+            found.append(f"{file.name}: {long[0]}")
+    return found
+
+
+def test_every_fragment_of_the_changelog_has_a_kind_and_short_sentences() -> None:
+    assert unusable(ROOT / "changes") == []
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
+    assert {kind["directory"]: kind["name"] for kind in options["type"]} == KINDS
+    assert options["start_string"] in (ROOT / options["filename"]).read_text() and options["directory"] == "changes"
+
+
+def test_a_fragment_that_the_changelog_would_not_take_would_be_seen(tmp_path: Path) -> None:
+    files = {
+        "price.added.md": "A page.\n",
+        "x.mended.md": "x\n",
+        "y.md": "y\n",
+        "z.fixed.md": "\n",
+        "l.fixed.md": "a " * 40,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert [line.split(":")[0] for line in unusable(tmp_path)] == ["l.fixed.md", "x.mended.md", "y.md", "z.fixed.md"]
