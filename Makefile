@@ -10,10 +10,9 @@ JAVA ?= auto
 # SHARD=1/4 takes the first of four parts of the modules.
 SHARD ?= 1/1
 COMPOSE ?= docker compose
-# The parts of `make campaign`: the catalogue three times; faults counted, and bypassed; chaos; breaks that the gate must notice;
-# mutants; 10,000 random histories; the scenarios with an application three times, with expected and seen counts; programs of a
-# user's own; the commands that reports print; benchmarks.
-PARTS := catalogue everyday bypassed chaos breaks mutants histories applications programs removed alternatives bench
+# The parts of `make campaign`: the catalogue three times, the scripts in bench/campaigns, and `make bench`. See bench/README.md.
+PARTS := catalogue everyday_faults bypassed_faults chaos breaks mutants random_histories applications user_programs \
+  removed_records suggested_changes bench
 PART ?=
 # An image in place of ours. `make compose-env` writes it into .env.
 KDV_IMAGE ?= $(shell sed -n 's/^KDV_IMAGE=//p' .env 2>/dev/null)
@@ -78,16 +77,16 @@ campaign: setup ## what takes hours, with results for docs/; PART="applications 
 	@code=0; for part in $(if $(PART),$(PART),$(PARTS)); do echo "campaign: $$part"; case " $(PARTS) " in *" $$part "*) ;; \
 	    *) echo "PART is $$part; allowed: $(PARTS)" >&2; exit 64;; esac; \
 	  case $$part in catalogue) $(KDV) catalogue --direct --repeat 3 --results docs/results;; bench) $(MAKE) bench;; \
-	    *) .venv/bin/python bench/$$part.py;; esac || { [ $$? = 130 ] && exit 130; code=1; }; done; exit $$code
+	    *) .venv/bin/python bench/campaigns/$$part.py;; esac || { [ $$? = 130 ] && exit 130; code=1; }; done; exit $$code
 
 mutants: .venv/.synced ## does a test notice each small change of contract and judgement? Only what changed; Ctrl-C loses nothing
-	@.venv/bin/python bench/mutants.py --shard $(SHARD)
+	@.venv/bin/python bench/campaigns/mutants.py --shard $(SHARD)
 
 catalogue: setup ## every scenario of the catalogue, on one page
 	@$(KDV) catalogue --direct
 
 bench: setup ## speed beside peers and limits, into docs/results; fails if a ratio is a fifth worse than the committed one
-	@code=0; for part in load rate read books end_to_end growth; do .venv/bin/python bench/$$part.py || code=1; done; exit $$code
+	@code=0; for part in load rate read_topic reconciliation end_to_end scaling; do .venv/bin/python bench/speed/$$part.py || code=1; done; exit $$code
 
 check: lint .bytecode ## what to run before a commit: format, lint, types, quick unit tests; CHANGED=1 takes those near your change
 	@$(if $(CHANGED),.venv/bin/python tests/tiers.py --changed $(CHANGED) --quick,.venv/bin/pytest tests/unit -m "not slow" -n 2)

@@ -23,7 +23,7 @@ TESTS = Path(__file__).parent
 BEGUN = pytest.StashKey[Path]()
 """The module that has begun last."""
 
-if settings.get_current_profile_name() == "default":  # bench/mutants_trial.py has a profile of its own
+if settings.get_current_profile_name() == "default":  # bench/kit/mutants/trial.py has a profile of its own
     settings.register_profile("busy-host", deadline=None)  # how long an example takes depends on what else runs here
     settings.load_profile("busy-host")
 

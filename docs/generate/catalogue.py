@@ -1,4 +1,4 @@
-"""Generates docs/catalogue.md from the entries of the catalogue: `python -m docs.generate.catalogue [FILE]`."""
+"""Generates docs/reference/catalogue.md from the entries of the catalogue: `python -m docs.generate.catalogue [FILE]`."""
 
 from __future__ import annotations
 
@@ -118,4 +118,4 @@ def _anchor(name: str) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1] if len(sys.argv) > 1 else "docs/catalogue.md").write_text(document(), encoding="utf-8")
+    Path(sys.argv[1] if len(sys.argv) > 1 else "docs/reference/catalogue.md").write_text(document(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Generates docs/contract.md from the rules of the contract: `python -m docs.generate.contract [FILE]`."""
+"""Generates docs/reference/contract.md from the rules of the contract: `python -m docs.generate.contract [FILE]`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
 * Where behaviour was measured and differs from the documentation, the rule follows behaviour and says so.
 * A permission has a place and a time. What lies outside convicts: [below](#where-and-when).
 * It is a doubt (`unexplained`) if a lost record was acknowledged before the injection that caused the change of leader,
-  or that hurt its transaction (which may have ended later, nobody knows when). A record of a transaction or of an
+  or that hurt its transaction (which may have ended later, at an unknown time). A record of a transaction or of an
   application is a doubt if it lies outside the reach. So is a record that was under way in no injection, unless a loss
   of power permits it, which takes back the past, too.
 * This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the books. Great Expectations
-  evaluates the books with the arm's tolerance, which is any number, and beside them the unexplained cases, of which
+  evaluates the books with the arm's tolerance, which is any number, and in addition the unexplained cases, of which
   none is tolerated (`LOST unexplained`, `DUPLICATED unexplained`). Cases beyond those that were written down are a
   doubt.
 * Each permitted case names the disturbance that excuses it: of those that can, the nearest in time to its
@@ -59,10 +59,10 @@ good. This bound is the same for every kind of loss:
 | `unclean_election` | the same: what the new leader lacked. It need not have what the ISR had |
 | `isr_power_loss` | what new leaders lacked that were elected after the first power cut, up to the first one after the power was back |
 
-If a leader was deposed before it answered, its successor's answer counts for both. If nobody answered for the last
+If a leader was deposed before it answered, its successor's answer counts for both. If no leader answered for the last
 election, the record neither convicts nor is permitted: that is the doubt `bound_unseen`.
 
-Nobody says which leader acknowledged a record. A leader can have done so from its election on (1 s of room for the
+No response names the leader that acknowledged a record. A leader can have done so from its election on (1 s of room for the
 observer), until it is known to have stopped. That is known if its process has exited, if it leads again, if it says that
 it does not lead any more, or if it was out of the ISR and is back. While its process stood still, until an injection
 woke it, it acknowledged nothing that was sent and settled meanwhile. No epoch acknowledged an offset below its own start. If several epochs are
@@ -90,7 +90,7 @@ from it. What happened to a coordinator, or a producer's late end, reaches only 
 have touched. An ISR that shrank reaches until all its members were seen in it again, another min.insync.replicas until
 the ISRs had that many members. A crash of an application reaches until its members are started again.
 
-Nobody is convicted of a loss where the observer wrote no heartbeats, or where unclean elections are permitted and the
+No loss is a violation where the observer wrote no heartbeats, or where unclean elections are permitted and the
 election looks clean: the observer may have missed that the ISR shrank.
 """
 
@@ -107,11 +107,11 @@ bitten, but without proof what it permits is a doubt.
 LIMITS = """\
 ## Limits
 
-* A loss of power, a cut connection, an altered topic or a killed client that **nobody planned** is not seen. On the
-  verifier's own cluster nobody else does these; on a host that loses its power there is no verdict either.
+* A loss of power, a cut connection, an altered topic or a killed client that is **not in the plan** is not seen. On the
+  verifier's own cluster nothing else does these; on a host that loses its power there is no verdict either.
 * `isr_power_loss` goes by the ISR that the observer saw: it asks each broker ten times a second. A broker that lost its
   power counts as empty until it was seen to join an ISR again, or until the injection has recovered.
-* An epoch that was skipped had a leader that nobody saw. Then every replica may have acknowledged records until it says
+* An epoch that was skipped had a leader that was not observed. Then every replica may have acknowledged records until it says
   that it does not lead.
 * The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` as the verifier's cluster sets it: 2, or 1
   with a single broker, whatever replicas the arm's topic has. They suppose that brokers leave the flushing of
@@ -219,8 +219,8 @@ def _claims() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the page to the file that `arguments` names, by default docs/contract.md below the current folder."""
-    Path(arguments[0] if arguments else "docs/contract.md").write_text(document())
+    """Writes the page to the file that `arguments` names, by default docs/reference/contract.md below the current folder."""
+    Path(arguments[0] if arguments else "docs/reference/contract.md").write_text(document())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Generates the tables in docs/run-directory.md from `store.tables`: `python -m docs.generate.run_directory [FILE]`."""
+"""Generates the tables in docs/reference/run-directory.md from `store.tables`: `python -m docs.generate.run_directory [FILE]`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def _section(table: Table) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Updates the page that `arguments` names, by default docs/run-directory.md below the current folder."""
-    file = Path(arguments[0] if arguments else "docs/run-directory.md")
+    """Updates the page that `arguments` names, by default docs/reference/run-directory.md below the current folder."""
+    file = Path(arguments[0] if arguments else "docs/reference/run-directory.md")
     file.write_text(document(file.read_text()))
 
 

@@ -43,7 +43,7 @@ def what_to_run(known: Costs, asked: Gate) -> str:
         (
             "a text",
             "`make check CHANGED=1`",
-            _seconds(_of_change(["docs/faq.md"], known, asked)) if _is_whole(known) else UNKNOWN,
+            _seconds(_of_change(["docs/tour.md"], known, asked)) if _is_whole(known) else UNKNOWN,
         ),
         ("anything, before it lands", "`make test`", f"{asked.cpu_s:,}"),
         ("the clusters, Airflow, or what all tests use", "`make test-all`, except compose", whole),
@@ -99,7 +99,7 @@ def page(known: Costs, asked: Gate) -> str:
         _table(("folder", "tests", "processor seconds"), tiers),
         "## What `make test` runs",
         _table(
-            ("capability", "processor seconds", "without its tests, nobody would notice"),
+            ("capability", "processor seconds", "without its tests, it would not be noticed"),
             [(row.name, str(row.cpu_s), row.without) for row in asked.capability]
             + [("the quick tests of `unit/`", str(asked.unit_cpu_s), "most mistakes")]
             + [("all", f"{asked.cpu_s:,} of {asked.budget_cpu_s:,}", "")],

@@ -32,7 +32,7 @@ RECOMMENDED = (
     (
         "losing a few records does not matter (metrics, clicks)",
         "`acks=1` with `enable.idempotence=false`",
-        "it loses only records that a deposed leader had alone",
+        "it loses only records that a former leader had alone",
     ),
     (
         "no acknowledged record may be lost",
@@ -79,7 +79,8 @@ mean](promises.md#classes-of-faults).
 MEASURED = """
 Records per second: as fast as the client can. Latency: 5,000 records/s of 100 bytes, without a fault. Silence: the
 longest time without an answer on a partition after its leader was killed. All of it was measured on one host of two
-CPUs ([how]({prices})). Compare profiles with each other, and measure your own host with `kdv price`.
+CPUs ([the runs]({prices}), [how it is measured](#the-price-of-a-guarantee)). Compare profiles with each other, and
+measure your own host with `kdv price`.
 
 ## Your own settings
 
@@ -92,6 +93,54 @@ kdv run --direct --profile acks_1 --claim at_least_once --fault kill_leader --re
 `kdv init` reads a `.properties` or Spring file, and saves it as a profile. `kdv explain` says what the settings
 promise, and which single change would promise more. `kdv run` tries it: the report of a violated claim names the
 changes that would have held, with their price on this host. [More about own settings](settings.md).
+
+## The price of a guarantee
+
+`kdv price` measures what every profile costs and what is got for it, writes one page (`price.html`, or `--out FILE`), and
+with `--json` the figures for machines. `--profiles acks_1,idempotent` and `--conditions none,kill_leader` choose; `--from RUN
+RUN ...` makes the page again from stored runs. Eighteen runs take about a quarter of an hour on two cores; [one such
+table]({prices}).
+
+| condition | load | what is read off it |
+|---|---|---|
+| `flat_out` | as fast as the client can, 500,000 records | reported records per second, without the warm-up, and what was lost, duplicated, out of order or never answered |
+| `none` | 5,000 records/s for 12 s | latency, longest silence |
+| `kill_leader` | the same, until the killed leader is back | the same, and what was lost, duplicated, out of order or never answered |
+
+The page begins with four charts: the throughput and three latencies of each profile, as a multiple of those of `acks_1`. The page
+also says what the settings of each profile guarantee if a leader is killed. Without a run of `acks_1` there are no charts.
+
+The report of a run shows these figures with the settings that it proposes: those of the newest price runs in the same folder of
+runs, for the profile of which the contract rules alike.
+
+### Why it is measured so
+
+* **Each profile alone.** Arms of one run share the cluster and compete for it: the slow one would make the fast one slow. So
+  every figure comes from a run with a single arm on a fresh cluster, one run after the other, with one load for all profiles.
+* **No latency flat out.** There every record waits in the client's own queue, and its latency is the length of that queue.
+* **Latency begins with the hand-over** to the client, which the load's rate fixes beforehand: a slow answer delays no later record
+  until 200,000 records wait. `python bench/speed/rate.py` measures how far the hand-over trails the schedule, and the latencies from it.
+* **Latency ends with the acknowledgement**, for `transactional` too. A read_committed consumer waits longer: for the
+  commit at the end of each 500 records (`transaction_records` of the load). Flat out a transaction has 4,000 records,
+  because it has whole blocks and at least two. The silence while the producer commits is in the throughput.
+* **Both sides are verified.** Every run is reconciled and judged like any other; a count is shown only where the check itself
+  is not in doubt, else a dash. The verdict is on the profile's own contract: acks=0 that loses records keeps it.
+* **Not a benchmark of clusters.** Clients, brokers and controller share one host. The figures compare profiles with each
+  other, roughly; one run per figure says nothing about its spread.
+
+The scenarios are `price.<condition>.<profile>` (`catalogue/prices.py`); each runs by itself with `kdv run --scenario NAME`.
+They promise nothing and are no part of a catalogue run. For what a fault does to all profiles *at the same moment*, see the
+entries `everyday.*`, where the arms share cluster and fault on purpose.
+
+## Everyday faults
+
+`everyday.none`, `.kill_leader`, `.rolling_restart`, `.pause_leader` and `.preferred_election` run every profile as an
+arm of one run, 500 records/s each. The faults come at no chosen moment, so no number is exact. `idempotent`, `safe` and
+`transactional` are subjects that must hold `exactly_once`. The others are controls: their claim is what their users
+expect of them, and their settings do not give it. The limits of the verdict say in how many of the injections each arm
+was hurt, with the exact (Clopper-Pearson) 95 % bounds of what that may mean. `verdict.json` lists the injections per
+arm and anomaly (`bites`). The report shows them in the table of exposure. A case belongs to the injection during which
+its record was under way, from a second before the bite until a second after recovery.
 """
 
 

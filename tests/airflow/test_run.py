@@ -181,9 +181,7 @@ def test_a_busy_airflow_that_did_not_answer_is_asked_whether_it_heard_and_a_run_
     ]
 
 
-def test_of_an_airflow_that_ended_is_told_what_ended_it_and_no_data_wait_for_a_judgement_that_never_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_reports_why_airflow_died_and_removes_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KDV_WORKSPACES", str(tmp_path / "ws"))
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
     left = tmp_path / "ws" / "left0000"

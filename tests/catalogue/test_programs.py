@@ -1,6 +1,6 @@
 """Six programs of a user's own side by side on real brokers, killed in one run: one commits what it has applied, and
-the others are wrong in five ways. `bench/programs.py` makes a run of each, with and without the kill, under two
-claims."""
+the others are wrong in five ways. `bench/campaigns/user_programs.py` makes a run of each, with and without the kill,
+under two claims."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from delivery_verifier.planning.own_applications import known
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 
-SINKS = Path(__file__).parents[2] / "bench" / "sinks"
+SINKS = Path(__file__).parents[2] / "bench/kit/sinks"
 COMMITTED = "that it had not applied"
 LOSING = {"ahead": COMMITTED, "timer": COMMITTED, "gap": COMMITTED, "swallow": "left records out while it ran on"}
 """The programs that skip records, with a part of the sentence that says what they did."""

@@ -3,7 +3,7 @@ beside it has broken, under the same fault. tests/catalogue asks the same of the
 SIDE_BY_SIDE.
 
 tests/unit/pages/test_alternatives.py tests every suggestion by the contract, that every command is planned as printed,
-and that some test tries each family. `make campaign PART=alternatives` types the commands.
+and that some test tries each family. `make campaign PART=suggested_changes` types the commands.
 """
 
 from __future__ import annotations

@@ -164,5 +164,5 @@ def test_no_proxy_survives_a_keeper_that_is_killed(keep: Keep) -> None:
 def test_a_proxy_that_ends_by_no_plan_ends_the_cluster(keep: Keep) -> None:
     kept = keep(equipment=("proxy",)).answers()
     os.kill(lease.call(kept.socket, "status")["proxy"], signal.SIGKILL)
-    assert "the proxy ended with exit code -9 (killed by SIGKILL), by no plan" in kept.is_gone()
+    assert "the proxy exited unexpectedly with exit code -9 (killed by SIGKILL)" in kept.is_gone()
     assert not kept.workspace.exists()

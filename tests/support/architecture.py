@@ -313,3 +313,21 @@ def _names(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.Import | ast.ImportFrom):
             found |= {alias.asname or alias.name for alias in node.names}
     return found
+
+
+def floors(may_use: Mapping[str, Iterable[str]]) -> dict[int, list[str]]:
+    """Returns the rooms of each floor, the highest floor first. A room stands one floor above the highest of the rooms
+    that it may use; a room that may use none stands on floor 1. `may_use` must have no circle."""
+
+    def floor(room: str) -> int:
+        return 1 + max((floor(used.split(".")[0]) for used in may_use[room]), default=0)
+
+    by_floor: dict[int, list[str]] = {}
+    for room in may_use:
+        by_floor.setdefault(floor(room), []).append(room)
+    return dict(sorted(by_floor.items(), reverse=True))
+
+
+def picture(may_use: Mapping[str, Iterable[str]]) -> str:
+    """Returns the floors of the house as a text, one line for each floor."""
+    return "\n".join(f"{number:2}  {'   '.join(rooms)}" for number, rooms in floors(may_use).items())

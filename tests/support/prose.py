@@ -1,5 +1,4 @@
-"""Rules of style for texts that people read: how long a sentence may be, which words a heading may have, and phrases
-that must be read twice."""
+"""Rules of style for texts that people read: how long a sentence may be, and phrases that must be read twice."""
 
 from __future__ import annotations
 
@@ -26,12 +25,18 @@ _END = re.compile(r"(?<=[.!?])[)*\"]*\s+(?=[^a-z])|(?<=\w\.)\*\*\s+")
 
 
 def documents() -> list[Path]:
-    """Returns the pages that users and contributors read. Decisions and results are dated, and stay as they were."""
+    """Returns the pages that users and contributors read. Decisions and results are dated, and stay as
+    they were."""
     return [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "tests/README.md",
+        ROOT / "bench/README.md",
+        ROOT / "changes/README.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "docs/results/README.md",
         *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs/reference").glob("*.md")),
     ]
 
 
@@ -78,43 +83,3 @@ def indirect(text: str) -> list[str]:
         for phrase, instead in INDIRECT.items()
         for match in re.finditer(phrase, plain)
     ]
-
-
-def headings(text: str) -> list[str]:
-    """Returns the headings of a Markdown text, without pieces of code."""
-    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-    return [re.sub(r"`[^`]*`", "", line) for line in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
-
-
-def glossary() -> set[str]:
-    """Returns the words that docs/glossary.md explains, in lower case."""
-    rows = re.findall(r"^\| \*\*([^|]+)\*\* \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
-    return {word.strip().lower() for row in rows for word in row.split(",")}
-
-
-def unknown_in(heading: str, known: set[str]) -> set[str]:
-    """Returns the words of a heading that are neither ordinary nor in `known`, in lower case. Plurals count as known if
-    their singular is."""
-    words = {word.lower().strip(".'") for word in re.findall(r"[A-Za-z_][A-Za-z_.'-]+", heading)}
-    allowed = known | {part for phrase in known for part in phrase.split()} | set(ORDINARY.split())
-    return {word for word in words if word not in allowed and word.removesuffix("s") not in allowed}
-
-
-ORDINARY = """
-text
-about acknowledgement acks action addresses airflow all although am an and anomalies answer anything are as became
-become benchmark beside big bit broker by can case catalogue change ci class classes client cluster comma command
-configurations consumer contributing copies cost could count cut database decides default detail dies directory
-distribution disturbance do docker-compose.yml does door duplicate each effect end event every everyday everything
-exactly expectation exposure extending field figure file finding first five for format found four gap glossary go
-group guarantee guide happened happens has have host house how if in install is isolation it its java journal judge
-judged kafka kafka-delivery-verifier kind known latency later law leave librdkafka limit load long made mail more most
-must my name needs network night no not now number of on once one operating or order other over overtake own page part
-partition peer per permitted pip pipeline power price process producer program promise proof published question reach
-record red repeat replica replication report reported room root rule run safe said secret section sending sent
-separated services set setting short should show silence skipped something step story stronger table terminal test
-than that the then there thing this ticket time timeline to together topic touched tour transaction transform trap two
-up use user version was ways what when where which who why with word wrong you your
-"""
-"""The words that headings may have beside those of the glossary: everyday English, and names that every user of Kafka
-knows. A new word of this project belongs into docs/glossary.md."""

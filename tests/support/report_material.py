@@ -265,7 +265,7 @@ def _canary(plan: Scenario) -> ArmVerdict:
         canary,
         exposure=[],
         longest_gap_s=None,
-        sentence="HELD: all 7 planted anomalies were found, and no others: the check can see.",
+        sentence="HELD: found exactly the 7 planted anomalies. The checker works.",
         books={"attempted": 120, "acked": 118, "lost": 1, "duplicated": 1},
         findings=[msgspec.structs.replace(one, tolerance=1) for one in canary.findings],
     )

@@ -1,5 +1,5 @@
 """The number and the seeds of random histories. `make test-all` plays more of them, and other ones each day; a campaign
-plays further rounds (bench/histories.py)."""
+plays further rounds (bench/campaigns/random_histories.py)."""
 
 from __future__ import annotations
 

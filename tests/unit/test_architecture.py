@@ -6,6 +6,7 @@ Each rule is also applied to a tiny broken tree. There it must find exactly the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from support.architecture import (
     long_files,
     long_functions,
     partial_tables,
+    picture,
     private_names,
     silent_rooms,
     stale_imports,
@@ -152,6 +154,29 @@ def test_the_table_itself_has_no_circle(table: dict[str, tuple[str, ...]], top: 
                 yield from below(used, (*above, used))
 
     assert [*below(top, (top,))] == []
+
+
+def test_the_page_on_the_house_shows_its_floors_and_explains_every_room() -> None:
+    page = (ROOT / "docs/how-it-is-built.md").read_text()
+    assert f"```text\n{picture(MAY_USE)}\n```" in page, f"the picture is out of date; it is now:\n{picture(MAY_USE)}"
+    explained = {room for line in page.splitlines() if line.startswith("| `") for room in re.findall(r"`(\w+)`", line)}
+    assert MAY_USE.keys() - explained == set()
+
+
+def test_the_page_on_the_house_names_only_files_that_there_are() -> None:
+    page = (ROOT / "docs/how-it-is-built.md").read_text()
+    missing = []
+    for line in page.split("## The way of one record")[1].split("## When a run is red")[0].splitlines():
+        folder = ""
+        for name in re.findall(r"`([\w/]+\.py)`", line):
+            folder = name.rpartition("/")[0] or folder
+            file = Path(folder) / Path(name).name
+            missing += [] if any((above / file).exists() for above in (LIBRARY, ROOT)) else [str(file)]
+    assert missing == []
+
+
+def test_a_room_stands_above_all_that_it_uses() -> None:
+    assert picture({"top": ("left", "low.part"), "left": ("low",), "low": ()}) == " 3  top\n 2  left\n 1  low"
 
 
 def test_no_module_imports_itself_around_a_corner() -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
-from support import pictures, report_material
+from support import pictures, prose, report_material
 
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.pages.report import page
 from docs.generate import which_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-MINUTES = {"a minute": 1, "two minutes": 2, "three minutes": 3}
 
 
 @pytest.mark.slow
@@ -40,13 +39,17 @@ def test_the_readme_claims_of_the_catalogue_what_the_newest_results_show() -> No
     assert claim[2].endswith(max(wholes)), "the newest"
 
 
-def test_the_dag_promises_about_as_many_minutes_as_were_measured() -> None:
-    text = ast.get_docstring(ast.parse((ROOT / "dags/verify_delivery.py").read_text())) or ""
-    promised = re.search(r"a complete run of about ((?:a|two|three) minutes?)", " ".join(text.split()))
-    results = (ROOT / "docs/results/default-run-2026-11-21.md").read_text()
-    measured = re.search(r"\| trigger to verdict \| ([\d.]+) \|", results)
-    assert promised is not None and measured is not None
-    assert MINUTES[promised[1]] == round(float(measured[1]) / 60)
+def test_every_part_of_the_campaign_is_a_script_that_the_readme_of_bench_explains() -> None:
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
+    parts = re.findall(r"^PARTS := (.*)$", makefile, re.MULTILINE)[0].split()
+    assert sorted(parts) == sorted(
+        ["catalogue", "bench", *(file.stem for file in (ROOT / "bench/campaigns").glob("*.py"))]
+    )
+    readme = (ROOT / "bench/README.md").read_text()
+    speed = [f"| `{file.name}` |" for file in (ROOT / "bench/speed").glob("*.py")]
+    assert [row for row in [*(f"| `{part}` |" for part in parts), *speed] if row not in readme] == []
+    pages = {file: " ".join(re.findall(r'PART="?([a-z_ ]+)', file.read_text())).split() for file in prose.documents()}
+    assert {file: unknown for file, named in pages.items() if (unknown := set(named) - set(parts))} == {}
 
 
 def test_the_tour_has_seven_small_pictures_that_are_listed() -> None:
@@ -89,3 +92,39 @@ def test_the_first_screen_says_what_a_run_costs_and_that_no_cluster_is_touched()
     first = (ROOT / "README.md").read_text().split("```sh")[0]
     assert "Your cluster is not touched" in first and "pictures/report.png" in first
     assert all(re.search(cost, first) for cost in ("two\\s+minutes", "4 GB of memory", "3 GB of disk"))
+
+
+KINDS = {"added": "Added", "changed": "Changed", "fixed": "Fixed"}
+
+
+def unusable(folder: Path) -> list[str]:
+    """Returns, for each file of `folder` that is no fragment of the changelog, its name and what is wrong with it."""
+    found = []
+    for file in sorted(path for path in folder.iterdir() if path.name not in ("README.md", "template.jinja")):
+        if not re.fullmatch(rf"[a-z0-9-]+\.({'|'.join(KINDS)})\.md", file.name):
+            found.append(f"{file.name}: the name must be NAME.KIND.md; allowed kinds: {', '.join(KINDS)}")
+        elif not file.read_text().strip():
+            found.append(f"{file.name}: it is empty")
+        elif long := prose.long_sentences(file.read_text()):
+            found.append(f"{file.name}: {long[0]}")
+    return found
+
+
+def test_every_fragment_of_the_changelog_has_a_kind_and_short_sentences() -> None:
+    assert unusable(ROOT / "changes") == []
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
+    assert {kind["directory"]: kind["name"] for kind in options["type"]} == KINDS
+    assert options["start_string"] in (ROOT / options["filename"]).read_text() and options["directory"] == "changes"
+
+
+def test_a_fragment_that_the_changelog_would_not_take_would_be_seen(tmp_path: Path) -> None:
+    files = {
+        "price.added.md": "A page.\n",
+        "x.mended.md": "x\n",
+        "y.md": "y\n",
+        "z.fixed.md": "\n",
+        "l.fixed.md": "a " * 40,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert [line.split(":")[0] for line in unusable(tmp_path)] == ["l.fixed.md", "x.mended.md", "y.md", "z.fixed.md"]

@@ -7,14 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BENCH = ROOT / "bench"
 
 CODE = """
 LIMITS = {"low": 1}
@@ -36,22 +34,14 @@ def test_values_at_the_edge():
 """
 )
 WORK = (
-    "import sys; from pathlib import Path; import mutants; "
+    "import sys; from pathlib import Path; from bench.campaigns import mutants; "
     "sys.exit(mutants.work(Path(sys.argv[1]), {'code_that_decides': ('tests',)}, '1/1', []))"
 )
 
 
-@pytest.fixture(autouse=True)
-def modules_of_bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(BENCH)
-    yield
-    for name in [name for name in sys.modules if name.startswith("mutants")]:
-        del sys.modules[name]
-
-
 def test_our_own_operators_do_what_their_examples_say() -> None:
-    import mutants_code
-    import mutants_operators
+    from bench.kit.mutants import changes as mutants_code
+    from bench.kit.mutants import operators as mutants_operators
 
     for operator in mutants_operators.OWN:
         for example in operator.examples():
@@ -62,10 +52,11 @@ def test_our_own_operators_do_what_their_examples_say() -> None:
 
 
 def test_the_changes_of_an_operator_are_those_of_cosmic_ray() -> None:
-    import mutants_code
     from cosmic_ray.mutating import MutationVisitor
 
-    source = (BENCH / "mutants_results.py").read_text() + CODE
+    from bench.kit.mutants import changes as mutants_code
+
+    source = (ROOT / "bench/kit/mutants/results.py").read_text() + CODE
     nodes = mutants_code.nodes_of(source)
     for operator in mutants_code.operators():
         codes = [code for _, code in mutants_code.changes(source, operator, nodes)]
@@ -73,7 +64,7 @@ def test_the_changes_of_an_operator_are_those_of_cosmic_ray() -> None:
 
 
 def test_annotations_and_options_of_classes_have_no_mutants() -> None:
-    import mutants_code
+    from bench.kit.mutants import changes as mutants_code
 
     source = "@form(slots=True)\nclass Row(Struct, frozen=True):\n    size: int | None = 1\n"
     changes = {after for _, _, after in mutants_code.by_change(mutants_code.mutants(source))}
@@ -81,7 +72,7 @@ def test_annotations_and_options_of_classes_have_no_mutants() -> None:
 
 
 def test_a_change_is_known_by_its_words_wherever_its_line_moves() -> None:
-    import mutants_code
+    from bench.kit.mutants import changes as mutants_code
 
     changes = set(mutants_code.by_change(mutants_code.mutants(CODE)))
     assert ("is_high", CODE.splitlines()[4].strip(), 'return value is not None and value >= LIMITS["low"]') in changes
@@ -91,7 +82,7 @@ def test_a_change_is_known_by_its_words_wherever_its_line_moves() -> None:
 
 
 def test_a_change_of_a_docstring_leaves_every_outcome_as_it_is() -> None:
-    import mutants_code
+    from bench.kit.mutants import changes as mutants_code
 
     described, changed = CODE.replace("    return", '    """Says it.\n\n    """\n    return'), CODE.replace("1", "2")
     digests = [
@@ -102,7 +93,7 @@ def test_a_change_of_a_docstring_leaves_every_outcome_as_it_is() -> None:
 
 
 def test_some_mutants_of_a_module_are_known_as_they_are_among_all_mutants() -> None:
-    import mutants_code
+    from bench.kit.mutants import changes as mutants_code
 
     source = CODE + "x(a == 1)\nx(a == 1)\n"
     every = {change: mutant.digest for change, mutant in mutants_code.by_change(mutants_code.mutants(source)).items()}
@@ -115,7 +106,7 @@ def test_some_mutants_of_a_module_are_known_as_they_are_among_all_mutants() -> N
 
 @pytest.mark.slow
 def test_every_explanation_has_its_mutant() -> None:
-    import mutants
+    from bench.campaigns import mutants
 
     explained = mutants.explanations(ROOT)
     assert mutants.without_mutant(ROOT, explained) == []
@@ -123,8 +114,8 @@ def test_every_explanation_has_its_mutant() -> None:
 
 
 def test_an_explanation_whose_mutant_does_not_exist_is_reported(tmp_path: Path) -> None:
-    import mutants
-    from mutants_results import Explanation
+    from bench.campaigns import mutants
+    from bench.kit.mutants.results import Explanation
 
     (tmp_path / "module.py").write_text(CODE)
     change = ("is_high", CODE.splitlines()[4].strip(), 'return value is not None and value >= LIMITS["low"]')
@@ -134,10 +125,10 @@ def test_an_explanation_whose_mutant_does_not_exist_is_reported(tmp_path: Path) 
 
 
 def test_a_result_is_bad_if_a_survivor_is_not_explained_or_too_few_were_killed(tmp_path: Path) -> None:
-    import mutants
-    from mutants_results import ModuleResult, Survivor
+    from bench.campaigns import mutants
+    from bench.kit.mutants.results import ModuleResult, Survivor
 
-    for folder in ("docs/results", "bench", mutants.OUTCOMES):
+    for folder in ("docs/results", "bench/campaigns", mutants.OUTCOMES):
         (tmp_path / folder).mkdir(parents=True)
     survivor = Survivor("", 'LIMITS = {"low": 1}', 'LIMITS = {"low": 2}')
     (tmp_path / "module.py").write_text(CODE)
@@ -156,10 +147,10 @@ def test_a_result_is_bad_if_a_survivor_is_not_explained_or_too_few_were_killed(t
 
 
 def test_a_result_of_another_day_is_no_result(tmp_path: Path) -> None:
-    import mutants
-    from mutants_results import ModuleResult
+    from bench.campaigns import mutants
+    from bench.kit.mutants.results import ModuleResult
 
-    for folder in ("docs/results", "bench", mutants.OUTCOMES):
+    for folder in ("docs/results", "bench/campaigns", mutants.OUTCOMES):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / mutants.EXPLANATIONS).write_text("")
     mutants.save(tmp_path, "module.py", ModuleResult(digest="yesterday", mutants=20))
@@ -173,8 +164,8 @@ def test_a_result_of_another_day_is_no_result(tmp_path: Path) -> None:
 
 
 def test_a_mutant_whose_tests_took_too_long_is_counted_apart_and_tried_again(tmp_path: Path) -> None:
-    import mutants
-    from mutants_forks import TIMED_OUT
+    from bench.campaigns import mutants
+    from bench.kit.mutants.forks import TIMED_OUT
 
     (tmp_path / "module.py").write_text(CODE)
     target, tried = mutants.Target(tmp_path, "module.py", ()), list[str]()
@@ -194,7 +185,7 @@ def test_a_mutant_whose_tests_took_too_long_is_counted_apart_and_tried_again(tmp
 def test_a_shard_that_would_try_nothing_or_another_part_is_refused(
     shard: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import mutants
+    from bench.campaigns import mutants
 
     assert mutants.part_of("4/4") == (4, 4)
     with pytest.raises(ValueError, match="1 <= I <= N"):
@@ -225,7 +216,7 @@ of_two = outer(2)
     ],
 )
 def test_a_function_is_changed_in_place_wherever_it_is_held(before: str, after: str, call: str, result: bool) -> None:
-    from mutants_warm import change
+    from bench.kit.mutants.warm import change
 
     names = functions_of(IN_PLACE)
     functions = [*names["RULES"].values(), names["outer"], names["of_two"]]
@@ -234,7 +225,7 @@ def test_a_function_is_changed_in_place_wherever_it_is_held(before: str, after: 
 
 
 def test_what_cannot_be_changed_in_place_is_not() -> None:
-    from mutants_warm import change
+    from bench.kit.mutants.warm import change
 
     names = functions_of(IN_PLACE)
     functions = [names["of_two"]]
@@ -252,7 +243,7 @@ def functions_of(source: str) -> dict[str, Any]:
 
 
 def test_each_call_of_a_function_or_lambda_is_noted_by_its_first_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    import mutants_calls
+    from bench.kit.mutants import calls as mutants_calls
 
     noted: list[str] = []
     monkeypatch.setattr("builtins.__note_of_a_call__", noted.append, raising=False)
@@ -268,7 +259,7 @@ def test_each_call_of_a_function_or_lambda_is_noted_by_its_first_line(monkeypatc
 
 @pytest.mark.slow
 def test_work_that_takes_too_long_or_dies_is_no_answer() -> None:
-    import mutants_forks
+    from bench.kit.mutants import forks as mutants_forks
 
     assert mutants_forks.forked(lambda: "killer", 5) == "killer"
     assert mutants_forks.forked(lambda: "", 5) == mutants_forks.PASSED
@@ -280,11 +271,11 @@ def test_work_that_takes_too_long_or_dies_is_no_answer() -> None:
 
 @pytest.mark.slow
 def test_a_weak_test_leaves_survivors_a_better_one_kills_them_and_nothing_is_tried_twice(tmp_path: Path) -> None:
-    for folder in ("docs/results", "bench", "code_that_decides", "tests"):
+    for folder in ("docs/results", "bench/campaigns", "code_that_decides", "tests"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "code_that_decides/module.py").write_text(CODE)
     (tmp_path / "tests/test_module.py").write_text(TESTS)
-    (tmp_path / "bench/mutants.toml").write_text("")
+    (tmp_path / "bench/campaigns/mutants.toml").write_text("")
     subprocess.run(("git", "init", "-q"), cwd=tmp_path, check=True)
 
     commit = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "all")
@@ -315,4 +306,4 @@ def test_a_weak_test_leaves_survivors_a_better_one_kills_them_and_nothing_is_tri
 
 def _work(root: Path) -> subprocess.CompletedProcess[str]:
     command = (sys.executable, "-c", WORK, str(root))
-    return subprocess.run(command, cwd=BENCH, capture_output=True, text=True)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -35,7 +35,7 @@ def test_distances_are_numbers_of_imports() -> None:
         ("spark_jobs/matching/match.py", "quality/test_every_planted_anomaly_is_found.py"),
         ("dags/verify_delivery.py", "airflow/test_dag.py"),
         ("docker-compose.yml", "unit/test_compose_files.py"),
-        ("docs/faq.md", "unit/test_prose.py"),
+        ("docs/tour.md", "unit/test_prose.py"),
         ("tests/kafka/conftest.py", "kafka/test_outages.py"),
         ("tests/kafka/conftest.py", "kafka/shared_cluster/test_faults.py"),
         ("tests/support/kept_clusters.py", "kafka/test_keeper.py"),
@@ -97,6 +97,6 @@ def test_changed_files_are_those_of_the_work_tree_too(tmp_path: Path) -> None:
 
 def test_only_capabilities_of_touched_rooms_are_tried() -> None:
     every = gate.read().capability
-    touched = reach.capabilities([f"{LIBRARY}/load/producer.py", "docs/faq.md"], every)
+    touched = reach.capabilities([f"{LIBRARY}/load/producer.py", "docs/tour.md"], every)
     assert touched and all({"load", "*"} & {*one.rooms} for one in touched) and len(touched) < len(every) / 2
-    assert reach.capabilities(["docs/faq.md", "tests/unit/test_gate.py"], every) == []
+    assert reach.capabilities(["docs/tour.md", "tests/unit/test_gate.py"], every) == []

@@ -78,7 +78,7 @@ APPLICATIONS: dict[str, Application] = {
         ),
         application_of(
             "transform_assigned",
-            "As transform_transactional, with assign(): nobody fences a process that was replaced.",
+            "As transform_transactional, with assign(): a process that was replaced is not fenced.",
         ),
         application_of(
             "transform_fenced",

@@ -88,7 +88,7 @@ FAULTS: dict[str, FaultPlan] = {
         ),
         FaultPlan(
             name="all_brokers",
-            summary="SIGKILL all brokers at once, and start them again: meanwhile nobody acknowledges anything."
+            summary="SIGKILL all brokers at once, and start them again: meanwhile no broker acknowledges anything."
             f"{_LASTS}10 s.",
             duration_s=24,
             steps=(

@@ -40,7 +40,7 @@ def profile_of(name: str, summary: str, topic: dict[str, Setting] | None = None,
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
-        profile_of("acks_0", "Fire and forget: nobody asks for an acknowledgement.", acks="0"),
+        profile_of("acks_0", "Fire and forget: the client asks for no acknowledgement.", acks="0"),
         profile_of("acks_1", "The leader alone acknowledges.", acks="1"),
         profile_of("acks_all", "All in-sync replicas acknowledge; retries may write twice.", acks="all"),
         profile_of(
@@ -52,7 +52,7 @@ PROFILES: dict[str, Profile] = {
         ),
         profile_of(
             "in_flight_1",
-            "acks=all, one request at a time and connection: what was long thought to be a guarantee of order.",
+            "acks=all with one request in flight per connection. Long believed to guarantee order; it does not.",
             acks="all",
             max_in_flight_requests_per_connection=1,
         ),
@@ -71,8 +71,7 @@ PROFILES: dict[str, Profile] = {
         ),
         profile_of(
             "transactional",
-            "As safe, and in transactions: of those that were committed consumers see all, of those that were aborted "
-            "nothing.",
+            "Like safe, with transactions: read_committed consumers see committed records only.",
             acks="all",
             enable_idempotence=True,
             topic_metadata_refresh_interval_ms=1000,

@@ -95,7 +95,7 @@ class Cluster:
             if node is None or node.state != "exited":
                 continue
             exit_code = node.exit_code if node.exit_code is not None else 0
-            message = f"the controller ended with {how_it_ended(exit_code)}, by no plan"
+            message = f"the controller exited unexpectedly with {how_it_ended(exit_code)}"
             if exit_code >= 0:  # a controller that was killed had no time to log a reason
                 message += f": {self.last_log(controller)}"
             raise ControllerDied(message)

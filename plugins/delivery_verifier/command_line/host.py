@@ -62,7 +62,7 @@ def stop_(arguments: argparse.Namespace) -> int:
     print(holder, flush=True)
     if not arguments.yes:
         if not sys.stdin.isatty():
-            raise BadInput("--yes is missing; allowed without a terminal: only with it, for nobody can be asked")
+            raise BadInput("--yes is missing; allowed without a terminal: only with it, because the command cannot ask")
         question = "End this run? It gets no verdict, unless its topics have been read. [y/N] "
         if input(question).strip().lower() not in ("y", "yes"):
             print("the run goes on")

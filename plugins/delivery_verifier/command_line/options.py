@@ -65,7 +65,7 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
     },
     "abort_every": {
         "metavar": "N",
-        "help": "the second transaction, and every N-th from it on, is aborted on purpose (default 10)",
+        "help": "abort the 2nd transaction and then every N-th (default 10)",
     },
     "cycles": {"metavar": "N", "help": "how often the fault is repeated in one load (default 1)"},
     "seed": {"metavar": "N", "help": "which broker leads which partition (default 0)"},

@@ -20,9 +20,9 @@ def register(add: Add) -> None:
     """Adds `kdv prune` to the command line by a call of `add` (see `parsers.Add`)."""
     sub = add("prune", prune, _TEXT)
     sub.add_argument(
-        "--keep", metavar="N", help="at most so many runs stay; a catalogue run counts as one, with all its runs"
+        "--keep", metavar="N", help="keep at most N runs; a catalogue run counts as one, with all its runs"
     )
-    sub.add_argument("--max-gb", metavar="G", help="at most so many GB of runs stay")
+    sub.add_argument("--max-gb", metavar="G", help="keep at most G GB of runs")
     sub.add_argument("--dry-run", action="store_true", help="only say which would go")
 
 

@@ -79,9 +79,8 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "acks",
         lambda settings: settings.acks == "0",
         "acks=1 = all < 0",
-        "What nobody acknowledges is sent again only if the broker cannot have all of it, so it is never written "
-        "twice: "
-        "acks=0 is the stronger here.",
+        "With acks=0 the client resends only if the broker cannot have received the whole request, so acks=0 never "
+        "duplicates. It is stronger than acks=all in this respect.",
     ),
     Order(
         subset("acks=0 is the stronger against copies", (Anomaly.REORDERED,)),
@@ -156,14 +155,14 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "A consumer that commits only what is applied skips nothing in a crash. The price is what is applied again.",
     ),
     Order(
-        subset("only what is let go of too early is overtaken; of own, nobody knows", (Anomaly.OVERTAKEN,)),
+        subset("only what is committed too early is overtaken; of own, it is not known", (Anomaly.OVERTAKEN,)),
         "discipline",
         _order_of_effects,
         "own < at_handover = commit_first = transform_first < any other < no application",
-        "A consumer that commits only what is applied applies in order, even behind a crash. Of own, nobody checks it.",
+        "A consumer that commits only what is applied applies in order, even after a crash. Of own, it is not checked.",
     ),
     Order(
-        subset("only what is let go of too late is applied again", (Anomaly.REAPPLIED,)),
+        subset("only what is committed too late is applied again", (Anomaly.REAPPLIED,)),
         "discipline",
         lambda settings: _rank(settings.discipline, _AGAINST_ZOMBIES),
         "any other < transform_assigned < transform_transactional < transform_fenced < commit_first < transform_first "

@@ -163,4 +163,4 @@ def check() -> list[str]:
 
 def _warning(name: str) -> str:
     near = nearest(name, KNOWN)
-    return f"warning: {name} is set, and nobody reads it" + (f"; did you mean {near}?" if near else "")
+    return f"warning: {name} is set, and has no effect" + (f"; did you mean {near}?" if near else "")

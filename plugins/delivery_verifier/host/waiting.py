@@ -28,16 +28,16 @@ def wait_until(
     """Calls `predicate` at once, and then every `every_s` seconds until `predicate` returns a true value. Returns that
     value.
 
-    Raises DeadlinePassed after `deadline_s` seconds, with the message "waited <deadline_s> s in vain: <what>
-    <detail()>". `what` names the awaited condition. `detail` is called when the deadline passes, and describes the
-    state at that time.
+    Raises DeadlinePassed after `deadline_s` seconds, with the message "timed out after <deadline_s> s waiting for:
+    <what> <detail()>". `what` names the awaited condition. `detail` is called when the deadline passes, and describes
+    the state at that time.
     """
     end = time.monotonic() + deadline_s
     while True:
         if result := predicate():
             return result
         if time.monotonic() >= end:
-            raise DeadlinePassed(f"waited {deadline_s:g} s in vain: {what} {detail()}".rstrip())
+            raise DeadlinePassed(f"timed out after {deadline_s:g} s waiting for: {what} {detail()}".rstrip())
         time.sleep(every_s)
 
 

@@ -115,7 +115,7 @@ def nothing_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     stake, or of which nobody knows whether it did."""
     for injection in filter(is_of_applications, arm.run.injections):
         if has_never_committed(injection, arm.name):
-            blind = f"{arm.name}: the group of this program has never committed, so nobody sees what it had in hand"
+            blind = f"{arm.name}: the group of this program has never committed, so it is not known what it had in hand"
             yield "group_never_committed", f"{blind} when injection {injection.id} hit"
         elif not at_stake(injection, arm.name):
             yield "too_little_exposed", f"{arm.name}: nothing was at stake when injection {injection.id} hit"
@@ -135,7 +135,7 @@ def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     if not any(row.get("in_time") for row in rows):
         yield (
             "application_idle",
-            f"{arm.name}: nothing was applied before the load had ended, hence nothing put to the test",
+            f"{arm.name}: nothing was applied before the load had ended, so nothing was put to the test",
         )
     effects, unparsed = (sum(row.get(name) or 0 for row in rows) for name in ("effects", "unparsed"))
     damaged = sum(arm.totals.get(name, 0) for name in ("corrupted", "phantoms", "unattributed"))

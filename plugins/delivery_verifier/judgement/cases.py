@@ -38,7 +38,8 @@ class Case(NamedTuple):
     * The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows.
     * `sent_us`: when the record was sent. `settled_us`: when the client reported the record's outcome.
     * `offsets`: the offsets of its copies in the log. `partitions`: the partitions of these copies.
-    * `overwritten`, `appended_after_us`, `appended_before_us`: see the table `anomalies` (docs/run-directory.md).
+    * `overwritten`, `appended_after_us`, `appended_before_us`: see the table `anomalies`
+      (docs/reference/run-directory.md).
     """
 
     arm: str

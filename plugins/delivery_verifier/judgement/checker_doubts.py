@@ -177,7 +177,7 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
             detail = f"the canary's {name} must be {planted}, the reconciliation found {counted}"
             yield _doubt(ALL, "canary_wrong", detail)
     if not evidence.canary_expected:
-        yield _doubt(ALL, "canary_wrong", "nothing was planted, hence nothing shows that the check can find anything")
+        yield _doubt(ALL, "canary_wrong", "nothing was planted, so nothing shows that the check can find anything")
 
 
 def _unproven(evidence: Evidence) -> Iterator[OwnedDoubt]:
@@ -215,7 +215,7 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDo
     for key in expected_by_key.keys() - times.keys():
         yield _doubt(key[1], "expectation_not_evaluated", f"{_name(key)} was not evaluated")
     for key in times.keys() - expected_by_key.keys():
-        yield _doubt(ALL, "expectation_not_evaluated", f"{_name(key)} was evaluated, and nobody planned it")
+        yield _doubt(ALL, "expectation_not_evaluated", f"{_name(key)} was evaluated, and is not in the plan")
     for evaluated in validation.evaluated:
         key = evaluated.key
         if times[key] > 1:

@@ -89,7 +89,7 @@ def _transactions(arm: ArmEvidence) -> Iterator[NamedDetail]:
         begun = counts.begun if counts else "an unknown number of"
         yield "nothing_committed", f"{arm.name}: of {begun} transactions none was committed"
     elif not counts.aborted:
-        detail = f"{arm.name}: of {counts.begun} transactions none was aborted, hence none could be visible"
+        detail = f"{arm.name}: of {counts.begun} transactions none was aborted, so none could be visible"
         yield "nothing_aborted", detail
 
 

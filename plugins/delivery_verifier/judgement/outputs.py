@@ -81,4 +81,5 @@ def _missed(observations: list[Observation]) -> Iterator[str]:
     election raises the leader epoch by one."""
     for before, now in pairwise(observations):
         if now.leader_epoch > before.leader_epoch + 1:
-            yield f"had elections that nobody saw between leader epochs {before.leader_epoch} and {now.leader_epoch}"
+            epochs = f"{before.leader_epoch} and {now.leader_epoch}"
+            yield f"had elections that the observer missed between leader epochs {epochs}"

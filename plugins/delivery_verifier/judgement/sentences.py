@@ -94,7 +94,7 @@ def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
 def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
     planted = sum(finding.count + finding.also for finding in findings)
     if verdict == "HELD":
-        return f"HELD: all {planted:,} planted anomalies were found, and no others: the check can see."
+        return f"HELD: found exactly the {planted:,} planted anomalies. The checker works."
     return f"INCONCLUSIVE: {_because(doubts)}."
 
 

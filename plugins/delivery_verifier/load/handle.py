@@ -106,7 +106,7 @@ class RunningLoad:
             control[Word.DUE] += blocks * load.block * load.partitions
         wait_until(
             lambda: all(control[Word.HANDED_OVER] >= control[Word.DUE] or _has_ended(control) for control in controls),
-            "all producers to hand over what they were told to send",
+            "producers to hand over what they must send",
             HANDOVER_DEADLINE_S,
             every_s=0.002,
         )
@@ -146,7 +146,7 @@ class RunningLoad:
         self._command("start", kills=kills, starts=kills)
         wait_until(
             lambda: all(control[Word.STATE] >= State.LOADING for control in self._all_controls()),
-            "all producers to have sent again what nobody had answered",
+            "producers to resend unanswered records",
             RESTART_DEADLINE_S,
         )
 

@@ -73,8 +73,8 @@ CRASH_POINTS: dict[CrashPoint, str] = {
     "polled": "the batch is in hand, and nothing of it was committed by the member or applied",
     "committed_first": "the offsets of the batch are committed, and nothing of it was applied (commit_first, "
     "transform_first; any other discipline stands at polled)",
-    "applied": "so many records of the batch are applied, and nothing was done since (a transform has given them to "
-    "its client, and waits for no acknowledgement)",
+    "applied": "the given number of records of the batch are applied, and nothing was done since (a transform has "
+    "given them to its client, and waits for no acknowledgement)",
     "produced": "all records of the batch are in the output topic and acknowledged, and nothing was done since",
     "offsets_sent": "the offsets of the batch are in the transaction, which is open (transforms with transactions; any "
     "other discipline stands at produced)",

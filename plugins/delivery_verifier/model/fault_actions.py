@@ -50,7 +50,8 @@ ACTS: dict[str, Act] = {
         ),
         Act(
             name="pause",
-            summary="SIGSTOP: stands still with its connections open, and wakes up deposed if that is long.",
+            summary="Sends SIGSTOP. Connections stay open. After a long pause the broker wakes up and is no longer "
+            "leader.",
             done="was frozen",
             bites=True,
             does="frozen",
@@ -122,8 +123,8 @@ ACTS: dict[str, Act] = {
         ),
         Act(
             name="resend",
-            summary="Every producer sends again what it was told nothing certain about (INDETERMINATE).",
-            done="was told to send again what was not certain",
+            summary="Producers resend every INDETERMINATE record.",
+            done="was made to resend every INDETERMINATE record",
             bites=True,
             momentary=True,
             whom="producer",
@@ -209,10 +210,10 @@ ACTS: dict[str, Act] = {
         *OF_APPLICATIONS,
         Act(
             name="send",
-            summary="Lets every arm of a scripted load send so many blocks more to each partition.",
+            summary="Sends N more blocks per partition, in every arm of a scripted load.",
             options=(BLOCKS,),
         ),
-        Act(name="wait", summary="Does nothing: a step of which only the trigger counts."),
+        Act(name="wait", summary="Does nothing: waits for its trigger."),
     )
 }
 """Maps the name of an action in a fault plan to the action. The table `faults.actions.ACTIONS` has the code of every

@@ -39,8 +39,7 @@ REAPPLIED = AnomalyKind(
     participle="reapplied",
     record_that_is="applied more often than it stands in the log",
     records_that_are="applied more often than they stand in the log",
-    promise="A record that was let go of before it was applied, or in one transaction with its effect, is not "
-    "delivered again.",
+    promise="A record whose offset was committed before its effect, or together with it, is not delivered again.",
     promised_by="Apache Kafka documentation, design: message delivery semantics (at most once); KIP-98 and KIP-447 "
     "(with its effect)",
     expectation="ExpectNoReappliedRecords",

@@ -64,7 +64,7 @@ def _number(name: str, meaning: str, low: int = 1, *, required: bool = False) ->
     )
 
 
-CLIENTS = _number("clients", "so many clients must have been hit for it to have bitten (default 1)")
+CLIENTS = _number("clients", "minimum number of clients affected for the fault to count (default 1)")
 FRAMES = (
     Option(
         name="direction",
@@ -78,7 +78,7 @@ FRAMES = (
         allowed=f"{', '.join(APIS)}, or an API key",
         is_allowed=lambda value: value in APIS or _is_whole(value, 0),
     ),
-    _number("nth", "from which on, counted per broker and client.id since the step (default 1)"),
+    _number("nth", "start at the N-th match, counted per broker and client.id since the step (default 1)"),
     _number("count", "how many per broker and client.id (default 0: all)", low=0),
     CLIENTS,
 )

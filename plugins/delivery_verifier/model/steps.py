@@ -78,7 +78,7 @@ class Step(Struct, frozen=True, kw_only=True):
 _LONGEST_LOAD = timedelta(days=1, minutes=10)
 """The execution timeout of produce and inject_fault. The deadline from the scenario (Load.deadline_s, at most a day)
 normally ends these steps earlier."""
-_LEDGER = Output("ledger", "every attempt and what the client was told about it")
+_LEDGER = Output("ledger", "every attempt and what the client reported about it")
 _LOAD = ("plan", "produce", "inject_fault")
 """The steps that are over when the load is over."""
 

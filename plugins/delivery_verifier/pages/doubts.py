@@ -28,11 +28,11 @@ ADVICE = {
     "law_missing": f"A law was not checked. {_JUDGE_AGAIN}",
     "table_missing": f"A table of the books is missing. {_JUDGE_AGAIN}",
     "partition_missing": f"A part of the topics stands nowhere in the books. {_JUDGE_AGAIN}",
-    "rows_unplanned": f"The books hold rows that nobody planned. {_JUDGE_AGAIN}",
+    "rows_unplanned": f"The books hold rows that are not in the plan. {_JUDGE_AGAIN}",
     "nulls": f"A table holds gaps where figures must be. {_JUDGE_AGAIN}",
     "expectation_not_evaluated": f"validation.json says which expectation raised or is missing. {_JUDGE_AGAIN}",
     "expectation_alarm": f"An expectation contradicts the very count it was read off. {_JUDGE_AGAIN}",
-    "observer_blind": f"The observer did not see the cluster: nobody knows what disturbed it. {_RUN_AGAIN}",
+    "observer_blind": f"The observer did not see the cluster, so a disturbance may be missing. {_RUN_AGAIN}",
     "clock_stepped_back": "Times of this run cannot be compared. Let the time service slew this host's clock and not "
     "step it, and run again.",
     "exposure_missing": f"How much the fault could have hurt was not counted. {_JUDGE_AGAIN}",
@@ -51,7 +51,7 @@ ADVICE = {
     "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "
     "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
     "bound_unseen": "How far the log of a new leader reached, or when copies were appended, was not written down, so "
-    "nobody knows whether a disturbance explains these cases: run again.",
+    "it is not known whether a disturbance explains these cases: run again.",
     "log_unreadable": "Bytes of the leader's log have changed on its disk: treat it as a finding. The "
     "brokers' data and logs are kept in the run's workspace: look at the leader's disk and log around these offsets, "
     "and for the records in the data of a follower.",
@@ -81,24 +81,24 @@ ADVICE = {
     "skipped_too_early": f"Records count as skipped that the application may yet have applied. {_JUDGE_AGAIN}",
     "effects_torn": "Effects of your application name no record, and may be the records that count as skipped. Let "
     "each process write whole lines to a file of its own, keep logs apart, and run again.",
-    "not_drained": "The application did not reach the end of these partitions, so nobody knows what it would have "
-    "applied. Look at the journal and at the errors of its members, and run again.",
+    "not_drained": "The application did not reach the end of these partitions, so it is not known what it would "
+    "have applied. Look at the journal and at the errors of its members, and run again.",
     "application_idle": "The application did its work only after the load: no fault met it. Look in the journal for "
     "when its members were given their partitions, and run again.",
     "effects_unparsed": "The application applied something that names no record of the arm, which may be a record "
     "applied once more. Look at these rows of effects/, and run again.",
     "witness_lacks_commit": "The brokers accepted a commit, and do not have it. Look at the logs of the brokers "
     "that led __consumer_offsets, and run again.",
-    "witness_stranger": "Somebody else took part in the group of the application, so nobody knows whose doing its "
-    "effects are. Find that client, or the operator who set offsets, and run again.",
+    "witness_stranger": "Somebody else took part in the group of the application, so it is not known who caused its "
+    "effects. Find that client, or the operator who set offsets, and run again.",
     "witness_disagrees": "The coordinator of the group answers something else than its own log says: treat it as a "
     "finding. Look at the log of this broker, and run again.",
-    "output_cut_off": "The cluster has lost records of the output topic that it had kept, so nobody knows what the "
+    "output_cut_off": "The cluster has lost records of the output topic that it had kept, so it is not known what the "
     "application applied. Find out who deleted records or elected a leader, and run again.",
     "output_unproven": "The leader of the output topic changed in a way that may have cost it records. Look for its "
     "cause in the logs of the brokers (a busy host, an operator), and run again.",
-    "output_held_back": "A transaction in the output topic did not end, so nobody knows what the application applied "
-    "behind it. Find its producer, or end the transaction with `kafka-transactions.sh abort`, and run again.",
+    "output_held_back": "A transaction in the output topic did not end, so it is not known what the application "
+    "applied behind it. Find its producer, or end the transaction with `kafka-transactions.sh abort`, and run again.",
     "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
     "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "

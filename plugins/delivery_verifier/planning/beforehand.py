@@ -11,8 +11,8 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.scenario import Arm, Scenario
 
 NEVER_COMMITS = (
-    "if its group never commits (it keeps its offsets in a checkpoint, say), nobody sees what a kill hits: the arm may "
-    "then be VIOLATED, and never HELD. Let it also commit to its group, after it has stored its offsets"
+    "if its group never commits (it keeps its offsets in a checkpoint, say), it is not known what a kill hits: the arm "
+    "may then be VIOLATED, and never HELD. Let it also commit to its group, after it has stored its offsets"
 )
 ONE_REPLICA = (
     "cannot be shown with one replica: that a record survives the loss of its broker. acks=all is the word of the "
@@ -40,8 +40,9 @@ def lines(scenario: Scenario, arm: Arm) -> Iterator[str]:
     away_s, timeout_ms = _away_s(scenario), Settings.of_arm(scenario, arm).delivery_timeout_ms
     if 0 < timeout_ms < away_s * 1000:
         yield (
-            f"records are expected to be given up: nobody acknowledges anything for at least {away_s:g} s, and "
-            f"delivery.timeout.ms={timeout_ms} ends before. Nothing is promised about them, so they convict nobody"
+            f"records are expected to be given up: no broker acknowledges anything for at least {away_s:g} s, "
+            f"and delivery.timeout.ms={timeout_ms} ends before. "
+            "Nothing is promised about them, so they count as no violation"
         )
 
 

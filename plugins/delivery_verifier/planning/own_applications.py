@@ -63,8 +63,8 @@ def chosen(name: str | None, claim: Claim) -> Application | None:
     application = known()[name] if name else None
     if application is not None and application.discipline == "own" and claim == "ordered":
         raise BadInput(
-            "claim is 'ordered', which nobody can check of an own application: its effects have no order; allowed with "
-            "it: contract, at_most_once, at_least_once, exactly_once"
+            "claim is 'ordered', which cannot be checked of an own application: its effects have no order; allowed "
+            "with it: contract, at_most_once, at_least_once, exactly_once"
         )
     return application
 

@@ -18,7 +18,9 @@ EFFECTS = Table(
     "one effect: one application of a record, read back from the slot or the row of a database that it is",
     (
         ARM,
-        Column("member", "int32", "number of the member that applied it, from 0; -1 if nobody sees which of several"),
+        Column(
+            "member", "int32", "number of the member that applied it, from 0; -1 if it is not known which of several"
+        ),
         LIFE,
         Column("partition", "int32", "partition of the arm's topic; -1 if an own application does not keep it"),
         Column("offset", "int64", "offset of the record; -1 if an own application does not keep it"),

@@ -36,7 +36,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `files`: maps the path of each file that the step wrote, relative to the run directory, to the file's SHA-256.
     * `counts`, `notes`: the step's own figures and texts.
     * `started_at_us`, `finished_at_us`: µs since the epoch.
-    * `format_version`: the version of the run directory's format (docs/run-directory.md).
+    * `format_version`: the version of the run directory's format (docs/reference/run-directory.md).
     * `run_id`: the run's id in scenario.json.
     * `required`: maps each finished step whose output this step used (`steps.REQUIRES`) to the SHA-256 of that step's
       manifest.

@@ -37,7 +37,8 @@ class _Run(Struct, frozen=True):
 
 
 class RunDirectory:
-    """The directory `runs/<run id>/` with the immutable outputs of one run. docs/run-directory.md has its layout."""
+    """The directory `runs/<run id>/` with the immutable outputs of one run. docs/reference/run-directory.md has its
+    layout."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path).absolute()

@@ -1,8 +1,9 @@
 """The tables of the run directory. Each table is declared once, with type, unit and meaning of each column.
 
-These tables are the interface between the steps, and the interface for other programs (docs/run-directory.md).
-Everything else that names columns of the tables is derived from these declarations: the Arrow schemas, Spark's schemas
-(`spark_jobs.schemas`), the columns that `store.books` requires, the input of the report, and the documentation.
+These tables are the interface between the steps, and the interface for other programs
+(docs/reference/run-directory.md). Everything else that names columns of the tables is derived from these declarations:
+the Arrow schemas, Spark's schemas (`spark_jobs.schemas`), the columns that `store.books` requires, the input of the
+report, and the documentation.
 
 A *session* is all that a producer sends with one series of consecutive numbers. A session outlives the death of the
 producer: a producer that is killed and started again continues its series. A *view* of a topic holds the records that
@@ -33,7 +34,7 @@ LEDGER = Table(
         Column("attempt", "int32", "0, then 1, 2, ... for what the application sent again"),
         Column("partition", "int32", "partition to which the attempt was sent"),
         Column("partition_sequence", "int64", "the producer's attempts to this partition, in the order of sending"),
-        Column("outcome", "string", "what the client was told: ACKED, SENT, FAILED or INDETERMINATE"),
+        Column("outcome", "string", "what the client reported: ACKED, SENT, FAILED or INDETERMINATE"),
         Column("offset", "int64", "the acknowledged offset; null where none was acknowledged", nullable=True),
         Column("transaction", "string", "number of the producer's transaction; null outside one", nullable=True),
         Column(
@@ -127,9 +128,9 @@ LAWS = Table(
         ARM,
         Column("partition", "int32", "partition that the equation is about; -1: all of the arm"),
         Column("left_name", "string", "what was counted on the left side"),
-        Column("left", "int64", "the left side; -1: nobody counted it"),
+        Column("left", "int64", "the left side; -1: not counted"),
         Column("right_name", "string", "what was counted on the right side"),
-        Column("right", "int64", "the right side; -1: nobody counted it"),
+        Column("right", "int64", "the right side; -1: not counted"),
     ),
 )
 

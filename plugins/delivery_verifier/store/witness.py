@@ -68,7 +68,7 @@ def last_commits(commits: list[Row]) -> dict[tuple[str, int], int]:
 def _rows(folder: Path, table: Table) -> list[Row]:
     file = folder / table.file
     if not file.is_file():
-        raise IncompleteRun(f"{table.file} is missing: nobody knows what the groups of the applications committed")
+        raise IncompleteRun(f"{table.file} is missing: it is not known what the groups of the applications committed")
     return _of_file(file, table)
 
 

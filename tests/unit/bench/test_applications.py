@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from msgspec.structs import replace
 
+from bench.campaigns import applications as applications_campaign
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue_run import begin
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt, CatalogueRun
@@ -17,22 +16,17 @@ from delivery_verifier.model.scenario import VerdictName
 from delivery_verifier.model.verdict import expected_text
 from delivery_verifier.store import catalogue_runs
 
-BENCH = Path(__file__).resolve().parents[3] / "bench"
 NAMES = ["consumer.commit_first", "consumer.commit_after"]
 
 
 @pytest.fixture
-def applications(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
-    """The module bench/applications.py. Runs are kept in a folder of the test."""
+def applications(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The module bench/campaigns/applications.py. Runs are kept in a folder of the test."""
     monkeypatch.setenv("KDV_RUNS", str(tmp_path))
-    monkeypatch.syspath_prepend(str(BENCH))
     for name in ("commit", "versions_of"):
         monkeypatch.setattr(begin, name, lambda *_, name=name: "abc1234" if name == "commit" else {"kafka": "4.3.1"})
     monkeypatch.setattr(begin, "_lacks", lambda _: {})
-    monkeypatch.delitem(sys.modules, "applications", raising=False)
-    yield __import__("applications")
-    for name in ("applications", "saved"):
-        sys.modules.pop(name, None)
+    return applications_campaign
 
 
 def attempt(name: str, **counts: int) -> Attempt:

@@ -1,16 +1,18 @@
-"""Tests of bench/breaks.py: every break of its list can be planted, and a run that says nothing is not red."""
+"""Tests of bench/campaigns/breaks.py: every break of its list can be planted, and a run that says nothing is not
+red."""
 
 from __future__ import annotations
 
 import ast
-import sys
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
 import gate
 import pytest
+
+from bench.campaigns import breaks as breaks_campaign
+from bench.kit.breaks import checkout_copy
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLE = """\
@@ -21,12 +23,9 @@ all                     3         4 s      6 s by the clock
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module bench/breaks.py."""
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    yield __import__("breaks")
-    for name in ("breaks", "breaks_copy", "breaks_drawn"):
-        sys.modules.pop(name, None)
+def program() -> ModuleType:
+    """The module bench/campaigns/breaks.py."""
+    return breaks_campaign
 
 
 def test_every_break_can_be_planted_and_loads(program: ModuleType) -> None:
@@ -50,14 +49,14 @@ def test_every_capability_of_the_gate_has_a_break(program: ModuleType) -> None:
 
 
 def test_every_equivalent_is_a_mutant_of_today(program: ModuleType) -> None:
-    from mutants_code import by_change, mutants
+    from bench.kit.mutants.changes import by_change, mutants
 
     for each in program.listed().equivalent:
         assert (each.scope, each.before, each.after) in by_change(mutants((ROOT / each.module).read_text())), each
 
 
 def test_a_seed_draws_the_same_mutants_and_names_an_equivalent_one(program: ModuleType) -> None:
-    from breaks_drawn import Equivalent, draw
+    from bench.kit.breaks.drawn import Equivalent, draw
 
     first, second = islice(draw(ROOT, 1, []), 2)
     assert first.module == second.module and first.code != second.code and ast.parse(first.code)
@@ -78,6 +77,6 @@ def test_a_seed_draws_the_same_mutants_and_names_an_equivalent_one(program: Modu
     ids=["green", "red", "no report", "a process left", "skipped"],
 )
 def test_only_a_test_that_failed_is_red(program: ModuleType, said: str, code: int, failed: str, unfit: str) -> None:
-    outcome = sys.modules["breaks_copy"].outcome_of(TABLE + said, code)
+    outcome = checkout_copy.outcome_of(TABLE + said, code)
     assert (outcome.failed, outcome.cpu_s) == (failed, 4.0)
     assert unfit in outcome.unfit and bool(unfit) == bool(outcome.unfit)

@@ -1,10 +1,9 @@
-"""Tests of the anomalies that bench/planted.py writes into a ledger, and of how it compares them with those found."""
+"""Tests of the anomalies that bench/kit/planted.py writes into a ledger, and of how it compares them with those
+found."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,19 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.kit import planted
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory
 
-BENCH = Path(__file__).resolve().parents[3] / "bench"
-RUN = RunDirectory(BENCH.parent / "tests/data/runs/held")
+RUN = RunDirectory(Path(__file__).resolve().parents[3] / "tests/data/runs/held")
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module bench/planted.py."""
-    monkeypatch.syspath_prepend(str(BENCH))
-    yield __import__("planted")
-    sys.modules.pop("planted", None)
+def program() -> ModuleType:
+    """The module bench/kit/planted.py."""
+    return planted
 
 
 def rows_of(count: int) -> pa.Table:

@@ -60,14 +60,17 @@ def test_a_workspace_whose_keeper_was_killed_stays_only_until_its_run_is_judged(
 
 @pytest.mark.parametrize(
     ("code", "told"),
-    [(1, "exit code 1, by no plan: ERROR no space left$"), (-9, r"exit code -9 \(killed by SIGKILL\), by no plan$")],
+    [
+        (1, "unexpectedly with exit code 1: ERROR no space left$"),
+        (-9, r"unexpectedly with exit code -9 \(killed by SIGKILL\)$"),
+    ],
 )
 def test_a_controller_that_died_is_named_by_whoever_looks(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, code: int, told: str
 ) -> None:
     dead = {"1": {"state": "running"}, str(CONTROLLER): {"state": "exited", "exit_code": code}}
     monkeypatch.setattr(lease, "call", lambda *_, **__: {"nodes": dead})
-    with pytest.raises(ControllerDied, match=f"the controller ended with {told}"):
+    with pytest.raises(ControllerDied, match=f"the controller exited {told}"):
         Cluster(EmbeddedCluster(workspace)).isr_full(["t"])
 
 

@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_the_page_of_the_contract_is_what_the_rules_generate() -> None:
-    assert (DOCS / "contract.md").read_text() == document(), "run `python -m docs.generate.contract`"
+    assert (DOCS / "reference/contract.md").read_text() == document(), "run `python -m docs.generate.contract`"
 
 
 def test_every_rule_stands_on_the_page(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_every_rule_stands_on_the_page(tmp_path: Path) -> None:
 
 
 def test_every_anomaly_has_its_section_in_both_pages() -> None:
-    for name in ("contract.md", "anomalies.md"):
+    for name in ("reference/contract.md", "anomalies.md"):
         sections = [
             line.removeprefix("## ") for line in (DOCS / name).read_text().splitlines() if line.startswith("## ")
         ]

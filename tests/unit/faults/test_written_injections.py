@@ -89,7 +89,7 @@ class Elects:
         at_us = now_us()
         self.cluster.elect(2)
         if self.late:
-            raise DeadlinePassed("waited in vain")
+            raise DeadlinePassed("timed out")
         return at_us
 
     def proof(self, context: Any) -> dict[str, object]:
@@ -232,7 +232,7 @@ def test_an_injection_that_failed_is_written_with_the_reason_and_has_no_proof_be
         "process": {},
         "before": BEFORE,
         "wanted": ["leader_moved"],
-        "failed": "waited in vain",
+        "failed": "timed out",
     }
     assert not injection["bit"] and injection["healed_at_us"] <= injection["recovered_at_us"]
 

@@ -225,7 +225,7 @@ def test_only_who_does_not_compare_may_apply_again_behind_its_substitute(
 @pytest.mark.parametrize(
     ("proof", "said"),
     [
-        ({"failed": "waited in vain: a/0"}, "injection 2 (thaw application) has no proof that it bit: waited in vain"),
+        ({"failed": "timed out: a/0"}, "injection 2 (thaw application) has no proof that it bit: timed out"),
         ({}, "nothing shows that every application went on behind its substitute"),
     ],
 )

@@ -178,9 +178,7 @@ def test_a_canary_that_shows_another_number_names_both() -> None:
     detail = f"the canary's {name} must be {planted + 2}, the reconciliation found {planted}"
     assert (ALL, "canary_wrong", detail) in doubts(wrong)
     nothing = [doubt for doubt in doubts(replace(EVIDENCE, canary_expected={})) if doubt[1] == "canary_wrong"]
-    assert nothing == [
-        (ALL, "canary_wrong", "nothing was planted, hence nothing shows that the check can find anything")
-    ]
+    assert nothing == [(ALL, "canary_wrong", "nothing was planted, so nothing shows that the check can find anything")]
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -264,7 +262,7 @@ def test_a_plan_and_a_validation_that_differ_are_doubted_by_expectation() -> Non
     more = msgspec.structs.replace(plain(), evaluated=[*others, stranger])
     assert doubts(EVIDENCE, more) == [
         (first.arm, RAISED, f"expectation {first.about} of {first.arm} was not evaluated"),
-        (ALL, RAISED, f"expectation X of {SUBJECT} was evaluated, and nobody planned it"),
+        (ALL, RAISED, f"expectation X of {SUBJECT} was evaluated, and is not in the plan"),
     ]
     twice = msgspec.structs.replace(plain(), evaluated=[*plain().evaluated, first])
     detail = f"expectation {first.about} of {first.arm} was evaluated more than once"

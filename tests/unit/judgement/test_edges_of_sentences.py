@@ -142,7 +142,7 @@ def test_the_canary_that_held_names_the_sum_of_what_was_planted() -> None:
     canary = EVIDENCE.canary
     assert canary.name == CANARY_ARM
     text = arm_sentence(canary, "HELD", [], [finding(count=1200, also=3, tolerance=1203), finding(count=2)])
-    assert text == "HELD: all 1,205 planted anomalies were found, and no others: the check can see."
+    assert text == "HELD: found exactly the 1,205 planted anomalies. The checker works."
     assert arm_sentence(canary, "INCONCLUSIVE", [doubt("x")], []) == "INCONCLUSIVE: no verdict, because x."
 
 

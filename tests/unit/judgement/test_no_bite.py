@@ -2,7 +2,7 @@
 catalogue, and every fault of its plan.
 
 These tests prove only the judge's part, with evidence made by hand. The tests in MISSES show on real brokers that an
-action without effect is recorded as such. bench/bypassed.py shows both parts together.
+action without effect is recorded as such. bench/campaigns/bypassed_faults.py shows both parts together.
 """
 
 from __future__ import annotations

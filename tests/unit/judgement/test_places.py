@@ -1,7 +1,7 @@
 """A permission has a place in the log: records that were removed where no disturbance can have taken them convict.
 
-Each case was planted on real brokers (bench/removed.py). Here it is a stored history, under every weak profile that
-permits losses after the fault of the history.
+Each case was planted on real brokers (bench/campaigns/removed_records.py). Here it is a stored history, under every
+weak profile that permits losses after the fault of the history.
 """
 
 from __future__ import annotations

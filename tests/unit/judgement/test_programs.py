@@ -1,6 +1,6 @@
 """What a verdict says of six programs that commit in six ways, with and without a kill, under two claims: the verdict,
-the counts, the exit code, who broke the promise, and what to look for. `bench/programs.py` makes the same 24 runs on
-real brokers."""
+the counts, the exit code, who broke the promise, and what to look for. `bench/campaigns/user_programs.py` makes the
+same 24 runs on real brokers."""
 
 from __future__ import annotations
 

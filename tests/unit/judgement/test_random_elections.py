@@ -1,7 +1,7 @@
 """Random histories with elections: what the logs of leaders really lost is permitted, and what was removed is not.
 
 The oracle is the history itself (`support.leader_logs`), which knows the log of every leader. `make campaign
-PART=histories` plays further rounds.
+PART=random_histories` plays further rounds.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def test_every_action_on_every_target_has_a_right_sentence(action: str, target: 
         ),
         ("kill_producer", ("none",), "every producer was killed once"),
         ("terminate_producer", ("none",), "every producer was ended with SIGTERM once"),
-        ("resend", ("none",), "every producer was told to send again what was not certain once"),
+        ("resend", ("none",), "every producer was made to resend every INDETERMINATE record once"),
         ("drop", ("leader",), "the leader was kept from receiving or answering requests once"),
     ],
 )

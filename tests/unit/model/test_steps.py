@@ -12,7 +12,7 @@ from support.patience import PATIENCE_S
 from delivery_verifier.model import steps
 from delivery_verifier.model.steps import DECLARED
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "run-directory.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/reference/run-directory.md"
 OWN_PARTS = {"read_topic"}
 """The steps that have a manifest but are no Airflow tasks. read_topic is the first half of reconcile."""
 

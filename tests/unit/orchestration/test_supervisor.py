@@ -116,7 +116,7 @@ def test_if_the_supervisor_is_killed_its_processes_end_by_themselves(started: su
     children = _state().children
     started.kill()
     wait_until(lambda: not any(child.alive for child in children.values()), "the four end", PATIENCE_S)
-    assert "supervisor is gone" in (supervisor.why_it_ended() or "")
+    assert "supervisor was killed" in (supervisor.why_it_ended() or "")
 
 
 def test_while_the_others_are_being_ended_the_dead_one_is_named_and_the_next_start_waits(

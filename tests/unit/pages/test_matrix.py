@@ -264,8 +264,8 @@ def test_the_results_are_a_table_with_date_machine_and_versions() -> None:
 
 def test_the_docs_are_those_of_the_entries() -> None:
     remedy = "python -m docs.generate.catalogue"
-    assert (ROOT / "docs" / "catalogue.md").read_text() == docs.document(), (
-        f"docs/catalogue.md is out of date: {remedy}"
+    assert (ROOT / "docs/reference/catalogue.md").read_text() == docs.document(), (
+        f"docs/reference/catalogue.md is out of date: {remedy}"
     )
 
 

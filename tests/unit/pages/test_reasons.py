@@ -30,7 +30,7 @@ def counted(kind: Anomaly, count: int) -> Evidence:
 def test_a_violated_run_names_its_number_and_no_other_kind() -> None:
     text = whole(judged(evidence_of(RUN, lost(3))))
     assert text.startswith("Violated because 3 acknowledged records are missing from the log.")
-    assert "damaged" not in text and "nobody sent" not in text and "would have" not in text
+    assert "damaged" not in text and "never sent" not in text and "would have" not in text
 
 
 def test_one_record_is_told_of_in_the_singular_and_two_kinds_together() -> None:

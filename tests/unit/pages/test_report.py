@@ -82,7 +82,7 @@ def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Pat
     assert "Lost: record 4,000 of producer 0, partition 1, arm acks_all ✔ sent" in told  # and not (permitted)
     assert "+2.904 s The producer hears that broker 2, the leader, has it at offset 1,333" in told
     assert "+3.000 s Fault #1 kill broker 2 takes effect; it led this partition." in told
-    assert "+4.200 s Nobody leads partition 1 (epoch 0, in sync: 2)." in told
+    assert "+4.200 s No broker leads partition 1 (epoch 0, in sync: 2)." in told
     assert "+6.100 s Broker 3 now leads partition 1 (epoch 1, in sync: 1, 3)." in told
     assert "The log of partition 1 ends at offset 13,740; broker 2 leads it (epoch 1)." in told
     assert "It stands nowhere in the log: absent." in told

@@ -222,7 +222,7 @@ def test_a_variable_that_nobody_reads_is_warned_about_with_the_nearest_one(
 ) -> None:
     monkeypatch.setenv("KDV_RUN", "/x")
     assert cli.main(["list", "faults"]) == 0
-    assert "kdv: warning: KDV_RUN is set, and nobody reads it; did you mean KDV_RUNS?" in capsys.readouterr().err
+    assert "kdv: warning: KDV_RUN is set, and has no effect; did you mean KDV_RUNS?" in capsys.readouterr().err
 
 
 def test_what_runs_tests_sets_no_variable_that_the_program_would_warn_about() -> None:

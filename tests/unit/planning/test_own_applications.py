@@ -227,7 +227,7 @@ def test_an_own_application_cannot_stand_at_a_crash_point(folder: Path) -> None:
 
 
 def test_the_plan_of_a_kill_says_that_the_group_must_commit(folder: Path) -> None:
-    said = "if its group never commits (it keeps its offsets in a checkpoint, say), nobody sees what a kill hits"
+    said = "if its group never commits (it keeps its offsets in a checkpoint, say), it is not known what a kill hits"
     for fault, count in (("none", 0), ("kill_application", 1)):
         assert describe(scenario_from_params({"application": "sink", "fault": fault}, "r")).count(said) == count
 

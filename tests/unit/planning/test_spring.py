@@ -167,7 +167,7 @@ def test_a_document_under_a_condition_counts_as_boot_counts_it_or_the_file_is_re
     document = f"spring.config.activate.on-profile: {condition}\nspring.kafka.producer.acks: 0\n"
     path = spring_yaml(tmp_path, f"{base}{ACKS_ALL}---\n{document}")
     if acks is None:
-        with pytest.raises(BadInput, match="nobody knows here whether it applies"):
+        with pytest.raises(BadInput, match="not known here whether it applies"):
             read_file(path, "producer_config")
     else:
         assert read_file(path, "producer_config")["acks"] == acks

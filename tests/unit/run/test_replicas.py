@@ -73,7 +73,7 @@ def test_a_follower_whose_high_watermark_stays_behind_was_not_read(fake: FakeClu
     found = rows(fake)
     assert found[0, 1]["digest"] is None and found[0, 1]["read_until"] is None
     assert found[0, 1]["detail"] == (
-        "waited 0 s in vain: the high watermark of t/0 on broker 1 to reach 10 (last answer: 5)"
+        "timed out after 0 s waiting for: the high watermark of t/0 on broker 1 to reach 10 (last answer: 5)"
     )
     assert found[1, 1]["digest"] == found[1, 2]["digest"] is not None
 

@@ -16,7 +16,7 @@ from delivery_verifier.store.witness_tables import WITNESS_TABLES
 from docs.generate.run_directory import MARK, document, main
 from spark_jobs import schemas
 
-PAGE = Path(__file__).parents[3] / "docs" / "run-directory.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/run-directory.md"
 IN_SPARK = {
     tables.LEDGER: schemas.LEDGER,
     tables.LOG: schemas.LOG,

@@ -32,7 +32,7 @@ exact number of lost records."""
 
 _FROZEN_LEADER = Entry(
     name="acks_0.frozen_leader",
-    title="acks=0: what is on its way to a leader that dies is gone, and nobody is informed",
+    title="acks=0: what is on its way to a leader that dies is lost, without an error",
     promise="With acks=0 a record counts as delivered once it is handed to the operating system: a leader that stands "
     "still and then dies takes along all that waited in its socket. With acks=1 or all the producer is still "
     "waiting for an answer, and sends it again.",

@@ -151,7 +151,7 @@ at least three copies per record on average.
 _FROZEN_LEADER = Entry(
     name="duplicates.frozen_leader",
     title="Retries: a leader that stands still has the request already",
-    promise="A client that has waited socket.timeout.ms in vain closes the connection and sends again on a new one; "
+    promise="A client that got no answer within socket.timeout.ms closes the connection and sends again on a new one; "
     "the broker, when it goes on, finds both requests and writes both, whatever acks says. An idempotent "
     "producer's second request is recognised and discarded.",
     source="KIP-98; librdkafka, CONFIGURATION.md: socket.timeout.ms",

@@ -97,8 +97,8 @@ ENTRIES: tuple[Entry, ...] = (
         "pause_leader",
         "pause_leader",
         "A leader stands still for longer than its session",
-        "A leader that wakes up deposed acknowledges once more what acks=1 asks of it, and then throws it away; with "
-        "acks=all it has nobody to acknowledge with.",
+        "A leader that wakes up after a new one was elected still acknowledges with acks=1, and then throws the "
+        "records away. With acks=all it lacks the replicas that must confirm them.",
         ("lost.acks_0", "lost.acks_1", *_RETRIES),
         cycles=2,
     ),

@@ -149,7 +149,7 @@ _WITH_ELR = Entry(
     title="With ELR: the last replica loses power, and one that still has everything leads",
     promise="Eligible leader replicas remember who was in sync when min.insync.replicas was still met: one that ended "
     "in an orderly way leads instead of the last replica, which lost its power. On by default since Kafka "
-    "4.1. With min.insync.replicas=1 there is nobody to remember.",
+    "4.1. With min.insync.replicas=1 there is no such replica.",
     source="KIP-966",
     tags=("promises", "power"),
     arms=(

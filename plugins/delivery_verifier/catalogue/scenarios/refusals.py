@@ -46,7 +46,7 @@ _REFUSED = Entry(
         ),
     ),
     rules=("lost.never", "duplicated.never"),
-    why_held="A refusal breaks no promise: what the client was not told to be written need not be there.",
+    why_held="A refusal breaks no promise: what the client did not report as written need not be there.",
 )
 
 _TIMED_OUT = Entry(
@@ -81,7 +81,7 @@ _TIMED_OUT = Entry(
     ),
     session_timeout_ms=15_000,
     rules=("lost.never", "duplicated.requeued", "duplicated.never"),
-    why_held="An error convicts nobody: the records are there, and nobody was told so.",
+    why_held="An error report convicts no one: the records are there, and the client did not report them as written.",
 )
 
 ENTRIES: tuple[Entry, ...] = (_REFUSED, _TIMED_OUT)

@@ -169,7 +169,7 @@ def _healed_nodes(client: DoorClient) -> list[Node]:
         return composed.lists_all(nodes) or any(node.state == "exited" for node in nodes)
 
     if damage:
-        with suppress(DeadlinePassed):  # who is not up then, is named by the comparison
+        with suppress(DeadlinePassed):  # the check below names brokers that are still down
             wait_until(settled, "all composed brokers to be up", UP_DEADLINE_S, every_s=0.5)
     return client.nodes()
 

@@ -40,7 +40,7 @@ class Keeper(NodeProcesses, keeper.Keeper):
         """Returns, in words, how the proxy ended. Returns an empty text if the proxy runs, or if the cluster has no
         proxy."""
         ended = self.proxy_ended()
-        return f"the proxy ended with {ended}, by no plan" if ended else ""
+        return f"the proxy exited unexpectedly with {ended}" if ended else ""
 
     def end_cluster(self) -> None:
         """Kills the keeper's child processes, removes the cluster's rules from the packet filter, and unmounts the

@@ -18,6 +18,6 @@ __all__ = ["LATE", "PROMISES", "RULES", "ContractRule", "Promise", "unexplained"
 
 _OF_THE_LOG = (*LOST, *MISPLACED, *RETRIES, ACKS_0, *REQUEUES, SPLITS, RESENDS, *TRANSACTIONS)
 RULES: tuple[ContractRule, ...] = (*_OF_THE_LOG, *APPLICATIONS)
-"""Every rule, in the order in which docs/contract.md lists the rules. If several rules permit an anomaly, the ruling
-names the first rule that needs no disturbance or rests on a planned disturbance. If there is no such rule, the ruling
-names the first rule."""
+"""Every rule, in the order in which docs/reference/contract.md lists the rules. If several rules permit an anomaly, the
+ruling names the first rule that needs no disturbance or rests on a planned disturbance. If there is no such rule, the
+ruling names the first rule."""

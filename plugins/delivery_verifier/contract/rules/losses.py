@@ -26,7 +26,7 @@ LOST: tuple[ContractRule, ...] = (
         applies=lambda settings: settings.acks == "0",
         transactional=False,
         kinds=(),
-        sentence="With acks=0 nobody confirms that a record arrived: it may be lost at any time, without any fault.",
+        sentence="With acks=0 no broker confirms that a record arrived: it may be lost at any time, without any fault.",
         source=f"{PRODUCER_DOCS}: acks",
     ),
     ContractRule(

@@ -22,7 +22,7 @@ def _applied(group: Group, case: Applied) -> list[str]:
 
 
 NEVER_SENT = Pattern(
-    "The program wrote effects of records that nobody has sent.",
+    "The program wrote effects of records that were never sent.",
     _applied,
     lambda group: [
         "a program that changes the record before it writes it, e.g. its numbers",

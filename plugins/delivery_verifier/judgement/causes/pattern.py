@@ -22,7 +22,7 @@ class Applied(NamedTuple):
     @property
     def in_words(self) -> str:
         """Which record it is, and where it stands."""
-        name = "A record that nobody sent" if self.sequence is None else f"Record {self.sequence:,}"
+        name = "A record that was never sent" if self.sequence is None else f"Record {self.sequence:,}"
         name += f" of producer {self.producer}" if self.sequence is not None and self.producer is not None else ""
         if not self.offsets:
             return f"{name} stands at no offset that consumers see"

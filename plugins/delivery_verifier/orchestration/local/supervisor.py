@@ -85,7 +85,7 @@ def why_it_ended() -> str | None:
         return _reason_file().read_text()
     state = read_state()
     if state is None:
-        return "its supervisor is gone without a word: it was killed"
+        return "its supervisor was killed (no exit message)"
     return (
         f"its {' and '.join(state.dead_children)} died, see {settings.airflow_home()}/*.log"
         if state.dead_children

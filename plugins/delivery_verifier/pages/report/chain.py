@@ -58,7 +58,7 @@ def chain(material: Material, row: Row, clock: Clock) -> list[Hop]:
     to_log = [
         Hop("sent", "done", f"{clock.text(row['sent_at'])}, producer {row['producer']}")
         if row["sent_at"] is not None
-        else Hop("sent", "missing", "by nobody"),
+        else Hop("sent", "missing", "by no one"),
         Hop("acknowledged", _ACKNOWLEDGED.get(row["outcome"], "unknown"), _answer(row, clock)),
         Hop(
             "in the log",

@@ -34,7 +34,7 @@ def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str
     `acks`: the producer's setting. Returns an empty text if the cause of the loss is not known.
     """
     if acks == "0":
-        return "With acks=0 the client asks nobody whether it arrived: sent is not written."
+        return "With acks=0 the client does not ask whether it arrived: sent is not written."
     topic, sent_us, settled_us = topic_of(material, row["arm"]), row["sent_at"], row["settled_at"] or row["sent_at"]
     terms = _terms(Leadership(material.observations).observations(topic, row["partition"]))
     before = [term for term in terms if term.at_us <= sent_us]

@@ -164,7 +164,7 @@ def _loss(journal: list[Row], discipline: Discipline | None) -> str:
     if discipline in ("commit_first", "transform_first") and any(_is_of(entry, handed[0]) for entry in committed):
         return (
             "Lost between commit and application: its offset was committed first, and the member never applied it. "
-            "Nobody was handed it again."
+            "No member was handed it again."
         )
     lost = "Lost between hand-over and application: a member was handed it and never applied it."
     if discipline == "at_handover":

@@ -169,7 +169,7 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
         if now.leader == before.leader:
             yield now.at_us, f"In sync are now: {in_sync} (broker {now.leader} still leads).", False
         else:
-            who = "Nobody leads" if now.leader < 0 else f"Broker {now.leader} now leads"
+            who = "No broker leads" if now.leader < 0 else f"Broker {now.leader} now leads"
             yield (
                 now.at_us,
                 f"{who} partition {now.partition} (epoch {now.leader_epoch}, in sync: {in_sync}).",
@@ -204,10 +204,10 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
         who = "a broker" if leader < 0 else f"broker {leader}, the leader,"
         return f"The producer hears that {who} has it{where}: from here on it counts as delivered."
     if row["outcome"] == "SENT":
-        return "The client hands it to the socket and reports it as sent; nobody asked for an acknowledgement."
+        return "The client hands it to the socket and reports it as sent; it asks for no acknowledgement."
     if row["outcome"] == "FAILED":
         return f"The client refuses it: it certainly was not written{error}."
-    return f"The client gives up: nobody can know whether it was written{error}."
+    return f"The client gives up: it cannot be known whether it was written{error}."
 
 
 def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:

@@ -28,7 +28,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
     exists already, and lease.HostBusy if another run uses this host. Raises Unfit if the host cannot do the run now,
     and Unavailable if the host can never do the run (see `preflight.require`).
     """
-    lease.require_free_host()  # first: whoever must wait should not have to wait for this answer
+    lease.require_free_host()  # fail fast if the host is busy
     variables.check()
     scenario = scenario_from_params(params, name)
     scenario.fail_if_asked("plan")

@@ -1,0 +1,78 @@
+"""The page of results of mutation testing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench.kit.mutants.results import Explanation, ModuleResult
+
+LEAST_KILLED = 0.95
+"""The least share of all mutants that the tests must kill."""
+
+HEAD = """# Mutation testing
+
+`make mutants` changes the code that decides, in one small place at a time, and runs the unit tests of its room until
+one fails: the mutant is killed. `bench/campaigns/mutants.py` says how, and `bench/kit/mutants/changes.py` which changes
+there are. Of `spark_jobs/`, it changes matching, anomalies and laws; the trials of matching and anomalies share one
+JVM.
+"""
+
+
+def totals(results: Mapping[str, ModuleResult], explained: list[Explanation]) -> tuple[float, int]:
+    """Returns the share of mutants that were killed, and the number of survivors without an explanation."""
+    mutants = sum(result.mutants for result in results.values())
+    survivors = sum(len(result.survivors) for result in results.values())
+    reasons = _reasons(explained)
+    unexplained = sum(
+        (module, survivor.change) not in reasons for module, result in results.items() for survivor in result.survivors
+    )
+    return (mutants - survivors) / mutants if mutants else 0.0, unexplained
+
+
+def report(results: Mapping[str, ModuleResult], missing: list[str], explained: list[Explanation]) -> str:
+    """Returns the page in Markdown. `missing` are the modules without a result for their present text and tests."""
+    reasons = _reasons(explained)
+    killed, unexplained = totals(results, explained)
+    mutants = sum(result.mutants for result in results.values())
+    mutated = f"{mutants:,} mutants in {len(results)} of {len(results) + len(missing)} modules"
+    lines = [
+        HEAD,
+        f"**{killed:.1%}** of {mutated} were killed; survivors without an explanation: {unexplained}.",
+        *(["", f"Not tried as they are today: {', '.join(map(_short, missing))}."] if missing else []),
+        "",
+        *sorted(
+            {
+                f"{result.date}; commit {result.commit or 'unknown'}; {result.machine}; {_versions(result)}"
+                for result in results.values()
+            }
+        ),
+        "",
+        "| module | mutants | killed | by time | survived | explained | last trials took |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for module, result in results.items():
+        survivors = [(module, survivor.change) for survivor in result.survivors]
+        lines.append(
+            f"| {_short(module)} | {result.mutants} | {result.mutants - len(survivors)} | {result.timed_out} | "
+            f"{len(survivors)} | "
+            f"{sum(survivor in reasons for survivor in survivors)} | {result.took_s:.0f} s |"
+        )
+    lines += ["", "## Survivors", ""]
+    for module, result in results.items():
+        for survivor in result.survivors:
+            why = reasons.get((module, survivor.change), "**not explained**")
+            where = f"{_short(module)} {survivor.scope}".strip()
+            lines.append(f"* {where}: `{survivor.before}` → `{survivor.after}`: {why}")
+    return "\n".join(lines) + "\n"
+
+
+def _reasons(explained: list[Explanation]) -> dict[tuple[str, tuple[str, str, str]], str]:
+    return {(explanation.module, explanation.change): explanation.why for explanation in explained}
+
+
+def _versions(result: ModuleResult) -> str:
+    return ", ".join(f"{name} {version}" for name, version in result.versions.items())
+
+
+def _short(module: str) -> str:
+    return module.removeprefix("plugins/delivery_verifier/")
