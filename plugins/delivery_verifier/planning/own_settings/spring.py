@@ -134,8 +134,8 @@ def _require_no_doubt(of_file: Documents, used: set[NamePath], role: Role, field
         if path[:2] == _KAFKA or path in used or other_trees.sets_client(path, role):
             raise BadInput(
                 f"{field} has a document of which it is not known here whether it applies (an expression of profiles, "
-                f"a group, a placeholder or a cloud platform), with {printable_name(name)}; remove the documents that do "
-                "not apply"
+                f"a group, a placeholder or a cloud platform), with {printable_name(name)}; remove the documents that "
+                "do not apply"
             )
 
 
