@@ -421,7 +421,7 @@ SPRING = (
         + "---\nspring.config.activate.on-cloud-platform: kubernetes\nspring.kafka.producer.acks: 0\n",
         None,
         "",
-        ("nobody knows here whether it applies", "a cloud platform"),
+        ("it is not known here whether it applies", "a cloud platform"),
         refused=True,
     ),
     SettingsFile(
@@ -430,7 +430,7 @@ SPRING = (
         "spring.config.activate.on-profile: a | b\norders.acks: 0\n",
         None,
         "",
-        ("nobody knows here whether it applies", "with orders.acks"),
+        ("it is not known here whether it applies", "with orders.acks"),
         refused=True,
     ),
     SettingsFile(
@@ -439,7 +439,7 @@ SPRING = (
         + "---\nspring.config.activate.on-profile: a | b\napp.kafka.producer.acks: 0\n",
         None,
         "",
-        ("nobody knows here whether it applies",),
+        ("it is not known here whether it applies",),
         refused=True,
     ),
     SettingsFile(

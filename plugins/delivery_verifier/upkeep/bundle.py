@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -174,10 +175,18 @@ def _holds_secret(file: Path, secret: str) -> bool:
         table = pq.read_table(file)
     except (OSError, pa.ArrowException):
         return True  # a table that cannot be read may hold anything
-    return any(secret in str(column.unique().to_pylist()) for column in table.columns if _may_hold_text(column.type))
+    return any(secret in str(_values(column)) for column in table.columns if _may_hold_text(column.type))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    # Arrow has no `unique` for lists and structures.
+    values: list[Any] = (column if pa.types.is_nested(column.type) else column.unique()).to_pylist()
+    return values
 
 
 def _may_hold_text(kind: pa.DataType) -> bool:
-    """Returns whether a column of the type `kind` can hold text. A column of numbers, booleans, dates or times
-    cannot."""
+    """Returns whether a column of the type `kind` can hold text. A column of numbers, booleans, dates or times, or of
+    lists of these, cannot."""
+    if pa.types.is_list(kind):
+        return _may_hold_text(kind.value_type)
     return not (pa.types.is_primitive(kind) or pa.types.is_null(kind))

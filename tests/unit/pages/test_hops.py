@@ -198,7 +198,7 @@ def test_without_an_application_the_hops_end_in_the_log(tmp_path: Path) -> None:
     twice = chain(Material(tmp_path, None), SENT | {"kind": "DUPLICATED", "offsets": [17, 29]}, CLOCK)
     assert (twice[2].state, twice[2].note) == ("excess", "twice, at offsets 17, 29")
     unsent = chain(Material(tmp_path, None), SENT | {"kind": "PHANTOM", "sent_at": None, "outcome": None}, CLOCK)
-    assert [(hop.state, hop.note) for hop in unsent[:2]] == [("missing", "by nobody"), ("unknown", "")]
+    assert [(hop.state, hop.note) for hop in unsent[:2]] == [("missing", "by no one"), ("unknown", "")]
 
 
 def test_a_case_of_the_log_and_a_run_without_applications_have_no_hops(tmp_path: Path) -> None:

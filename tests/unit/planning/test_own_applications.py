@@ -233,5 +233,5 @@ def test_the_plan_of_a_kill_says_that_the_group_must_commit(folder: Path) -> Non
 
 
 def test_a_kill_of_applications_needs_one() -> None:
-    with pytest.raises(BadInput, match=r"no arm has one; allowed: such steps with --application NAME"):
+    with pytest.raises(BadInput, match=r"no arm has one; allowed: such faults with --application NAME"):
         scenario_from_params({"fault": "kill_application"}, "r")

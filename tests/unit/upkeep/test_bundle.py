@@ -166,13 +166,14 @@ def test_a_secret_that_this_host_knows_is_nowhere_in_it(host: Path, monkeypatch:
     with run.writing("conclude") as output:
         output.write_json("verdict.json", verdict)
         (output.staging / "report.html").write_text(f"<p>{secret}</p>")
-    case = pa.table({"arm": ["a"], "error": [f"refused: {secret}"]})
+    case = pa.table({"arm": ["a"], "offsets": [[1, 2]], "error": [f"refused: {secret}"]})
     pq.write_table(case, run.path / "anomalies" / "part-0.parquet")
+    pq.write_table(pa.table({"errors": [["none", secret]]}), run.path / "anomalies" / "part-1.parquet")
     about = bundle.write(run.path, host / "b.zip", full=True)
     found = contents(host / "b.zip")
     assert not [member for member, content in found.items() if secret.encode() in content]
     assert REDACTED.encode() in found["logs/cluster/keeper.log"] and REDACTED.encode() in found["report.html"]
-    assert about.left_out["anomalies/part-0.parquet"] == "it holds a secret"
+    assert {about.left_out[f"anomalies/part-{part}.parquet"] for part in (0, 1)} == {"it holds a secret"}
     assert "logs/cluster/keeper.log" in about.redacted
 
 
