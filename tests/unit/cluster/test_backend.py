@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from support import backend_contract
 from support.evidence import RUN
+from support.fake_backend import FakeBackend
+from support.fake_cluster import FakeCluster
 
 from delivery_verifier.cluster import backends, lease, topics
 from delivery_verifier.cluster.backend import Backend, Lack, RunningCluster
 from delivery_verifier.cluster.backends import BACKENDS, backend_of
 from delivery_verifier.cluster.embedded.keeper import Keeper
-from delivery_verifier.cluster.fake import FakeCluster
-from delivery_verifier.cluster.fake_backend import FakeBackend
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.keeper_client import keeper_at
 from delivery_verifier.cluster.keeper_operations import OPERATIONS, KeeperOperations

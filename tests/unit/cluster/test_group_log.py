@@ -7,10 +7,10 @@ import struct
 from typing import Any
 
 import pytest
+from support.fake_cluster import FakeCluster
 from support.record_batches import batch, with_crc
 
 from delivery_verifier.cluster import group_log
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.group_log import CONSUMER_OFFSETS, GroupLog, read_groups
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import Fetched

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
+from support.fake_cluster import FakeCluster
 
 from delivery_verifier.cluster.connection import Address, UnsupportedSecurity
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.held_back import held_back
 from delivery_verifier.cluster.protocol import transactions

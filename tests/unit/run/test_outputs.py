@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 from support.applications import application, applied
 from support.evidence import SUBJECT, a_scenario, with_arm
+from support.fake_cluster import FakeCluster
 
 from delivery_verifier.applications.lives import application_folder
 from delivery_verifier.applications.watermarks import Watermark, Watermarks
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.batches import Unseen
 from delivery_verifier.cluster.protocol.requests import PartitionState
