@@ -67,8 +67,8 @@ class FakeCluster:
         self.finished = False
 
     @property
-    def keeper(self) -> KeeperOperations:
-        """This object itself, because it also has the operations of a keeper."""
+    def agent(self) -> KeeperOperations:
+        """This object itself, because it also has the operations of a cluster agent."""
         return self
 
     @property

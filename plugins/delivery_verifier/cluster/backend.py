@@ -109,8 +109,8 @@ class RunningCluster(Protocol):
         ...
 
     @property
-    def keeper(self) -> KeeperOperations:
-        """The object that sends requests to the keeper, the process in charge of this cluster."""
+    def agent(self) -> KeeperOperations:
+        """The operations of the cluster agent, the process in charge of this cluster."""
         ...
 
     @property

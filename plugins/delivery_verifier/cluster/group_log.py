@@ -110,7 +110,7 @@ def _read(cluster: Cluster, leader: int, bounds: _Bounds, groups: frozenset[str]
     """
     for _ in range(READINGS):
         messages = _messages(cluster, bounds)
-        batches = _batches(cluster.address(leader), bounds)
+        batches = _batches(cluster.connection.address(leader), bounds)
         written = sum(batch.records for batch in batches if batch.kind is None)
         if written == len(messages):
             return _log(bounds, groups, messages, batches)

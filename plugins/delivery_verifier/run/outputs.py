@@ -53,7 +53,7 @@ class VisibleRecords:
         starts, ends = topics.start_offsets(client, partitions), topics.last_stable_offsets(client, partitions)
         visible = 0
         for key, state in leaders.items():
-            unseen = batches.unseen(self._cluster.address(state.leader), *key, starts[key], ends[key])
+            unseen = batches.unseen(self._cluster.connection.address(state.leader), *key, starts[key], ends[key])
             visible += ends[key] - starts[key] - unseen.control - unseen.aborted
         return visible
 
@@ -95,4 +95,4 @@ def _rows(arm: Arm, cluster: Cluster) -> Iterator[dict[str, object]]:
 def _end_of_epoch(cluster: Cluster, key: tuple[str, int], state: PartitionState, mark: Watermark, end: int) -> int:
     """Returns the offset at which the leader epoch of `mark` ends in the log of the leader. If the epoch is unknown,
     returns `end`, the present high watermark."""
-    return end if mark.epoch < 0 else epochs.epoch_end(cluster.address(state.leader), *key, mark.epoch)
+    return end if mark.epoch < 0 else epochs.epoch_end(cluster.connection.address(state.leader), *key, mark.epoch)

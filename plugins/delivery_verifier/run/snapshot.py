@@ -217,7 +217,7 @@ def _with_unseen(scenario: Scenario, cluster: Cluster, part: PartitionSnapshot) 
     """
     if part.arm not in scenario.transactional:
         return part
-    address = cluster.address(part.leader)
+    address = cluster.connection.address(part.leader)
     unseen = batches.unseen(address, part.topic, part.partition, 0, part.visible_end)
     if part.held_back is None:
         return msgspec.structs.replace(part, control_records=unseen.control, aborted_records=unseen.aborted)

@@ -35,7 +35,7 @@ def test_the_embedded_backend_keeps_the_contract(
 
 
 def test_the_features_of_a_broker_say_that_elr_is_on(cluster: Cluster) -> None:
-    features = finalized_features(cluster.address(1))
+    features = finalized_features(cluster.connection.address(1))
     assert features["eligible.leader.replicas.version"] == 1 and features["metadata.version"] > 0
 
 

@@ -15,6 +15,7 @@ from support.fake_cluster import FakeCluster
 
 from delivery_verifier.applications.lives import application_folder
 from delivery_verifier.applications.watermarks import Watermark, Watermarks
+from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.batches import Unseen
 from delivery_verifier.cluster.protocol.requests import PartitionState
@@ -36,12 +37,11 @@ class Stage:
     """A cluster whose leaders answer what the test says."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.cluster, self.starts = Cluster(FakeCluster()), {0: 0, 1: 0}
+        self.cluster, self.starts = Cluster(FakeCluster(workspace=tmp_path)), {0: 0, 1: 0}
         self.folder, self.step = tmp_path, StepOutput(RunDirectory(tmp_path / "run"), "settle")
         states = {(TOPIC, number): PartitionState(2, 3, (1, 2, 3), (1, 2, 3), (), 0) for number in (0, 1)}
-        monkeypatch.setattr(Cluster, "workspace", tmp_path)
         monkeypatch.setattr(Cluster, "partitions", lambda _, names: states if names == [TOPIC] else {})
-        monkeypatch.setattr(Cluster, "address", lambda _, broker: broker)
+        monkeypatch.setattr(Connection, "address", lambda _, broker: broker)
         monkeypatch.setattr(outputs.topics, "admin", lambda _: None)
         monkeypatch.setattr(outputs.topics, "start_offsets", lambda *_: {key: self.starts[key[1]] for key in states})
         self.stable = {(TOPIC, 0): 120, (TOPIC, 1): 60}

@@ -62,7 +62,7 @@ class DockerCluster:
         self.workspace, self.socket = workspace, workspace / KEEPER_SOCKET
         self.brokers, self.controllers = self.layout.brokers, self.layout.controllers
         self.connection = self.load_connection = self.layout.connection
-        self.keeper = keeper_at(self.socket)
+        self.agent = keeper_at(self.socket)
         self.requests = SocketRequests(self.connection)
 
     @property

@@ -34,7 +34,7 @@ class EmbeddedCluster:
         self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], ClusterLayout, strict=False)
         self.workspace, self.socket = workspace, workspace / KEEPER_SOCKET
         self.brokers, self.controllers = self.layout.brokers, [CONTROLLER]
-        self.keeper = keeper_at(self.socket)
+        self.agent = keeper_at(self.socket)
         self.requests = SocketRequests(self.connection)
 
     @property
