@@ -15,7 +15,6 @@ from support.silence import listened
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.epochs import epoch_end
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.faults.runner import FaultRunner
@@ -126,8 +125,8 @@ def test_every_new_leader_says_how_far_its_log_reached_when_it_was_elected(clust
     for epoch in list(starts)[1:]:
         known = dict(zip(said[epoch].epochs, said[epoch].epoch_starts, strict=True))
         assert known[epoch] == starts[epoch], "the end of its log when it was elected"
-        leader = cluster.connection.address(cluster.partitions([topic])[topic, 0].leader)
-        ends = [epoch_end(leader, topic, 0, number) for number in said[epoch].epochs[:-1]]
+        leader = cluster.partitions([topic])[topic, 0].leader
+        ends = [cluster.requests.epoch_end(leader, topic, 0, number) for number in said[epoch].epochs[:-1]]
         assert said[epoch].epoch_starts == [0, *ends], "where the epoch before it ends, by the log of today"
 
 

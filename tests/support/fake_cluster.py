@@ -14,13 +14,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier.cluster.backend import BrokerRequests, CapabilityMissing
+from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.keeper_operations import ClusterStatus, KeeperOperations, NodeStatus, ProcessState
-from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
 from delivery_verifier.cluster.protocol.fetch import Fetched, RawBatch, whole_batches
-from delivery_verifier.cluster.protocol.requests import PartitionState
-from delivery_verifier.cluster.protocol.transactions import ActiveProducer, TransactionState
+from delivery_verifier.cluster.protocol.requests import (
+    ActiveProducer,
+    EpochEnd,
+    Partition,
+    PartitionState,
+    Question,
+    TransactionState,
+)
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.step_options import Link
 
@@ -72,7 +77,7 @@ class FakeCluster:
         return self
 
     @property
-    def requests(self) -> BrokerRequests:
+    def requests(self) -> FakeCluster:
         """This object itself, because it also answers the requests to single brokers."""
         return self
 
@@ -216,6 +221,11 @@ class FakeCluster:
             topic: self.topic_settings[topic, setting] for topic in topics if (topic, setting) in self.topic_settings
         }
 
+    def finalized_features(self, broker: int) -> dict[str, int]:
+        """Returns an empty dictionary: no feature is on. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        return {}
+
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
         """Returns all batches in the replica of `broker` that end after `offset`. Raises OSError if it does not run."""
         self._require_running(broker)
@@ -227,6 +237,11 @@ class FakeCluster:
         """Returns where epochs end in the replicas of `broker` in `logs`. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         return {key: end_of_epoch(self._batches(broker, *key), question.epoch) for key, question in questions.items()}
+
+    def epoch_end(self, broker: int, topic: str, partition: int, epoch: int) -> int:
+        """Returns where `epoch` ends in the replica of `broker` in `logs`. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        return end_of_epoch(self._batches(broker, topic, partition), epoch).end
 
     def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
         """Returns the partitions that `broker` does not lead. Raises OSError if `broker` does not run."""

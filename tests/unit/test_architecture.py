@@ -91,6 +91,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "bokeh": ("pages",),
     "duckdb": ("spark_jobs.second_opinion",),
     "jinja2": ("pages", "expectations.data_docs"),
+    "kafka": ("cluster.protocol.messages",),
 }
 """Maps each heavy dependency to its doors: the only modules or rooms (packages) that may import it."""
 

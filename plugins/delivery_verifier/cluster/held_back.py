@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from delivery_verifier.cluster.connection import UnsupportedSecurity
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.transactions import TransactionState
+from delivery_verifier.cluster.protocol.requests import TransactionState
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 
 _UNKNOWN = TransactionState("", "", -1, -1)

@@ -15,7 +15,6 @@ from delivery_verifier.applications.watermarks import highest_watermarks
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.epochs import epoch_end
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.effects_place import EffectsPlace
@@ -88,8 +87,8 @@ def test_a_stale_replica_leads_the_subject_once_it_is_asked_for_and_no_other_arm
     load.send(2)
     before, after = highest_watermarks(tmp_path)
     assert (before.offset, after.offset) == (6, 9), "the log is longer again than it had been"
-    leader = cluster.connection.address(now[subject.topic_name, 0].leader)
-    ends = [epoch_end(leader, subject.topic_name, 0, mark.epoch) for mark in (before, after)]
+    leader = now[subject.topic_name, 0].leader
+    ends = [cluster.requests.epoch_end(leader, subject.topic_name, 0, mark.epoch) for mark in (before, after)]
     assert ends == [3, 9], "three records were below the high watermark, and are gone"
 
 

@@ -15,7 +15,7 @@ from support.record_batches import alter_on_disk, damage_on_disk
 
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol import fetch
+from delivery_verifier.cluster.protocol import requests
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.snapshot import PartitionSnapshot
@@ -76,7 +76,7 @@ def test_followers_are_read_and_agree_with_their_leaders(cluster: Cluster, evide
 
 
 def test_a_frozen_broker_was_not_read(cluster: Cluster, evidence: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "TIMEOUT_S", 2.0)
+    monkeypatch.setattr(requests, "FETCH_S", 2.0)
     broker = cluster.brokers[-1]
     cluster.agent.send(broker, "SIGSTOP")
     wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", PATIENCE_S)

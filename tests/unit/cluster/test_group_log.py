@@ -59,7 +59,7 @@ class Log:
         monkeypatch.setattr(group_log.topics, "admin", lambda _: None)
         monkeypatch.setattr(group_log, "_messages", lambda *_: records)
         data = b"".join(batches)
-        monkeypatch.setattr(group_log, "fetch", lambda *_: Fetched(end, data))
+        monkeypatch.setattr(self.cluster, "fetch", lambda *_: Fetched(end, data))
 
     def read(self, began_ms: int = 0) -> GroupLog:
         (log,) = read_groups(Cluster(self.cluster), ["group"], began_ms)

@@ -15,7 +15,7 @@ from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.keeper_client import keeper_at
 from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
-from delivery_verifier.cluster.protocol.broker_requests import SocketRequests
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.scenario import ClusterSpec
 
@@ -63,7 +63,7 @@ class DockerCluster:
         self.brokers, self.controllers = self.layout.brokers, self.layout.controllers
         self.connection = self.load_connection = self.layout.connection
         self.agent = keeper_at(self.socket)
-        self.requests = SocketRequests(self.connection)
+        self.requests = BrokerRequests(self.connection)
 
     @property
     def capabilities(self) -> tuple[Capability, ...]:
