@@ -36,7 +36,6 @@ from bench.kit import saved
 from delivery_verifier.catalogue_run.directly import runner
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.encoding import Reader, varint
 from delivery_verifier.cluster.protocol.fetch import RawBatch, whole_batches
 from delivery_verifier.host import folders as run_folders
 from delivery_verifier.host.waiting import wait_until
@@ -239,13 +238,20 @@ def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
     """Returns the zigzag varint at a position, and the position behind it."""
-    reader = Reader(data[position : position + 10])
-    value = reader.varint()
-    return value >> 1 ^ -(value & 1), position + len(varint(value))
+    value = shift = 0
+    while data[position] >= 0x80:
+        value |= (data[position] & 0x7F) << shift
+        position, shift = position + 1, shift + 7
+    value |= data[position] << shift
+    return value >> 1 ^ -(value & 1), position + 1
 
 
 def _framed(head: bytes, rest: bytes) -> bytes:
-    return varint(len(head + rest) << 1) + head + rest
+    size, length = bytearray(), len(head + rest) << 1
+    while length >= 0x80:
+        size.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes([*size, length]) + head + rest
 
 
 def _row(cell: str, plants: list[Plant], run_dir: Path, verdict: str, seconds: float) -> Row:

@@ -94,14 +94,22 @@ def _row(way: str, cost: Cost, parts: str) -> dict[str, Any]:
 
 def _kgo(bench: Bench, records: int) -> dict[str, Cost]:
     topic = bench.topic("kgo").topic_name
-    command = [sys.executable, str(PEERS / "kgo_verifier.py"), bench.cluster.bootstrap_servers, topic, str(records)]
+    servers = bench.cluster.connection.bootstrap_servers
+    command = [sys.executable, str(PEERS / "kgo_verifier.py"), servers, topic, str(records)]
     return {"produce and read": children.run(command, bench.folder / "kgo.txt")}
 
 
 def _kafkatest(bench: Bench, records: int) -> dict[str, Cost]:
     topic = bench.topic("kafkatest").topic_name
     produced, consumed = bench.folder / "produced.txt", bench.folder / "consumed.txt"
-    common = ("--topic", topic, "--max-messages", str(records), "--bootstrap-server", bench.cluster.bootstrap_servers)
+    common = (
+        "--topic",
+        topic,
+        "--max-messages",
+        str(records),
+        "--bootstrap-server",
+        bench.cluster.connection.bootstrap_servers,
+    )
     consumer = ("--group-id", topic, "--reset-policy", "earliest", "--verbose")
     compare = [sys.executable, str(PEERS / "kafkatest.py"), str(produced), str(consumed)]
     return {

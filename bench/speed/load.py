@@ -213,7 +213,7 @@ def _theirs(bench: Bench, case: Case, name: str, batch_size: int) -> tuple[float
     command = children.kafka_tool(
         *("ProducerPerformance", "--topic", name, "--num-records", share, "--payload-file", str(payloads)),
         *("--warmup-records", str(case.records // case.producers // 10), "--throughput", "-1"),
-        *("--producer-props", f"bootstrap.servers={bench.cluster.bootstrap_servers}"),
+        *("--producer-props", f"bootstrap.servers={bench.cluster.connection.bootstrap_servers}"),
         *(*props, f"batch.size={batch_size}"),
     )
     outs = [bench.folder / f"{name}-{number}.txt" for number in range(case.producers)]

@@ -42,7 +42,7 @@ def producer(cluster: Cluster, made: Scenario) -> Iterator[Producer]:
     """A producer with the transactional.id of the scenario's first producer. It has committed one transaction."""
     (subject,) = made.subjects
     producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": subject.transactional_ids[0]}
+        {"bootstrap.servers": cluster.connection.bootstrap_servers, "transactional.id": subject.transactional_ids[0]}
     )
     producer.init_transactions(PATIENCE_S)
     _commit_one(producer, subject.topic_name)
@@ -68,7 +68,11 @@ def test_the_partition_that_keeps_an_id_is_the_one_in_which_the_broker_wrote_it(
 ) -> None:
     name = made.subjects[0].transactional_ids[0]
     partitions = [at for _, at in cluster.partitions([TRANSACTION_STATE])]
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reads", "auto.offset.reset": "earliest"}
+    settings = {
+        "bootstrap.servers": cluster.connection.bootstrap_servers,
+        "group.id": "reads",
+        "auto.offset.reset": "earliest",
+    }
     consumer = Consumer(settings)
     try:
         consumer.assign([TopicPartition(TRANSACTION_STATE, at, 0) for at in partitions])

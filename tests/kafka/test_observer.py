@@ -15,7 +15,6 @@ from support.silence import listened
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.epochs import epoch_end
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.faults.runner import FaultRunner
@@ -34,7 +33,7 @@ def watched(cluster: Cluster) -> Scenario:
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
-    cluster.watch([*names, TRANSACTION_STATE])
+    cluster.agent.watch([*names, TRANSACTION_STATE])
     return made
 
 
@@ -55,9 +54,9 @@ def test_a_watched_topic_that_does_not_exist_hides_no_other_and_is_seen_once_it_
         lambda: len({it.partition for it in observed(cluster) if it.topic == topic}) == 3, "the topic", PATIENCE_S
     )
     assert not [it for it in observed(cluster) if it.topic == TRANSACTION_STATE]
-    Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "observed"}).init_transactions(
-        PATIENCE_S
-    )
+    Producer(
+        {"bootstrap.servers": cluster.connection.bootstrap_servers, "transactional.id": "observed"}
+    ).init_transactions(PATIENCE_S)
     wait_until(
         lambda: {it.partition for it in observed(cluster) if it.topic == TRANSACTION_STATE} == {0, 1, 2},
         "the partitions of the coordinators",
@@ -116,7 +115,7 @@ def test_every_new_leader_says_how_far_its_log_reached_when_it_was_elected(clust
         written += count
         old = cluster.partitions([topic])[topic, 0]
         heirs = [broker for broker in old.replicas if broker != old.leader]
-        cluster.assign_replicas({(topic, 0): [*heirs, old.leader]})
+        cluster.requests.assign_replicas(cluster.running()[0], {(topic, 0): [*heirs, old.leader]})
         client.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(60)
         moved = wait_until(lambda old=old: _moved(cluster, topic, old), "another leader", PATIENCE_S)  # type: ignore[misc]
         starts[moved.leader_epoch] = written
@@ -126,8 +125,8 @@ def test_every_new_leader_says_how_far_its_log_reached_when_it_was_elected(clust
     for epoch in list(starts)[1:]:
         known = dict(zip(said[epoch].epochs, said[epoch].epoch_starts, strict=True))
         assert known[epoch] == starts[epoch], "the end of its log when it was elected"
-        leader = cluster.address(cluster.partitions([topic])[topic, 0].leader)
-        ends = [epoch_end(leader, topic, 0, number) for number in said[epoch].epochs[:-1]]
+        leader = cluster.partitions([topic])[topic, 0].leader
+        ends = [cluster.requests.epoch_end(leader, topic, 0, number) for number in said[epoch].epochs[:-1]]
         assert said[epoch].epoch_starts == [0, *ends], "where the epoch before it ends, by the log of today"
 
 

@@ -57,7 +57,7 @@ def made(cluster: Cluster) -> Scenario:
     made = scenario("outages", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(partitions=1), records=0)
     topics.create(made, cluster.connection)
     wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", PATIENCE_S)
-    cluster.watch(names(made))
+    cluster.agent.watch(names(made))
     return made
 
 
@@ -96,7 +96,7 @@ def before_heal(injection: OpenInjection) -> dict[str, Any]:
 def write(cluster: Cluster, made: Scenario, count: int, acks: str, **more: str | int) -> int:
     """Sends `count` records to partition 0. Returns how many of them were acknowledged."""
     acked: list[int | None] = []
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": acks, "linger.ms": 5, "log_level": 0}
+    settings = {"bootstrap.servers": cluster.connection.bootstrap_servers, "acks": acks, "linger.ms": 5, "log_level": 0}
     producer = Producer({**settings, "message.timeout.ms": 20_000, **more})
     for number in range(count):
         producer.produce(
@@ -111,7 +111,7 @@ def write(cluster: Cluster, made: Scenario, count: int, acks: str, **more: str |
 
 def end(cluster: Cluster, made: Scenario) -> int:
     """Returns the end offset of partition 0, as its leader reports it."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0})
+    consumer = Consumer({"bootstrap.servers": cluster.connection.bootstrap_servers, "group.id": "g", "log_level": 0})
     try:
         return int(consumer.get_watermark_offsets(TopicPartition(topic(made), 0), timeout=PATIENCE_S)[1])
     finally:
@@ -123,7 +123,7 @@ def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it
 ) -> None:
     victim, before, run = leader(cluster, made), end(cluster, made), runner(cluster, made)
     run._perform(FaultStep(trigger=AT_ONCE, action="isolate", target="leader"), [victim], 0)
-    assert write(cluster, made, 20, "1", **{"bootstrap.servers": str(cluster.address(victim))}) == 20
+    assert write(cluster, made, 20, "1", **{"bootstrap.servers": str(cluster.connection.address(victim))}) == 20
     wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", PATIENCE_S)
     stale = cluster.partitions([topic(made)], via=victim)[topic(made), 0]
     assert stale.leader == victim and len(stale.isr) == 3
@@ -131,7 +131,7 @@ def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it
     (injection,) = run.injections.all
     assert injection.bit and injection.proofs.effects["leader_moved"]
     assert set(before_heal(injection)[f"broker {victim}"]) == {"controller", "replication"}
-    assert cluster.cut_off() == {}
+    assert cluster.agent.cut_off() == {}
     wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", PATIENCE_S)
     assert end(cluster, made) == before
 
@@ -173,7 +173,7 @@ def cut_off_from_clients(cluster: Cluster, made: Scenario) -> None:
     before, run = cluster.partitions([topic(made)])[topic(made), 0], runner(cluster, made)
     step = FaultStep(trigger=AT_ONCE, action="isolate", target="leader", options={"links": "client"})
     run._perform(step, [before.leader], 0)
-    answered, cut = cluster.partitions([topic(made)], via=before.leader), cluster.cut_off()
+    answered, cut = cluster.partitions([topic(made)], via=before.leader), cluster.agent.cut_off()
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [before.leader], 0)
     now = cluster.partitions([topic(made)])[topic(made), 0]
     if now.leader_epoch != before.leader_epoch:
@@ -185,9 +185,9 @@ def cut_off_from_clients(cluster: Cluster, made: Scenario) -> None:
 def test_heal_lets_isolated_brokers_join_again(cluster: Cluster) -> None:
     ACTIONS["isolate"].do(ActionContext(cluster, [1]))
     ACTIONS["isolate"].do(ActionContext(cluster, [2], {"links": "replication"}))
-    assert set(cluster.cut_off()) == {1, 2}
+    assert set(cluster.agent.cut_off()) == {1, 2}
     heal(cluster)
-    assert cluster.cut_off() == {}
+    assert cluster.agent.cut_off() == {}
 
 
 def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_nothing_that_was_flushed(
@@ -203,13 +203,13 @@ def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_noth
     run._perform(FaultStep(trigger=AT_ONCE, action="start"), brokers, 0)
     (injection,) = run.injections.all
     assert injection.bit and before_heal(injection)["broker 1"] == "exited, its disk is off"
-    assert not any(cluster.is_off(broker) for broker in brokers)
+    assert not any(cluster.backend.is_off(broker) for broker in brokers)
     wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", PATIENCE_S)
     assert end(cluster, made) == before
 
 
 def test_a_killed_broker_whose_disk_has_power_is_no_loss_of_power(cluster: Cluster) -> None:
-    cluster.send(1, "SIGKILL")
+    cluster.agent.send(1, "SIGKILL")
     wait_until(lambda: cluster.states()[1] == "exited", "broker 1 to end", PATIENCE_S)
     assert ACTIONS["power_off"].proof(ActionContext(cluster, [1])) == {}
 
@@ -229,7 +229,7 @@ def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         cluster = Cluster(EmbeddedCluster(kept.workspace))
         cluster.wait_up()
         ACTIONS["isolate"].do(ActionContext(cluster, [1], {"links": "controller"}))
-        cluster.power_off([1])
+        cluster.agent.power_off([1])
         assert disks.mounts(kept.workspace) and chains(kept.workspace)
         return kept
 
@@ -267,4 +267,4 @@ def test_what_a_killed_keeper_left_on_the_host_goes_with_the_next_sweep(
     assert chains(kept.workspace) and disks.mounts(kept.workspace) and loops(kept)
     assert kept.workspace in workspaces.sweep()
     assert_nothing_is_left(kept)
-    assert cluster.cut_off()[1]["replication"] and disks.mounts(cluster.workspace)
+    assert cluster.agent.cut_off()[1]["replication"] and disks.mounts(cluster.workspace)

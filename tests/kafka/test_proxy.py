@@ -87,7 +87,7 @@ class Client:
 
 
 def client(cluster: Cluster, topic: str, direct: bool = False, **settings: Setting) -> Client:
-    servers = cluster.bootstrap_servers if direct else cluster.load_connection.bootstrap_servers
+    servers = cluster.connection.bootstrap_servers if direct else cluster.load_connection.bootstrap_servers
     own = {name.replace("_", "."): value for name, value in settings.items()}
     made = Client(
         Producer({"bootstrap.servers": servers, "linger.ms": 20, "log_level": 0, "client.id": "mine", **own}), topic
@@ -102,7 +102,9 @@ def client(cluster: Cluster, topic: str, direct: bool = False, **settings: Setti
 def log(cluster: Cluster, topic: str) -> list[bytes]:
     """Returns the values of all records in the topic except the warm-up record. They are read directly from the
     broker."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "log_level": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.connection.bootstrap_servers, "group.id": "reader", "log_level": 0}
+    )
     end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S)[1]
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
@@ -193,7 +195,11 @@ def test_delayed_responses_come_later_and_no_more_than_that(cluster: Cluster, to
 
 def committed_view(cluster: Cluster, topic: str) -> list[bytes]:
     """Returns the values of all records in the topic's three partitions that a read_committed consumer sees."""
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "enable.partition.eof": True}
+    settings = {
+        "bootstrap.servers": cluster.connection.bootstrap_servers,
+        "group.id": "reader",
+        "enable.partition.eof": True,
+    }
     consumer = Consumer({**settings, "isolation.level": "read_committed", "log_level": 0})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(3)])
     values, ended = list[bytes](), set[int | None]()

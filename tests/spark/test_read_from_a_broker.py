@@ -25,11 +25,11 @@ from support.record_batches import damage_on_disk
 from support.run_directories import TOKEN, attempt, scenario, table, write
 
 from delivery_verifier.cluster import damage
-from delivery_verifier.cluster.connection import Address
+from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.damage import unreadable
 from delivery_verifier.cluster.embedded import nodes as embedded
 from delivery_verifier.cluster.layout import CONTROLLER
-from delivery_verifier.cluster.protocol.fetch import fetch
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.model import record
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.held_back import HeldBack
@@ -285,10 +285,11 @@ def _name_unreadable(run: RunDirectory, servers: str) -> PartitionSnapshot:
     """Adds the unreadable offsets of partition 0 of arm `one` to the snapshot, as the step settle does. Returns the
     partition."""
     host, port = servers.split(",")[0].rsplit(":", 1)
+    requests = BrokerRequests(Connection({1: Address(host, int(port))}))
     offsets = read_offsets((run.path / "offsets.json").read_bytes())
     parts = []
     for part in offsets.partitions:
-        fetch_some = partial(fetch, Address(host, int(port)), part.topic, part.partition)
+        fetch_some = partial(requests.fetch, 1, part.topic, part.partition)
         parts.append(msgspec.structs.replace(part, unreadable=tuple(unreadable(fetch_some, part.start, part.live_end))))
     with run.writing("settle") as output:
         (output.staging / "offsets.json").write_bytes(dumps(msgspec.structs.replace(offsets, partitions=parts)))

@@ -19,13 +19,15 @@ from support.patience import PATIENCE_S
 
 def all_brokers_run_and_have_an_address(cluster: Cluster, topic: str) -> None:
     assert cluster.states() == dict.fromkeys(cluster.brokers, "running")
-    assert len({cluster.address(broker) for broker in cluster.brokers}) == len(cluster.brokers) == 3
-    assert cluster.bootstrap_servers == ",".join(str(cluster.address(broker)) for broker in cluster.brokers)
+    assert len({cluster.connection.address(broker) for broker in cluster.brokers}) == len(cluster.brokers) == 3
+    assert cluster.connection.bootstrap_servers == ",".join(
+        str(cluster.connection.address(broker)) for broker in cluster.brokers
+    )
 
 
 def a_killed_broker_leads_no_more_and_starts_again(cluster: Cluster, topic: str) -> None:
     before = cluster.partitions([topic])[topic, 0]
-    assert cluster.send(before.leader, "SIGKILL") > 0
+    assert cluster.agent.send(before.leader, "SIGKILL") > 0
     wait_until(lambda: cluster.states()[before.leader] == "exited", "the broker to exit", PATIENCE_S)
     wait_until(
         lambda: cluster.partitions([topic])[topic, 0].leader not in (-1, before.leader), "a new leader", PATIENCE_S
@@ -34,48 +36,48 @@ def a_killed_broker_leads_no_more_and_starts_again(cluster: Cluster, topic: str)
     assert after.leader_epoch > before.leader_epoch and before.leader not in after.isr
     assert not cluster.isr_full([topic]) and f"broker {before.leader} exited" in cluster.out_of_sync([topic])
     with pytest.raises(RuntimeError, match=f"broker {before.leader} is not running"):
-        cluster.send(before.leader, "SIGCONT")
-    cluster.start(before.leader)
+        cluster.agent.send(before.leader, "SIGCONT")
+    cluster.agent.start(before.leader)
     _whole_again(cluster, topic)
 
 
 def a_paused_broker_is_frozen_and_resumes(cluster: Cluster, topic: str) -> None:
     broker = cluster.brokers[-1]
-    cluster.send(broker, "SIGSTOP")
+    cluster.agent.send(broker, "SIGSTOP")
     wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", PATIENCE_S)
     assert broker not in cluster.running() and cluster.partitions([topic], via=broker) == {}
-    cluster.send(broker, "SIGCONT")
+    cluster.agent.send(broker, "SIGCONT")
     _whole_again(cluster, topic)
 
 
 def a_broker_that_runs_is_not_started(cluster: Cluster, topic: str) -> None:
     with pytest.raises(RuntimeError, match="broker 1 is already running"):
-        cluster.start(1)
+        cluster.agent.start(1)
 
 
 def what_it_was_not_started_with_is_refused_with_the_reason(cluster: Cluster, topic: str) -> None:
     assert cluster.backend.capabilities == () and not cluster.has_proxy
     for capability, ask in {
-        "network": lambda: cluster.isolate([1], ["controller"]),
-        "power": lambda: cluster.power_off([1]),
-        "proxy": lambda: cluster.proxy("release", brokers=[1]),
+        "network": lambda: cluster.agent.isolate([1], ["controller"]),
+        "power": lambda: cluster.agent.power_off([1]),
+        "proxy": lambda: cluster.backend.proxy("release", brokers=[1]),
     }.items():
         with pytest.raises(RuntimeError, match=f"without the capability {capability}"):
             ask()
-    assert cluster.states()[1] == "running" and cluster.cut_off() == {} and not cluster.is_off(1)
-    cluster.rejoin([1])
+    assert cluster.states()[1] == "running" and cluster.agent.cut_off() == {} and not cluster.backend.is_off(1)
+    cluster.agent.rejoin([1])
 
 
 def every_replica_answers_a_fetch(cluster: Cluster, topic: str) -> None:
     """A follower answers as the leader does. A broker that does not run is an OSError."""
     for broker in cluster.brokers:
-        assert cluster.backend.requests.fetch(broker, topic, 0, 0, 1000) == Fetched(0, b"")
+        assert cluster.requests.fetch(broker, topic, 0, 0, 1000) == Fetched(0, b"")
     broker = cluster.brokers[-1]
-    cluster.send(broker, "SIGKILL")
+    cluster.agent.send(broker, "SIGKILL")
     wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", PATIENCE_S)
     with pytest.raises(OSError):
-        cluster.backend.requests.fetch(broker, topic, 0, 0, 1000)
-    cluster.start(broker)
+        cluster.requests.fetch(broker, topic, 0, 0, 1000)
+    cluster.agent.start(broker)
     _whole_again(cluster, topic)
 
 

@@ -36,7 +36,7 @@ class FaultStage:
         made = cls(cluster, scenario(name, profile=profile, fault=FAULTS["none"], load=Load(), records=0))
         topics.create(made.scenario, cluster.connection)
         made.wait_whole()
-        cluster.watch(made.topics)
+        cluster.agent.watch(made.topics)
         return made
 
     @property

@@ -126,7 +126,7 @@ def make_whole(cluster: Cluster) -> None:
         PATIENCE_S,
         detail=lambda: cluster.out_of_sync(names),
     )
-    cluster.watch([])
+    cluster.agent.watch([])
     if own := [name for name in names if not name.startswith("__")]:  # a starting broker reads every log
         for deleted in admin.delete_topics(own).values():
             deleted.result(PATIENCE_S)

@@ -64,6 +64,15 @@ def alter_on_disk(segment: Path, offset: int) -> RawBatch:
     return batch
 
 
+def varint(value: int) -> bytes:
+    """Returns `value` as an unsigned varint."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
+
 def crc32c(data: bytes) -> int:
     """Returns the CRC-32C (Castagnoli) of `data`, as Kafka computes it."""
     value = 0xFFFFFFFF

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.model.snapshot import PartitionSnapshot
+from support.fake_cluster import FakeCluster
 from support.record_batches import batch
 
 LOG = [batch(0, 5), batch(5, 5, epoch=1), batch(10, 1, epoch=1)]

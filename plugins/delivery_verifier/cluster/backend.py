@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.keeper_operations import KeeperOperations
-from delivery_verifier.cluster.protocol.interface import BrokerRequests
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import VerifierError
@@ -109,8 +109,8 @@ class RunningCluster(Protocol):
         ...
 
     @property
-    def keeper(self) -> KeeperOperations:
-        """The object that sends requests to the keeper, the process in charge of this cluster."""
+    def agent(self) -> KeeperOperations:
+        """The operations of the cluster agent, the process in charge of this cluster."""
         ...
 
     @property

@@ -43,5 +43,5 @@ def open_transactions(cluster: Cluster, transactional_ids: Iterable[str]) -> dic
     return {
         name: began_ms
         for leader, names in names_by_leader.items()
-        for name, began_ms in cluster.backend.requests.open_transactions(leader, names).items()
+        for name, began_ms in cluster.requests.open_transactions(leader, names).items()
     }

@@ -1,6 +1,6 @@
 """Reads `__consumer_offsets`, the topic in which brokers write down the commits and generations of consumer groups.
 
-A consumer reads the records. The headers of the batches are fetched separately (`cluster.protocol.fetch`). The headers
+A consumer reads the records. The headers of the batches are fetched separately (`BrokerRequests.fetch`). The headers
 say which records belong to transactions, how these transactions ended, and whether the broker has removed records.
 """
 
@@ -14,11 +14,11 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from delivery_verifier.cluster import topics
-from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.batches import ABORT, Batch, parse
-from delivery_verifier.cluster.protocol.fetch import fetch
+from delivery_verifier.cluster.protocol.fetch import FETCH_BYTES
 from delivery_verifier.cluster.protocol.group_records import GroupCommit, GroupGeneration, decode
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.coordinators import partition_of
 
@@ -110,7 +110,7 @@ def _read(cluster: Cluster, leader: int, bounds: _Bounds, groups: frozenset[str]
     """
     for _ in range(READINGS):
         messages = _messages(cluster, bounds)
-        batches = _batches(cluster.address(leader), bounds)
+        batches = _batches(cluster.requests, leader, bounds)
         written = sum(batch.records for batch in batches if batch.kind is None)
         if written == len(messages):
             return _log(bounds, groups, messages, batches)
@@ -149,14 +149,14 @@ def _transactional(batches: list[Batch]) -> tuple[set[int], set[int]]:
     return transactional, aborted
 
 
-def _batches(address: Address, bounds: _Bounds) -> list[Batch]:
-    """Returns the headers of the batches in the range `bounds`. Fetches them from the leader at `address`."""
+def _batches(requests: BrokerRequests, leader: int, bounds: _Bounds) -> list[Batch]:
+    """Returns the headers of the batches in the range `bounds`. Fetches them from the broker `leader`."""
     batches, offset = list[Batch](), bounds.start
     while offset < bounds.end:
-        data = fetch(address, CONSUMER_OFFSETS, bounds.partition, offset).data
+        data = requests.fetch(leader, CONSUMER_OFFSETS, bounds.partition, offset, FETCH_BYTES).data
         if not (more := [batch for batch in parse(data) if batch.end > offset and batch.first < bounds.end]):
             name = f"{CONSUMER_OFFSETS}/{bounds.partition}"
-            raise ConnectionError(f"{address} gave no batch of {name} from offset {offset} on")
+            raise ConnectionError(f"broker {leader} gave no batch of {name} from offset {offset} on")
         batches += more
         offset = more[-1].end
     return batches

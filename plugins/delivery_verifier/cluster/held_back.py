@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from delivery_verifier.cluster.connection import UnsupportedSecurity
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.transactions import TransactionState
+from delivery_verifier.cluster.protocol.requests import TransactionState
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 
 _UNKNOWN = TransactionState("", "", -1, -1)
@@ -29,7 +29,7 @@ def held_back(cluster: Cluster, topic: str, partition: int, leader: int, last_st
 def _open_transactions(cluster: Cluster, topic: str, partition: int, leader: int) -> tuple[OpenTransaction, ...]:
     """Returns the transactions that are open in a partition, the oldest first. Asks the leader, and then all brokers,
     because each may be the coordinator of a producer. A broker that does not answer is passed over."""
-    requests = cluster.backend.requests
+    requests = cluster.requests
     producers = sorted(requests.active_producers(leader, topic, partition), key=lambda producer: producer.first_offset)
     states = dict[int, TransactionState]()
     for broker in cluster.running() if producers else []:

@@ -11,28 +11,15 @@ because it does not lead, it acknowledges nothing any more in its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
-from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.protocol.requests import BrokerRequests, Partition, PartitionState, Question
 from delivery_verifier.model.history import TRANSACTION_STATE, Observation
 
 EpochStarts = dict[int, int]
 """Maps each leader epoch of a log to its first offset, in the order of the log."""
 Epochs = Mapping[Partition, int]
 """Maps a partition to a leader epoch."""
-
-
-class EpochRequests(Protocol):
-    """The requests of `BrokerRequests` that this module sends."""
-
-    def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
-        """Returns where leader epochs end in the logs of `broker`."""
-        ...
-
-    def not_leading(self, broker: int, led: Epochs) -> set[Partition]:
-        """Returns the partitions of which `broker` knows that it does not lead them in the epochs `led`."""
-        ...
 
 
 class Due(NamedTuple):
@@ -89,7 +76,7 @@ class Leaders:
             del self._deposed[partition][answer.broker]
 
 
-def ask(requests: EpochRequests, broker: int, due: Due) -> list[Observation]:
+def ask(requests: BrokerRequests, broker: int, due: Due) -> list[Observation]:
     """Returns the answers of `broker`, as observations without a time. An answer that it does not give yet is missing.
 
     Raises OSError if the broker does not answer.
@@ -102,7 +89,7 @@ def ask(requests: EpochRequests, broker: int, due: Due) -> list[Observation]:
     ]
 
 
-def epoch_starts(requests: EpochRequests, broker: int, led: Epochs) -> dict[Partition, EpochStarts]:
+def epoch_starts(requests: BrokerRequests, broker: int, led: Epochs) -> dict[Partition, EpochStarts]:
     """Returns the epochs in the logs of `broker`, up to its own epoch, by partition. `led` maps each partition to the
     epoch in which `broker` leads it.
 

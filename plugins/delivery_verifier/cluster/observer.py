@@ -17,10 +17,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from delivery_verifier.cluster.backend import BrokerRequests
 from delivery_verifier.cluster.heartbeat import Heartbeat
 from delivery_verifier.cluster.leaders import Leaders, ask
-from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.protocol.requests import BrokerRequests, PartitionState
 from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.model.history import Observation, now_us
 

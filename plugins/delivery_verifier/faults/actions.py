@@ -59,7 +59,7 @@ def heal(cluster: Cluster) -> None:
     """
     if cluster.has_proxy:
         ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))
-    cluster.rejoin(list(cluster.cut_off()))
+    cluster.agent.rejoin(list(cluster.agent.cut_off()))
     for broker, state in cluster.states().items():
         if state == "frozen":
             ACTIONS["resume"].do(ActionContext(cluster, [broker]))

@@ -45,7 +45,9 @@ class ElectPreferred:
         """
         arms = _scenario(context).arms
         led = {key: state for key, state in _partitions(context, arms).items() if state.leader in context.brokers}
-        context.cluster.assign_replicas({key: rotated_replicas(state) for key, state in led.items()})
+        context.cluster.requests.assign_replicas(
+            context.cluster.running()[0], {key: rotated_replicas(state) for key, state in led.items()}
+        )
         at_us = now_us()
         if _elect(context, ElectionType.PREFERRED, led):
             wait_until(
@@ -120,7 +122,7 @@ class AlterTopic:
         """
         setting, value = _setting(context)
         at_us = now_us()
-        context.cluster.alter_topics(_loaded_topics(context), setting, value)
+        context.cluster.requests.alter_topics(context.cluster.running()[0], _loaded_topics(context), setting, value)
         wait_until(
             lambda: set(_values(context).values()) == {value}, f"{setting} to be {value}", DEADLINE_S, every_s=0.005
         )
@@ -184,7 +186,9 @@ def _setting(context: ActionContext) -> tuple[str, str]:
 
 def _values(context: ActionContext) -> dict[str, str]:
     """Maps each topic that carries load to the value that a broker reports for the topic setting (see `_setting`)."""
-    return context.cluster.topic_setting(_loaded_topics(context), _setting(context)[0])
+    return context.cluster.requests.topic_setting(
+        context.cluster.running()[0], _loaded_topics(context), _setting(context)[0]
+    )
 
 
 def _loaded_topics(context: ActionContext) -> list[str]:

@@ -27,7 +27,7 @@ class Isolate:
     def do(self, context: ActionContext) -> int:
         """Cuts the links. Waits until the packet filter has dropped a packet on each cut link. Raises
         DeadlinePassed."""
-        at_us = context.cluster.isolate(context.brokers, list(links_cut(context.options)))
+        at_us = context.cluster.agent.isolate(context.brokers, list(links_cut(context.options)))
         wait_until(lambda: bool(self.proof(context)), f"packets of brokers {context.brokers} to be dropped", DEADLINE_S)
         return at_us
 
@@ -38,7 +38,7 @@ class Isolate:
         result is empty. With the docker backend, the numbers say how often the keeper process of the cluster has seen
         the broker disconnected.
         """
-        dropped, links = context.cluster.cut_off(), list(links_cut(context.options))
+        dropped, links = context.cluster.agent.cut_off(), list(links_cut(context.options))
         counts: dict[int, dict[str, int]] = {
             broker: {link: dropped.get(broker, {}).get(link, 0) for link in links} for broker in context.brokers
         }
@@ -54,12 +54,12 @@ class Rejoin:
         """Ends the isolation of the target brokers. After that, TCP may take seconds until it sends the dropped data
         again."""
         at_us = now_us()
-        context.cluster.rejoin(context.brokers)
+        context.cluster.agent.rejoin(context.brokers)
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns the text `reachable` for each target broker that is not isolated now. The keys are `broker <id>`."""
-        cut_off = context.cluster.cut_off()
+        cut_off = context.cluster.agent.cut_off()
         return {f"broker {broker}": "reachable" for broker in context.brokers if broker not in cut_off}
 
 
@@ -72,7 +72,7 @@ class PowerOff:
 
     def do(self, context: ActionContext) -> int:
         """Cuts the power of all target brokers at once, and waits until the power is off. Raises DeadlinePassed."""
-        at_us = context.cluster.power_off(context.brokers)
+        at_us = context.cluster.agent.power_off(context.brokers)
         wait_until(
             lambda: bool(self.proof(context)),
             f"brokers {context.brokers} to be without power",
@@ -87,7 +87,7 @@ class PowerOff:
         If a process still runs, or a disk does not answer with I/O errors, the result is empty.
         """
         states = context.cluster.states()
-        off = all(states[broker] == "exited" and context.cluster.is_off(broker) for broker in context.brokers)
+        off = all(states[broker] == "exited" and context.cluster.backend.is_off(broker) for broker in context.brokers)
         return {f"broker {broker}": "exited, its disk is off" for broker in context.brokers} if off else {}
 
 
@@ -98,7 +98,7 @@ class Sync:
     def do(self, context: ActionContext) -> int:
         """Flushes the disks. Waits until the disks hold all earlier writes of the brokers. Raises OSError."""
         at_us = now_us()
-        context.cluster.sync(context.brokers)
+        context.cluster.backend.sync(context.brokers)
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:

@@ -27,7 +27,7 @@ class Signal:
 
     def do(self, context: ActionContext) -> int:
         """Sends the signal, and waits for the state. Raises DeadlinePassed."""
-        at_us = min(context.cluster.send(broker, self.name) for broker in context.brokers)
+        at_us = min(context.cluster.agent.send(broker, self.name) for broker in context.brokers)
         wait_until(
             lambda: bool(self.proof(context)),
             f"brokers {context.brokers} to be {self.state}",
@@ -56,7 +56,7 @@ class Start:
         at_us = now_us()
         for broker in context.brokers:
             if context.cluster.states()[broker] == "exited":
-                context.cluster.start(broker)
+                context.cluster.agent.start(broker)
         context.cluster.wait_up(*context.brokers)
         return at_us
 

@@ -56,7 +56,7 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
     partitions, or if an own application (a program of the user's own) does not finish the records before the markers in
     time.
     """
-    pool = MemberPool(scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.adopt)
+    pool = MemberPool(scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.agent.adopt)
     if not pool.members:
         return
     arms = {arm.name for arm, _ in applications_of(scenario)}

@@ -16,7 +16,7 @@ from delivery_verifier.applications.watermarks import Watermark, highest_waterma
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.held_back import held_back
-from delivery_verifier.cluster.protocol import batches, epochs
+from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.application import output_topic
@@ -53,7 +53,7 @@ class VisibleRecords:
         starts, ends = topics.start_offsets(client, partitions), topics.last_stable_offsets(client, partitions)
         visible = 0
         for key, state in leaders.items():
-            unseen = batches.unseen(self._cluster.address(state.leader), *key, starts[key], ends[key])
+            unseen = batches.unseen(self._cluster.requests, state.leader, *key, starts[key], ends[key])
             visible += ends[key] - starts[key] - unseen.control - unseen.aborted
         return visible
 
@@ -95,4 +95,4 @@ def _rows(arm: Arm, cluster: Cluster) -> Iterator[dict[str, object]]:
 def _end_of_epoch(cluster: Cluster, key: tuple[str, int], state: PartitionState, mark: Watermark, end: int) -> int:
     """Returns the offset at which the leader epoch of `mark` ends in the log of the leader. If the epoch is unknown,
     returns `end`, the present high watermark."""
-    return end if mark.epoch < 0 else epochs.epoch_end(cluster.address(state.leader), *key, mark.epoch)
+    return end if mark.epoch < 0 else cluster.requests.epoch_end(state.leader, *key, mark.epoch)

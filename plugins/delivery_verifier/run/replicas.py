@@ -142,7 +142,7 @@ def _read(cluster: Cluster, replica: _Replica, deadlines: _Deadlines) -> Replica
     def whole() -> bool:
         deadlines.check()
         try:
-            answer = cluster.backend.requests.fetch(broker, partition.topic, partition.partition, partition.start, 1)
+            answer = cluster.requests.fetch(broker, partition.topic, partition.partition, partition.start, 1)
         except Refused as error:
             answers.append(str(error))
             return error.code == CORRUPT_MESSAGE  # waiting repairs nothing
@@ -162,7 +162,7 @@ def _fetch(cluster: Cluster, replica: _Replica, deadlines: _Deadlines) -> FetchA
 
     def fetch(offset: int) -> Fetched:
         deadlines.check()
-        return cluster.backend.requests.fetch(replica.broker, topic, partition, offset, FETCH_BYTES)
+        return cluster.requests.fetch(replica.broker, topic, partition, offset, FETCH_BYTES)
 
     return fetch
 

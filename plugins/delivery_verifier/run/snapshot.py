@@ -217,11 +217,10 @@ def _with_unseen(scenario: Scenario, cluster: Cluster, part: PartitionSnapshot) 
     """
     if part.arm not in scenario.transactional:
         return part
-    address = cluster.address(part.leader)
-    unseen = batches.unseen(address, part.topic, part.partition, 0, part.visible_end)
+    unseen = batches.unseen(cluster.requests, part.leader, part.topic, part.partition, 0, part.visible_end)
     if part.held_back is None:
         return msgspec.structs.replace(part, control_records=unseen.control, aborted_records=unseen.aborted)
-    behind = batches.controls(address, part.topic, part.partition, part.visible_end, part.end)
+    behind = batches.controls(cluster.requests, part.leader, part.topic, part.partition, part.visible_end, part.end)
     return msgspec.structs.replace(
         part,
         control_records=unseen.control + behind,

@@ -66,6 +66,6 @@ def _fetch(cluster: Cluster, partition: PartitionSnapshot, end_s: float) -> Fetc
     def fetch(offset: int, most_bytes: int) -> Fetched:
         if time.monotonic() >= end_s:
             raise DeadlinePassed(f"the search for unreadable offsets {TOO_LATE} the time for the replicas")
-        return cluster.backend.requests.fetch(leader, topic, number, offset, most_bytes)
+        return cluster.requests.fetch(leader, topic, number, offset, most_bytes)
 
     return fetch

@@ -75,7 +75,7 @@ class Stage:
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
         properties = cluster.load_connection.client_properties()
         self.pool = ProducerPool(self.scenario, properties, workspace)
-        self.members = MemberPool(self.scenario, properties, workspace, cluster.adopt)
+        self.members = MemberPool(self.scenario, properties, workspace, cluster.agent.adopt)
         self.handle = RunningApplications(self.scenario, workspace)
 
     def play(self) -> list[Injection]:

@@ -47,7 +47,11 @@ def test_a_pause_shorter_than_the_session_moves_no_leader_and_has_not_bitten(sta
 
 def test_a_coordinator_that_is_frozen_for_too_short_to_be_replaced_has_not_bitten(stage: FaultStage) -> None:
     (name,) = stage.scenario.transactional_ids
-    settings = {"bootstrap.servers": stage.cluster.bootstrap_servers, "transactional.id": name, "log_level": 0}
+    settings = {
+        "bootstrap.servers": stage.cluster.connection.bootstrap_servers,
+        "transactional.id": name,
+        "log_level": 0,
+    }
     producer = Producer(settings)
     producer.init_transactions(PATIENCE_S)
     (found,) = stage.inject(

@@ -155,7 +155,8 @@ def test_of_transactions_the_ledger_says_what_who_reads_committed_sees(
     ends = topics.high_watermarks(topics.admin(cluster.connection), everything)
     unseen = {
         partition: batches.unseen(
-            cluster.address(cluster.partitions([spec.topic])[spec.topic, partition].leader),
+            cluster.requests,
+            cluster.partitions([spec.topic])[spec.topic, partition].leader,
             spec.topic,
             partition,
             0,

@@ -15,7 +15,6 @@ from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.features import finalized_features
 from delivery_verifier.host.waiting import wait_until
 
 
@@ -35,7 +34,7 @@ def test_the_embedded_backend_keeps_the_contract(
 
 
 def test_the_features_of_a_broker_say_that_elr_is_on(cluster: Cluster) -> None:
-    features = finalized_features(cluster.address(1))
+    features = cluster.requests.finalized_features(1)
     assert features["eligible.leader.replicas.version"] == 1 and features["metadata.version"] > 0
 
 

@@ -15,7 +15,6 @@ from delivery_verifier.applications.watermarks import highest_watermarks
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.epochs import epoch_end
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.effects_place import EffectsPlace
@@ -34,7 +33,7 @@ def made(cluster: Cluster) -> Scenario:
     topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
-    cluster.watch(names)
+    cluster.agent.watch(names)
     return made
 
 
@@ -88,8 +87,8 @@ def test_a_stale_replica_leads_the_subject_once_it_is_asked_for_and_no_other_arm
     load.send(2)
     before, after = highest_watermarks(tmp_path)
     assert (before.offset, after.offset) == (6, 9), "the log is longer again than it had been"
-    leader = cluster.address(now[subject.topic_name, 0].leader)
-    ends = [epoch_end(leader, subject.topic_name, 0, mark.epoch) for mark in (before, after)]
+    leader = now[subject.topic_name, 0].leader
+    ends = [cluster.requests.epoch_end(leader, subject.topic_name, 0, mark.epoch) for mark in (before, after)]
     assert ends == [3, 9], "three records were below the high watermark, and are gone"
 
 
@@ -101,7 +100,9 @@ def test_a_topic_gets_the_setting_and_what_it_has_already_has_not_bitten(cluster
         )[0]
 
     def told() -> dict[str, str]:
-        return cluster.topic_setting([arm.topic_name for arm in made.arms], "min.insync.replicas")
+        return cluster.requests.topic_setting(
+            cluster.running()[0], [arm.topic_name for arm in made.arms], "min.insync.replicas"
+        )
 
     assert set(told().values()) == {"2"}
     assert not alter(2).bit

@@ -15,7 +15,7 @@ from support.record_batches import alter_on_disk, damage_on_disk
 
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol import fetch
+from delivery_verifier.cluster.protocol import requests
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.snapshot import PartitionSnapshot
@@ -35,7 +35,7 @@ def evidence(cluster: Cluster) -> Evidence:
     topics.create(RUN, cluster.connection)
     names = [spec.topic_name for spec in RUN.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 20}
+    settings = {"bootstrap.servers": cluster.connection.bootstrap_servers, "acks": "all", "linger.ms": 20}
     plain, atomic = Producer(settings), Producer(settings | {"transactional.id": "replicas"})
     atomic.init_transactions(PATIENCE_S)
     for at in range(0, RECORDS, BATCH):
@@ -76,14 +76,14 @@ def test_followers_are_read_and_agree_with_their_leaders(cluster: Cluster, evide
 
 
 def test_a_frozen_broker_was_not_read(cluster: Cluster, evidence: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "TIMEOUT_S", 2.0)
+    monkeypatch.setattr(requests, "FETCH_S", 2.0)
     broker = cluster.brokers[-1]
-    cluster.send(broker, "SIGSTOP")
+    cluster.agent.send(broker, "SIGSTOP")
     wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", PATIENCE_S)
     try:
         said = judged(read(cluster, evidence))
     finally:
-        cluster.send(broker, "SIGCONT")
+        cluster.agent.send(broker, "SIGCONT")
         names = [spec.topic_name for spec in RUN.arms]
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     assert arm(said).verdict == "INCONCLUSIVE"
@@ -97,11 +97,11 @@ def test_a_followers_segment_that_was_altered_on_disk_forbids_held_and_is_named(
     """The CRC of the altered batch is right, so neither the broker nor a consumer of the follower notices anything."""
     part = next(part for part in evidence.offsets.partitions if (part.arm, part.partition) == (SUBJECT, 0))
     broker = next(broker for broker in cluster.brokers if broker != part.leader)
-    cluster.send(broker, "SIGTERM")
+    cluster.agent.send(broker, "SIGTERM")
     wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", PATIENCE_S)
     folder = Path(cluster.workspace) / "data" / str(broker) / f"{part.topic}-0"
     batch = alter_on_disk(folder / f"{0:020}.log", ALTERED)
-    cluster.start(broker)
+    cluster.agent.start(broker)
     cluster.wait_up()
     names = [spec.topic_name for spec in RUN.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
@@ -120,7 +120,7 @@ def test_a_followers_segment_that_was_altered_on_disk_forbids_held_and_is_named(
 
 def consumed(cluster: Cluster, part: PartitionSnapshot, offset: int) -> str:
     """Returns the error that a consumer which verifies checksums gets from `offset` on; empty if it gets a record."""
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "damage", "check.crcs": True}
+    settings = {"bootstrap.servers": cluster.connection.bootstrap_servers, "group.id": "damage", "check.crcs": True}
     client = Consumer(settings | {"enable.auto.commit": False})
     try:
         client.assign([TopicPartition(part.topic, part.partition, offset)])

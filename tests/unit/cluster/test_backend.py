@@ -11,16 +11,17 @@ import msgspec
 import pytest
 from support import backend_contract
 from support.evidence import RUN
+from support.fake_backend import FakeBackend
+from support.fake_cluster import FakeCluster
 
 from delivery_verifier.cluster import backends, lease, topics
 from delivery_verifier.cluster.backend import Backend, Lack, RunningCluster
 from delivery_verifier.cluster.backends import BACKENDS, backend_of
 from delivery_verifier.cluster.embedded.keeper import Keeper
-from delivery_verifier.cluster.fake import FakeCluster
-from delivery_verifier.cluster.fake_backend import FakeBackend
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.keeper_client import keeper_at
 from delivery_verifier.cluster.keeper_operations import OPERATIONS, KeeperOperations
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.faults.targets import Targets
 from delivery_verifier.model.inputs import BadInput
@@ -36,6 +37,13 @@ def test_the_fake_keeps_the_contract_of_a_backend(check: Callable[[Cluster, str]
 
 def test_a_fake_that_is_stopped_leaves_nothing() -> None:
     backend_contract.stop_leaves_nothing(FakeCluster())
+
+
+@pytest.mark.parametrize("request_name", [name for name in vars(BrokerRequests) if not name.startswith("_")])
+def test_the_fake_answers_every_request_to_a_broker(request_name: str) -> None:
+    answered, sent = (inspect.signature(getattr(owner, request_name)) for owner in (FakeCluster, BrokerRequests))
+    needed = [name for name, parameter in sent.parameters.items() if parameter.default is parameter.empty]
+    assert [*answered.parameters] == needed
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 from support.mock_broker import MockBroker
 
-from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.protocol import epochs
-from delivery_verifier.cluster.protocol.epochs import EpochEnd, Question
+from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.protocol import requests
+from delivery_verifier.cluster.protocol.requests import BrokerRequests, EpochEnd, Question
 
-BROKER = Address("nowhere", 1)
+BROKERS = BrokerRequests(Connection({1: Address("nowhere", 1)}))
 
 
 def answer(topic: bytes = b"t", partition: int = 2, error: int = 0, end: int = 100) -> bytes:
@@ -35,19 +35,19 @@ def answer(topic: bytes = b"t", partition: int = 2, error: int = 0, end: int = 1
     ],
 )
 def test_an_answer_is_the_end_or_an_error(given_answer: bytes, said: int | str, monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(epochs, "call", lambda *_: given_answer)
+    monkeypatch.setattr(requests, "call", lambda *_: given_answer)
     if isinstance(said, int):
-        assert epochs.epoch_end(BROKER, "t", 2, 3) == said
+        assert BROKERS.epoch_end(1, "t", 2, 3) == said
         return
     with pytest.raises(OSError, match=said):
-        epochs.epoch_end(BROKER, "t", 2, 3)
+        BROKERS.epoch_end(1, "t", 2, 3)
 
 
 @given(st.binary(max_size=100) | st.lists(st.integers(0, 3), max_size=60).map(bytes))
 def test_any_answer_is_understood_or_an_oserror(given_answer: bytes) -> None:
     with MonkeyPatch.context() as patch, suppress(OSError):
-        patch.setattr(epochs, "call", lambda *_: given_answer)
-        epochs.epoch_end(BROKER, "t", 2, 3)
+        patch.setattr(requests, "call", lambda *_: given_answer)
+        BROKERS.epoch_end(1, "t", 2, 3)
 
 
 def test_of_several_partitions_those_that_the_broker_does_not_lead_are_left_out(monkeypatch: MonkeyPatch) -> None:
@@ -60,9 +60,9 @@ def test_of_several_partitions_those_that_the_broker_does_not_lead_are_left_out(
         t += struct.pack(">hiiq", 0, 1, 3, 952) + struct.pack(">hiiq", 74, 2, -1, -1)  # FENCED_LEADER_EPOCH
         return topics + t + struct.pack(">h", 1) + b"u" + struct.pack(">i", 1) + struct.pack(">hiiq", 0, 0, 4, 7)
 
-    monkeypatch.setattr(epochs, "call", call)
+    monkeypatch.setattr(requests, "call", call)
     questions = {("u", 0): Question(6, 5), ("t", 2): Question(4, 3), ("t", 1): Question(4, 3)}
-    assert epochs.epoch_ends(BROKER, questions) == {("t", 1): EpochEnd(3, 952), ("u", 0): EpochEnd(4, 7)}
+    assert BROKERS.epoch_ends(1, questions) == {("t", 1): EpochEnd(3, 952), ("u", 0): EpochEnd(4, 7)}
     body = struct.pack(">i", 2) + struct.pack(">h", 1) + b"t" + struct.pack(">iiiiiii", 2, 1, 4, 3, 2, 4, 3)
     assert asked == [asked[0][:13] + body + struct.pack(">h", 1) + b"u" + struct.pack(">iiii", 1, 0, 6, 5)]
 
@@ -71,4 +71,4 @@ def test_a_broker_that_nobody_here_wrote_understands_the_question() -> None:
     broker = MockBroker()
     broker.write("t", [b"1", b"2", b"3"])
     host, _, port = broker.connection["bootstrap.servers"].partition(":")
-    assert epochs.epoch_end(Address(host, int(port)), "t", 0, 0) == 3
+    assert BrokerRequests(Connection({0: Address(host, int(port))})).epoch_end(0, "t", 0, 0) == 3

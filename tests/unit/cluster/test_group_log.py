@@ -7,10 +7,10 @@ import struct
 from typing import Any
 
 import pytest
+from support.fake_cluster import FakeCluster
 from support.record_batches import batch, with_crc
 
 from delivery_verifier.cluster import group_log
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.group_log import CONSUMER_OFFSETS, GroupLog, read_groups
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import Fetched
@@ -59,7 +59,7 @@ class Log:
         monkeypatch.setattr(group_log.topics, "admin", lambda _: None)
         monkeypatch.setattr(group_log, "_messages", lambda *_: records)
         data = b"".join(batches)
-        monkeypatch.setattr(group_log, "fetch", lambda *_: Fetched(end, data))
+        monkeypatch.setattr(self.cluster, "fetch", lambda *_: Fetched(end, data))
 
     def read(self, began_ms: int = 0) -> GroupLog:
         (log,) = read_groups(Cluster(self.cluster), ["group"], began_ms)

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
+from support.fake_cluster import FakeCluster
 
-from delivery_verifier.cluster.connection import Address, UnsupportedSecurity
-from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.connection import Address, Connection, UnsupportedSecurity
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.held_back import held_back
-from delivery_verifier.cluster.protocol import transactions
-from delivery_verifier.cluster.protocol.transactions import ActiveProducer, TransactionState
+from delivery_verifier.cluster.protocol import requests
+from delivery_verifier.cluster.protocol.requests import ActiveProducer, BrokerRequests, TransactionState
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 
-BROKER = Address("nowhere", 1)
+BROKERS = BrokerRequests(Connection({1: Address("nowhere", 1)}))
 
 
 def text(value: bytes) -> bytes:
@@ -56,7 +56,7 @@ def answer(monkeypatch: MonkeyPatch) -> Callable[..., list[bytes]]:
 
     def with_answers(*answers: bytes) -> list[bytes]:
         left = list(answers)
-        monkeypatch.setattr(transactions, "call", lambda _, request, __: (asked.append(request), left.pop(0))[1])
+        monkeypatch.setattr(requests, "call", lambda _, request, __: (asked.append(request), left.pop(0))[1])
         return asked
 
     return with_answers
@@ -64,17 +64,17 @@ def answer(monkeypatch: MonkeyPatch) -> Callable[..., list[bytes]]:
 
 def test_only_a_producer_with_an_open_transaction_holds_a_partition_back(answer: Callable[..., list[bytes]]) -> None:
     asked = answer(producers((11, 2, 1_000, 40), (12, 0, 2_000, -1), (13, 1, 3_000, 0)))
-    assert transactions.active_producers(BROKER, "t", 3) == [(11, 2, 1_000, 40), (13, 1, 3_000, 0)]
-    assert asked == [struct.pack(">hhih", 61, 0, 7, 3) + b"kdv\0\x02\x02t\x02" + struct.pack(">i", 3) + b"\0\0"]
+    assert BROKERS.active_producers(1, "t", 3) == [(11, 2, 1_000, 40), (13, 1, 3_000, 0)]
+    assert asked == [struct.pack(">hhih", 61, 0, 1, 3) + b"kdv\0\x02\x02t\x02" + struct.pack(">i", 3) + b"\0\0"]
 
 
 def test_a_coordinator_names_its_producers_by_their_ids(answer: Callable[..., list[bytes]]) -> None:
     asked = answer(listed((b"pay", 11)), described(b"pay", b"Ongoing"))
     state = TransactionState("pay", "Ongoing", 5, 60_000)
-    assert transactions.transactions_of(BROKER, [11, 13]) == {11: state}
+    assert BROKERS.transactions_of(1, [11, 13]) == {11: state}
     assert asked[0][13:] == b"\0\x01\x03" + struct.pack(">qq", 11, 13) + b"\0", "no filter of states, two ids"
     answer(listed())
-    assert transactions.transactions_of(BROKER, [13]) == {}, "and nothing is described"
+    assert BROKERS.transactions_of(1, [13]) == {}, "and nothing is described"
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_a_coordinator_names_its_producers_by_their_ids(answer: Callable[..., li
     [
         (
             producers(error=6, why=b"no leader"),
-            lambda: transactions.active_producers(BROKER, "t", 3),
+            lambda: BROKERS.active_producers(1, "t", 3),
             "error 6 for t/3 no",
         ),
-        (listed(error=14), lambda: transactions.transactions_of(BROKER, [1]), "error 14"),
-        (b"\0" * 9 + b"\x01", lambda: transactions.active_producers(BROKER, "t", 3), "not about one topic"),
+        (listed(error=14), lambda: BROKERS.transactions_of(1, [1]), "error 14"),
+        (b"\0" * 9 + b"\x01\0", lambda: BROKERS.active_producers(1, "t", 3), "not about one topic"),
     ],
 )
 def test_a_refusal_is_an_oserror_with_its_number(
@@ -100,10 +100,10 @@ def test_a_refusal_is_an_oserror_with_its_number(
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_is_understood_or_an_oserror(given_answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(transactions, "call", lambda *_: given_answer)
+        patch.setattr(requests, "call", lambda *_: given_answer)
         for ask in (
-            lambda: transactions.active_producers(BROKER, "t", 3),
-            lambda: transactions.transactions_of(BROKER, [1]),
+            lambda: BROKERS.active_producers(1, "t", 3),
+            lambda: BROKERS.transactions_of(1, [1]),
         ):
             with suppress(OSError):
                 ask()

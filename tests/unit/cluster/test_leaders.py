@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delivery_verifier.cluster.leaders import Due, EpochStarts, Leaders, ask, epoch_starts
-from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
-from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.protocol.requests import EpochEnd, Partition, PartitionState, Question
 from delivery_verifier.model.history import TRANSACTION_STATE, Observation
 
 KEY: Partition = ("t", 0)

@@ -15,8 +15,7 @@ from support.patience import PATIENCE_S
 from delivery_verifier.cluster import observer as observer_module
 from delivery_verifier.cluster.heartbeat import Heartbeat
 from delivery_verifier.cluster.observer import Observer
-from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
-from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.protocol.requests import EpochEnd, Partition, PartitionState, Question
 from delivery_verifier.cluster.views import View
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import HEARTBEAT_US, Observation

@@ -9,9 +9,9 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.fake_cluster import FakeCluster
 
 from delivery_verifier.catalogue import ENTRIES
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.proxy.flows import UNTIL_RELEASED, Closed, Conversation, Flow
 from delivery_verifier.cluster.proxy.frames import NotKafka, Splitter, TransactionEnd, request_of, transaction_end_of

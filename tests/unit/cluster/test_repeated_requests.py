@@ -8,11 +8,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from support.record_batches import varint
 
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.protocol import requests
-from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests
-from delivery_verifier.cluster.protocol.encoding import varint
+from delivery_verifier.cluster.protocol.requests import RepeatedRequests
 
 
 def answer(leader: int) -> bytes:
@@ -65,7 +65,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def asking(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> RepeatedRequests:
-    monkeypatch.setattr(requests, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(requests, "VIEW_S", 0.2)
     return RepeatedRequests(Connection({1: broker.address}))
 
 

@@ -9,11 +9,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from support.record_batches import altered, batch, crc32c, with_crc
+from support.record_batches import altered, batch, crc32c, varint, with_crc
 
-from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.protocol.encoding import varint
-from delivery_verifier.cluster.protocol.fetch import Fetched, RawBatch, Refused, fetch, whole_batches
+from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.protocol.fetch import Fetched, RawBatch, Refused, whole_batches
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.cluster.replica_logs import Difference, difference, log_batches, read_log
 
 LEADER = [batch(0, 5), batch(5, 1), batch(6, 4, epoch=2), batch(10, 1, epoch=2, attributes=0x30)]
@@ -99,8 +99,8 @@ def test_bytes_that_are_no_batch_are_no_log() -> None:
         list(of(LEADER[0][:8] + struct.pack(">i", 7) + LEADER[0][12:]))
 
 
-def answered(body: bytes) -> tuple[Address, list[bytes]]:
-    """Returns the address of a broker that answers one request with `body`, and the list that gets the request."""
+def answered(body: bytes) -> tuple[BrokerRequests, list[bytes]]:
+    """Returns requests to broker 1, which answers one of them with `body`, and the list that gets this request."""
     server, requests = socket.create_server(("127.0.0.1", 0)), list[bytes]()
 
     def serve() -> None:
@@ -110,7 +110,7 @@ def answered(body: bytes) -> tuple[Address, list[bytes]]:
             client.sendall(struct.pack(">i", len(body)) + body)
 
     threading.Thread(target=serve, daemon=True).start()
-    return Address(*server.getsockname()[:2]), requests
+    return BrokerRequests(Connection({1: Address(*server.getsockname()[:2])})), requests
 
 
 def a_response(error: int, data: bytes, aborted: int = 0) -> bytes:
@@ -121,17 +121,17 @@ def a_response(error: int, data: bytes, aborted: int = 0) -> bytes:
 
 
 def test_a_fetch_has_the_version_that_followers_answer() -> None:
-    address, requests = answered(a_response(0, LEADER[0], aborted=2))
-    assert fetch(address, "t", 3, 7, 100) == Fetched(42, LEADER[0])
+    broker, requests = answered(a_response(0, LEADER[0], aborted=2))
+    assert broker.fetch(1, "t", 3, 7, 100) == Fetched(42, LEADER[0])
     assert struct.unpack(">hh", requests[0][:4]) == (1, 12)
     assert struct.pack(">iiqiqi", 3, -1, 7, -1, -1, 100) in requests[0]
 
 
 def test_a_refused_or_cut_answer_to_a_fetch_is_an_error() -> None:
     with pytest.raises(Refused, match="t/3 was not fetched: error 6"):
-        fetch(answered(a_response(6, b""))[0], "t", 3, 7)
-    with pytest.raises(ConnectionError, match="no answer that can be read: 69 bytes were announced"):
-        fetch(answered(a_response(0, LEADER[0])[:-9])[0], "t", 3, 7)
+        answered(a_response(6, b""))[0].fetch(1, "t", 3, 7, 100)
+    with pytest.raises(ConnectionError, match="no answer that can be read"):
+        answered(a_response(0, LEADER[0])[:-9])[0].fetch(1, "t", 3, 7, 100)
 
 
 def test_a_batch_is_altered_by_one_bit_and_its_checksum_fits() -> None:

@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 from support.patience import PATIENCE_S
 
-from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.protocol import requests as wire
-from delivery_verifier.cluster.protocol import transactions
-from delivery_verifier.cluster.protocol.encoding import call
+from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.protocol import requests
+from delivery_verifier.cluster.protocol.channels import call
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 
-BROKER = Address("nowhere", 1)
+BROKERS = BrokerRequests(Connection({1: Address("nowhere", 1)}))
 
 
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(wire, "call", lambda *_: answer)
+        patch.setattr(requests, "call", lambda *_: answer)
         try:
-            wire.describe_partitions(BROKER, ["topic"])
+            BROKERS.describe_partitions(1, ["topic"])
         except OSError:
             return
 
@@ -35,17 +35,17 @@ def test_any_answer_is_understood_or_an_oserror(answer: bytes) -> None:
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_about_live_brokers_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(wire, "call", lambda *_: answer)
+        patch.setattr(requests, "call", lambda *_: answer)
         with suppress(OSError):
-            wire.live_brokers(BROKER)
+            BROKERS.live_brokers(1)
 
 
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_to_a_new_assignment_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(wire, "call", lambda *_: answer)
+        patch.setattr(requests, "call", lambda *_: answer)
         try:
-            wire.assign_replicas(BROKER, {("topic", 0): [1, 2, 3]})
+            BROKERS.assign_replicas(1, {("topic", 0): [1, 2, 3]})
         except OSError:
             return
 
@@ -59,16 +59,16 @@ def test_a_refused_assignment_names_the_partition_and_the_controllers_reason() -
         + b"\x03no\0\0\0"
     )
     with MonkeyPatch.context() as patch:
-        patch.setattr(wire, "call", lambda *_: refused)
+        patch.setattr(requests, "call", lambda *_: refused)
         with pytest.raises(OSError, match="t/4: error 60 no"):
-            wire.assign_replicas(BROKER, {("t", 4): [1, 2, 3]})
+            BROKERS.assign_replicas(1, {("t", 4): [1, 2, 3]})
 
 
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_about_settings_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(wire, "call", lambda *_: answer)
-        for ask in (lambda: wire.alter_topics(BROKER, ["t"], "a", "b"), lambda: wire.topic_setting(BROKER, ["t"], "a")):
+        patch.setattr(requests, "call", lambda *_: answer)
+        for ask in (lambda: BROKERS.alter_topics(1, ["t"], "a", "b"), lambda: BROKERS.topic_setting(1, ["t"], "a")):
             with suppress(OSError):
                 ask()
 
@@ -76,17 +76,17 @@ def test_any_answer_about_settings_is_understood_or_an_oserror(answer: bytes) ->
 def test_a_refused_setting_names_the_topic_and_the_controllers_reason() -> None:
     refused = struct.pack(">iiihh", 4, 0, 1, 40, 2) + b"no" + struct.pack(">bh", 2, 1) + b"t"
     with MonkeyPatch.context() as patch:
-        patch.setattr(wire, "call", lambda *_: refused)
+        patch.setattr(requests, "call", lambda *_: refused)
         with pytest.raises(OSError, match="of t was refused: error 40 no"):
-            wire.alter_topics(BROKER, ["t"], "min.insync.replicas", "none")
+            BROKERS.alter_topics(1, ["t"], "min.insync.replicas", "none")
 
 
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_about_transactions_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(transactions, "call", lambda *_: answer)
+        patch.setattr(requests, "call", lambda *_: answer)
         with suppress(OSError):
-            transactions.open_transactions(BROKER, ["id"])
+            BROKERS.open_transactions(1, ["id"])
 
 
 def described(*states: tuple[int, bytes, bytes]) -> bytes:
@@ -94,28 +94,32 @@ def described(*states: tuple[int, bytes, bytes]) -> bytes:
     5 ms and has one partition."""
     begin = struct.pack(">ib", 7, 0) + struct.pack(">i", 0) + bytes([len(states) + 1])
     topics = b"\x02\x02t\x02" + struct.pack(">i", 0) + b"\0"
-    return begin + b"".join(
-        struct.pack(">h", error)
-        + bytes([len(name) + 1])
-        + name
-        + bytes([len(state) + 1])
-        + state
-        + struct.pack(">iqqh", 60_000, 5, 1, 0)
-        + topics
+    return (
+        begin
+        + b"".join(
+            struct.pack(">h", error)
+            + bytes([len(name) + 1])
+            + name
+            + bytes([len(state) + 1])
+            + state
+            + struct.pack(">iqqh", 60_000, 5, 1, 0)
+            + topics
+            + b"\0"
+            for error, name, state in states
+        )
         + b"\0"
-        for error, name, state in states
     )
 
 
 def test_a_transaction_is_open_only_while_its_coordinator_says_ongoing() -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(transactions, "call", lambda *_: described((0, b"a", b"Ongoing"), (0, b"b", b"CompleteAbort")))
-        assert transactions.open_transactions(BROKER, ["a", "b"]) == {"a": 5}
+        patch.setattr(requests, "call", lambda *_: described((0, b"a", b"Ongoing"), (0, b"b", b"CompleteAbort")))
+        assert BROKERS.open_transactions(1, ["a", "b"]) == {"a": 5}
         with pytest.raises(OSError, match=r"did not describe \['c'\]"):
-            transactions.open_transactions(BROKER, ["a", "c"])
-        patch.setattr(transactions, "call", lambda *_: described((16, b"a", b"")))
+            BROKERS.open_transactions(1, ["a", "c"])
+        patch.setattr(requests, "call", lambda *_: described((16, b"a", b"")))
         with pytest.raises(OSError, match="error 16 for a"):
-            transactions.open_transactions(BROKER, ["a"])
+            BROKERS.open_transactions(1, ["a"])
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from support.fake_cluster import FakeCluster
 from support.quiet_load import QuietLoad
 
 from delivery_verifier.catalogue import ENTRIES, build
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults.actions import ACTIONS

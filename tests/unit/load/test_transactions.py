@@ -15,9 +15,11 @@ from confluent_kafka import KafkaError, KafkaException
 from support.record_batches import damaged, with_crc
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
-from delivery_verifier.cluster.connection import Address
+from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.cluster.protocol.batches import ABORT, COMMIT
+from delivery_verifier.cluster.protocol.fetch import Fetched
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.load import transactions
 from delivery_verifier.load.live_ledger import Control, Word
 from delivery_verifier.load.pool import _settings
@@ -26,7 +28,7 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.scenario_checks import check
 
-BROKER = Address("nowhere", 1)
+ASKING = BrokerRequests(Connection({1: Address("nowhere", 1)}))
 
 
 def failed(**kind: bool) -> KafkaException:
@@ -237,15 +239,15 @@ def batch(
 
 def served(monkeypatch: pytest.MonkeyPatch, *answers: bytes) -> None:
     left = list(answers)
-    monkeypatch.setattr(batches, "_fetch", lambda *_: left.pop(0))
+    monkeypatch.setattr(BrokerRequests, "fetch", lambda *_: Fetched(0, left.pop(0)))
 
 
 def test_control_records_are_counted_off_the_headers_up_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = batch(0, 5) + batch(5, 1, ends=COMMIT)
     rest = batch(5, 1, ends=COMMIT) + batch(6, 3) + batch(9, 1, ends=COMMIT) + batch(10, 1, ends=COMMIT)
     served(monkeypatch, whole + batch(6, 3)[:40], rest)
-    assert batches.unseen(BROKER, "t", 0, 0, 10) == (2, 0)
-    assert batches.unseen(BROKER, "t", 0, 0, 0) == (0, 0), "an empty partition, of which nothing is fetched"
+    assert batches.unseen(ASKING, 1, "t", 0, 0, 10) == (2, 0)
+    assert batches.unseen(ASKING, 1, "t", 0, 0, 0) == (0, 0), "an empty partition, of which nothing is fetched"
 
 
 def test_records_are_aborted_if_the_next_control_batch_of_their_producer_says_so(
@@ -266,40 +268,40 @@ def test_records_are_aborted_if_the_next_control_batch_of_their_producer_says_so
         + batch(19, 2, of=-1, transactional=False)
     )
     served(monkeypatch, log)
-    assert batches.unseen(BROKER, "t", 0, 0, 21) == (5, 7)
+    assert batches.unseen(ASKING, 1, "t", 0, 0, 21) == (5, 7)
 
 
 def test_what_ends_a_transaction_may_stand_behind_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     log = batch(0, 5) + batch(5, 2, transactional=False) + batch(7, 1, ends=ABORT) + batch(8, 1, ends=COMMIT)
     served(monkeypatch, log)
-    assert batches.unseen(BROKER, "t", 0, 0, 5) == (0, 5)
+    assert batches.unseen(ASKING, 1, "t", 0, 0, 5) == (0, 5)
     served(monkeypatch, log[: len(batch(0, 5))], b"")
     with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 5"):
-        batches.unseen(BROKER, "t", 0, 0, 5)
+        batches.unseen(ASKING, 1, "t", 0, 0, 5)
 
 
 def test_a_batch_whose_checksum_is_wrong_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     log = batch(0, 5) + damaged(batch(5, 1, ends=ABORT)) + damaged(batch(6, 4)) + batch(10, 1, ends=COMMIT)
     served(monkeypatch, log)
-    assert batches.unseen(BROKER, "t", 0, 0, 11) == (1, 0)
+    assert batches.unseen(ASKING, 1, "t", 0, 0, 11) == (1, 0)
 
 
 def test_offsets_that_no_batch_holds_are_no_control_records(monkeypatch: pytest.MonkeyPatch) -> None:
     served(monkeypatch, batch(0, 5) + batch(6, 1, ends=COMMIT))
     with pytest.raises(ConnectionError, match="no batch holds offset 5, the next begins at 6"):
-        batches.unseen(BROKER, "t", 0, 0, 7)
+        batches.unseen(ASKING, 1, "t", 0, 0, 7)
     served(monkeypatch, b"")
     with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 0"):
-        batches.unseen(BROKER, "t", 0, 0, 7)
+        batches.unseen(ASKING, 1, "t", 0, 0, 7)
     served(monkeypatch, batch(0, 5, magic=1))
     with pytest.raises(ConnectionError, match="format 1"):
-        batches.unseen(BROKER, "t", 0, 0, 7)
+        batches.unseen(ASKING, 1, "t", 0, 0, 7)
 
 
 def test_a_control_record_that_ends_no_transaction_is_not_guessed_at(monkeypatch: pytest.MonkeyPatch) -> None:
     served(monkeypatch, batch(0, 1, ends=2))
     with pytest.raises(ConnectionError, match="control record at offset 0 ends no transaction: type 2"):
-        batches.unseen(BROKER, "t", 0, 0, 1)
+        batches.unseen(ASKING, 1, "t", 0, 0, 1)
 
 
 def test_control_records_behind_an_open_transaction_are_counted_although_it_has_no_end(
@@ -308,8 +310,8 @@ def test_control_records_behind_an_open_transaction_are_counted_although_it_has_
     log = batch(0, 5, of=7) + batch(5, 2, of=8) + batch(7, 1, ends=COMMIT, of=8) + batch(8, 1, ends=ABORT, of=9)
     for start, end, count in ((0, 9, 2), (0, 8, 1), (0, 7, 0), (5, 9, 2)):
         served(monkeypatch, log if start == 0 else log[len(batch(0, 5)) :])
-        assert batches.controls(BROKER, "t", 0, start, end) == count
+        assert batches.controls(ASKING, 1, "t", 0, start, end) == count
     served(monkeypatch, log, b"")
     with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 9"):
-        batches.unseen(BROKER, "t", 0, 0, 9)
-    assert batches.controls(BROKER, "t", 0, 9, 9) == 0, "an empty range, of which nothing is fetched"
+        batches.unseen(ASKING, 1, "t", 0, 0, 9)
+    assert batches.controls(ASKING, 1, "t", 0, 9, 9) == 0, "an empty range, of which nothing is fetched"

@@ -19,7 +19,7 @@ BAD: dict[str, Any] = {
     "records": -5,
     "fault": "meteor",
 }
-HEAVY = {"airflow", "bokeh", "duckdb", "great_expectations", "pandas", "pyarrow", "pyspark"}
+HEAVY = {"airflow", "bokeh", "duckdb", "great_expectations", "kafka", "pandas", "pyarrow", "pyspark"}
 ROOMS = {"run", "load.producer", "load.pool", "cluster.handle", "faults", "applications"}
 """The parts of the library that drive a cluster."""
 CPU_S = 5.0

@@ -49,7 +49,10 @@ class Run:
         self.write(*([0] * 5))
         connection: Any = SimpleNamespace(client_properties=lambda: self.broker.connection)
         self.cluster = cast(
-            Cluster, SimpleNamespace(load_connection=connection, workspace=self.folder, adopt=lambda pid: None)
+            Cluster,
+            SimpleNamespace(
+                load_connection=connection, workspace=self.folder, agent=SimpleNamespace(adopt=lambda pid: None)
+            ),
         )
 
     def write(self, *producers: int) -> None:

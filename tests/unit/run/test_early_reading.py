@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from support.fake_cluster import FakeCluster
 from support.record_batches import altered
 from support.replicated import LOG, SNAPSHOT, replicated
 
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.run import early_reading

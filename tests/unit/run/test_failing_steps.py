@@ -97,7 +97,7 @@ def test_the_load_ends_as_soon_as_the_injection_beside_it_has_failed(
     members: Any = SimpleNamespace(
         start=lambda: None, wait_applying=lambda: None, apply_commands=lambda: None, check=lambda: True
     )
-    cluster: Any = SimpleNamespace(adopt=lambda pid: None, socket=tmp_path)
+    cluster: Any = SimpleNamespace(agent=SimpleNamespace(adopt=lambda pid: None), socket=tmp_path)
     with pytest.raises(ParallelStepFailed, match=r"inject_fault failed: .*ZeroDivisionError"):
         produce._send_load(RUN, cluster, pool, members, signals, threading.Event())
     assert opened == [Gate.WARM_UP, Gate.GO][: 1 + begins]

@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 from support.applications import application, applied
 from support.evidence import SUBJECT, a_scenario, with_arm
+from support.fake_cluster import FakeCluster
 
 from delivery_verifier.applications.lives import application_folder
 from delivery_verifier.applications.watermarks import Watermark, Watermarks
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.batches import Unseen
 from delivery_verifier.cluster.protocol.requests import PartitionState
@@ -36,21 +36,19 @@ class Stage:
     """A cluster whose leaders answer what the test says."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.cluster, self.starts = Cluster(FakeCluster()), {0: 0, 1: 0}
+        self.cluster, self.starts = Cluster(FakeCluster(workspace=tmp_path)), {0: 0, 1: 0}
         self.folder, self.step = tmp_path, StepOutput(RunDirectory(tmp_path / "run"), "settle")
         states = {(TOPIC, number): PartitionState(2, 3, (1, 2, 3), (1, 2, 3), (), 0) for number in (0, 1)}
-        monkeypatch.setattr(Cluster, "workspace", tmp_path)
         monkeypatch.setattr(Cluster, "partitions", lambda _, names: states if names == [TOPIC] else {})
-        monkeypatch.setattr(Cluster, "address", lambda _, broker: broker)
         monkeypatch.setattr(outputs.topics, "admin", lambda _: None)
         monkeypatch.setattr(outputs.topics, "start_offsets", lambda *_: {key: self.starts[key[1]] for key in states})
         self.stable = {(TOPIC, 0): 120, (TOPIC, 1): 60}
         monkeypatch.setattr(outputs.topics, "high_watermarks", lambda *_: {(TOPIC, 0): 120, (TOPIC, 1): 60})
         monkeypatch.setattr(outputs.topics, "last_stable_offsets", lambda *_: dict(self.stable))
-        monkeypatch.setattr(outputs.epochs, "epoch_end", self._epoch_end)
+        monkeypatch.setattr(self.cluster.requests, "epoch_end", self._epoch_end)
 
-    def _epoch_end(self, address: int, topic: str, partition: int, epoch: int) -> int:
-        assert (address, topic) == (2, TOPIC), "the leader is asked"
+    def _epoch_end(self, broker: int, topic: str, partition: int, epoch: int) -> int:
+        assert (broker, topic) == (2, TOPIC), "the leader is asked"
         return KEPT[partition, epoch]
 
     def note(self, *marks: Watermark) -> None:
@@ -122,8 +120,8 @@ def test_a_reader_gets_no_record_behind_a_transaction_that_stays_open(
     monkeypatch.setattr(outputs, "STABLE_S", 0.1)
     counted = []
 
-    def unseen(address: int, topic: str, partition: int, start: int, end: int) -> Unseen:
-        counted.append((address, topic, partition, start, end))
+    def unseen(_: object, leader: int, topic: str, partition: int, start: int, end: int) -> Unseen:
+        counted.append((leader, topic, partition, start, end))
         return Unseen(control=3 * partition, aborted=5 * partition)
 
     monkeypatch.setattr(outputs.batches, "unseen", unseen)

@@ -43,7 +43,10 @@ class Run:
         self.broker, self.folder, self.output = MockBroker(), folder / "workspace", Output(folder / "output")
         connection: Any = SimpleNamespace(client_properties=lambda: self.broker.connection)
         self.cluster = cast(
-            Cluster, SimpleNamespace(load_connection=connection, workspace=self.folder, adopt=lambda pid: None)
+            Cluster,
+            SimpleNamespace(
+                load_connection=connection, workspace=self.folder, agent=SimpleNamespace(adopt=lambda pid: None)
+            ),
         )
 
     def write(self, *headers: tuple[int, int]) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.fake_cluster import FakeCluster
 from support.patience import PATIENCE_S
 from support.record_batches import altered, batch, damaged
 from support.replicated import LOG, SNAPSHOT, replicated
 
 from delivery_verifier.cluster import damage
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import CORRUPT_MESSAGE, Fetched, Refused
 from delivery_verifier.model.snapshot import PartitionSnapshot

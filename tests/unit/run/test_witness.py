@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from support.applications import applied
 from support.evidence import SUBJECT, WEAK, a_scenario
+from support.fake_cluster import FakeCluster
 
 from delivery_verifier.applications.pool import group_of
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.group_log import GroupLog, LogEntry
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.group_records import GroupCommit, GroupGeneration, GroupMember

@@ -15,7 +15,7 @@ from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.keeper_client import keeper_at
 from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
-from delivery_verifier.cluster.protocol.broker_requests import SocketRequests
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.scenario import ClusterSpec
 
@@ -62,8 +62,8 @@ class DockerCluster:
         self.workspace, self.socket = workspace, workspace / KEEPER_SOCKET
         self.brokers, self.controllers = self.layout.brokers, self.layout.controllers
         self.connection = self.load_connection = self.layout.connection
-        self.keeper = keeper_at(self.socket)
-        self.requests = SocketRequests(self.connection)
+        self.agent = keeper_at(self.socket)
+        self.requests = BrokerRequests(self.connection)
 
     @property
     def capabilities(self) -> tuple[Capability, ...]:

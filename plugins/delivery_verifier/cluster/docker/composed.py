@@ -18,7 +18,7 @@ from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.broker_settings import settings_of
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.docker.nodes import Node
-from delivery_verifier.cluster.protocol.features import finalized_features
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import ClusterSpec
 
@@ -62,8 +62,9 @@ def differences(spec: ClusterSpec, nodes: Sequence[Node]) -> list[str]:
     if down := [containers[broker] for broker in sorted(set(containers) - set(reached.brokers))]:
         raise StepFailed(f"{', '.join(down)} not up: look at docker compose ps and docker compose logs {down[0]}")
     different += _different_settings(spec, reached)
+    requests = BrokerRequests(reached)
     for broker in reached.brokers:
-        has_elr = finalized_features(reached.address(broker)).get(_ELR, 0) > 0
+        has_elr = requests.finalized_features(broker).get(_ELR, 0) > 0
         if has_elr != spec.elr:
             different.append(f"its feature {_ELR} is {'on' if has_elr else 'off'}")
     return sorted(set(different))

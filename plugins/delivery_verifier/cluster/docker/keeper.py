@@ -24,7 +24,7 @@ from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.cluster.keeper import KeeperSpec
 from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
-from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests, SocketRequests
+from delivery_verifier.cluster.protocol.requests import BrokerRequests, RepeatedRequests
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed, VerifierError
@@ -78,7 +78,7 @@ class Keeper(keeper.Keeper):
         self._nodes: dict[int, Node] = {}
         self._looks: dict[int, int] = {}
         self._cut_since_s: dict[int, float] = {}
-        self._requests = SocketRequests(self.layout.connection)
+        self._requests = BrokerRequests(self.layout.connection)
 
     def begin(self) -> None:
         """Does nothing, because the containers are already running."""

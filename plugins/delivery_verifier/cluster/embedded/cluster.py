@@ -16,7 +16,7 @@ from delivery_verifier.cluster.embedded import disks, packet_filter
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.cluster.keeper_client import keeper_at
 from delivery_verifier.cluster.layout import CONTROLLER, KEEPER_SOCKET, KEEPER_SPEC, PROXY_SOCKET, ClusterLayout
-from delivery_verifier.cluster.protocol.broker_requests import SocketRequests
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.model.act import Capability
 
 
@@ -34,8 +34,8 @@ class EmbeddedCluster:
         self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], ClusterLayout, strict=False)
         self.workspace, self.socket = workspace, workspace / KEEPER_SOCKET
         self.brokers, self.controllers = self.layout.brokers, [CONTROLLER]
-        self.keeper = keeper_at(self.socket)
-        self.requests = SocketRequests(self.connection)
+        self.agent = keeper_at(self.socket)
+        self.requests = BrokerRequests(self.connection)
 
     @property
     def capabilities(self) -> tuple[Capability, ...]:

@@ -17,7 +17,7 @@ from delivery_verifier.cluster.embedded.backend import EmbeddedKeeperSpec
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.layout import CONTROLLER
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
-from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests
+from delivery_verifier.cluster.protocol.requests import RepeatedRequests
 
 
 class Keeper(NodeProcesses, keeper.Keeper):

@@ -1,7 +1,7 @@
 """Counts two kinds of records in a log: control records, and records of aborted transactions. No read_committed
 consumer gets these records, so this module counts them in the batches of the log.
 
-The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). The module shares no
+The module fetches the batches from the leader in Kafka's own protocol (`BrokerRequests.fetch`). The module shares no
 code with Spark, which reads the same log with a consumer. So the two results check each other: every offset that the
 consumer skips must be counted here. The control batches in the log say whether a transaction was committed or aborted.
 The producer's reports are not used.
@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.protocol.fetch import Bytes, fetch, whole_batches
+from delivery_verifier.cluster.protocol.fetch import FETCH_BYTES, whole_batches
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 """Bits in the attributes of a batch. A control batch is the commit marker or abort marker of a transaction."""
@@ -49,10 +49,10 @@ class Unseen(NamedTuple):
     aborted: int
 
 
-def unseen(address: Address, topic: str, partition: int, start: int, end: int) -> Unseen:
+def unseen(requests: BrokerRequests, broker: int, topic: str, partition: int, start: int, end: int) -> Unseen:
     """Counts the records at the offsets [start, end) that no read_committed consumer gets.
 
-    `address` is the address of the partition's leader. Batches with a wrong checksum are not counted. Every transaction
+    `broker` is the partition's leader. Batches with a wrong checksum are not counted. Every transaction
     with records in this range must have ended. The control batch of a transaction may stand after `end`, so the log is
     read until all these transactions have ended.
 
@@ -61,7 +61,7 @@ def unseen(address: Address, topic: str, partition: int, start: int, end: int) -
     """
     control = aborted = 0
     undecided: Counter[int] = Counter()
-    for batch in _batches(address, topic, partition, start) if start < end else ():
+    for batch in _batches(requests, broker, topic, partition, start) if start < end else ():
         inside = batch.first < end
         if batch.kind is not None:
             written = undecided.pop(batch.producer_id, 0)
@@ -74,26 +74,27 @@ def unseen(address: Address, topic: str, partition: int, start: int, end: int) -
     return Unseen(control, aborted)
 
 
-def controls(address: Address, topic: str, partition: int, start: int, end: int) -> int:
+def controls(requests: BrokerRequests, broker: int, topic: str, partition: int, start: int, end: int) -> int:
     """Returns the number of control records at the offsets [start, end). Transactions may be open.
 
     Raises the errors of `unseen`, but for that about an open transaction.
     """
     count = 0
-    for batch in _batches(address, topic, partition, start) if start < end else ():
+    for batch in _batches(requests, broker, topic, partition, start) if start < end else ():
         count += batch.records if batch.kind is not None and batch.first < end else 0
         if batch.end >= end:
             break
     return count
 
 
-def _batches(address: Address, topic: str, partition: int, offset: int) -> Iterator[Batch]:
+def _batches(requests: BrokerRequests, broker: int, topic: str, partition: int, offset: int) -> Iterator[Batch]:
     """Yields the batches of the log, beginning at `offset`. Raises ConnectionError at the end of the log, or if an
     offset is missing."""
     while True:
-        batches = [batch for batch in parse(_fetch(address, topic, partition, offset)) if batch.end > offset]
+        data = requests.fetch(broker, topic, partition, offset, FETCH_BYTES).data
+        batches = [batch for batch in parse(data) if batch.end > offset]
         if not batches:
-            raise ConnectionError(f"the broker at {address} gave no batch of {topic}/{partition} at offset {offset}")
+            raise ConnectionError(f"broker {broker} gave no batch of {topic}/{partition} at offset {offset}")
         for batch in batches:
             if batch.first > offset:
                 raise ConnectionError(
@@ -103,7 +104,7 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
             offset = batch.end
 
 
-def parse(data: Bytes) -> Iterator[Batch]:
+def parse(data: bytes) -> Iterator[Batch]:
     """Yields the complete batches in `data`, the bytes of a fetch. Raises the same errors as `whole_batches`.
 
     The content of a batch with a wrong checksum is unknown. Such a batch is yielded as a batch without records.
@@ -139,7 +140,3 @@ def _behind_varint(data: bytes, position: int) -> int:
     while position < len(data) and data[position] & 0x80:
         position += 1
     return position + 1
-
-
-def _fetch(address: Address, topic: str, partition: int, offset: int) -> Bytes:
-    return fetch(address, topic, partition, offset).data

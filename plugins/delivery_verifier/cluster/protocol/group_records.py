@@ -17,7 +17,6 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from delivery_verifier.cluster.protocol.encoding import Reader
 from delivery_verifier.model.errors import VerifierError
 
 _FLEXIBLE_SINCE = 4
@@ -79,23 +78,23 @@ def decode(key: bytes, value: bytes | None) -> GroupCommit | GroupGeneration | N
     of its type.
     """
     try:
-        return _decode(Reader(key), value)
+        return _decode(_Reader(key), value)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise UnknownFormat(f"a record of __consumer_offsets cannot be read: {error}") from None
 
 
-def _decode(key: Reader, value: bytes | None) -> GroupCommit | GroupGeneration | None:
+def _decode(key: _Reader, value: bytes | None) -> GroupCommit | GroupGeneration | None:
     kind = key.number("h")
     if kind in (0, 1):
         group, topic, partition = _text(key), _text(key), key.number("i")
         return GroupCommit(group, topic, partition, None) if value is None else _commit(group, topic, partition, value)
     if value is None or kind not in _GENERATIONS:
         return None
-    return _GENERATIONS[kind](key, Reader(value))
+    return _GENERATIONS[kind](key, _Reader(value))
 
 
 def _commit(group: str, topic: str, partition: int, value: bytes) -> GroupCommit:
-    reader = Reader(value)
+    reader = _Reader(value)
     version = _version(reader, 4)
     offset = reader.number("q")
     epoch = reader.number("i") if version >= 3 else -1
@@ -103,7 +102,7 @@ def _commit(group: str, topic: str, partition: int, value: bytes) -> GroupCommit
     return GroupCommit(group, topic, partition, offset, epoch, metadata, reader.number("q"))
 
 
-def _classic(key: Reader, value: Reader) -> GroupGeneration:
+def _classic(key: _Reader, value: _Reader) -> GroupGeneration:
     group, version = _text(key), _version(value, 4)
     compact = version >= _FLEXIBLE_SINCE
     is_consumer = _text(value, compact) == "consumer"
@@ -119,7 +118,7 @@ def _classic(key: Reader, value: Reader) -> GroupGeneration:
     return GroupGeneration(group, number, members)
 
 
-def _classic_member(value: Reader, version: int) -> GroupMember:
+def _classic_member(value: _Reader, version: int) -> GroupMember:
     compact = version >= _FLEXIBLE_SINCE
     member_id = _text(value, compact)
     if version >= 3:
@@ -136,7 +135,7 @@ def _classic_member(value: Reader, version: int) -> GroupMember:
 def _assigned(assignment: bytes) -> tuple[tuple[str, int], ...] | None:
     """Reads the assignment of a member (`ConsumerProtocolAssignment`). Clients write it, so it may be anything. Returns
     None if it does not have this format."""
-    reader, pairs = Reader(assignment), list[tuple[str, int]]()
+    reader, pairs = _Reader(assignment), list[tuple[str, int]]()
     try:
         reader.number("h")
         for _ in range(reader.number("i")):
@@ -147,12 +146,12 @@ def _assigned(assignment: bytes) -> tuple[tuple[str, int], ...] | None:
     return tuple(pairs)
 
 
-def _epoch(key: Reader, value: Reader) -> GroupGeneration:
+def _epoch(key: _Reader, value: _Reader) -> GroupGeneration:
     _version(value, 0)
     return GroupGeneration(_text(key), value.number("i"), ())
 
 
-def _member(key: Reader, value: Reader) -> GroupGeneration:
+def _member(key: _Reader, value: _Reader) -> GroupGeneration:
     _version(value, 0)
     group, member_id = _text(key), _text(key)
     for _ in ("instance", "rack"):
@@ -160,18 +159,61 @@ def _member(key: Reader, value: Reader) -> GroupGeneration:
     return GroupGeneration(group, -1, (GroupMember(member_id, _text(value, compact=True)),))
 
 
-_GENERATIONS: dict[int, Callable[[Reader, Reader], GroupGeneration]] = {2: _classic, 3: _epoch, 5: _member}
+_GENERATIONS: dict[int, Callable[[_Reader, _Reader], GroupGeneration]] = {2: _classic, 3: _epoch, 5: _member}
 """Maps the type of a key to the function that decodes a record of this type. The function gets the part of the key
 after the type, and the value."""
 
 
-def _version(value: Reader, newest: int) -> int:
+def _version(value: _Reader, newest: int) -> int:
     version = value.number("h")
     if not 0 <= version <= newest:
         raise UnknownFormat(f"a record of __consumer_offsets has version {version}, must be at most {newest}")
     return version
 
 
-def _text(reader: Reader, compact: bool = False) -> str:
+def _text(reader: _Reader, compact: bool = False) -> str:
     """Reads a string. Returns an empty string for null. Raises IndexError if the record ends too early."""
     return reader.blob(reader.varint() - 1 if compact else reader.number("h")).decode()
+
+
+class _Reader:
+    """Reads the fields of a record one after the other. Raises struct.error or IndexError if the record ends too
+    early."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._offset = data, 0
+
+    def number(self, code: str) -> int:
+        """Reads a big-endian number. `code` is the letter of the number's type in Python's `struct` module."""
+        (value,) = struct.unpack_from(">" + code, self._data, self._offset)
+        self._offset += struct.calcsize(">" + code)
+        return int(value)
+
+    def varint(self) -> int:
+        """Reads an unsigned varint."""
+        value = shift = 0
+        while True:
+            byte = self._data[self._offset]
+            self._offset += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def skip(self, count: int) -> None:
+        """Skips `count` bytes."""
+        self._offset += count
+
+    def blob(self, length: int) -> bytes:
+        """Reads `length` bytes. A negative length means null, and the result is then empty."""
+        value = self._data[self._offset : self._offset + max(length, 0)]
+        if len(value) < length:
+            raise IndexError(f"{length} bytes were announced, {len(value)} are there")
+        self._offset += len(value)
+        return value
+
+    def tags(self) -> None:
+        """Skips the tagged fields of KIP-482."""
+        for _ in range(self.varint()):
+            self.varint()
+            self.skip(self.varint())

@@ -1,25 +1,47 @@
-"""Requests of Kafka's protocol over plain sockets. They concern partition states, replica assignments, live brokers and
-topic settings.
+"""Requests of Kafka's protocol to single brokers, over plain sockets.
 
-librdkafka has no DescribeTopicPartitions (KIP-966) and no AlterPartitionReassignments (KIP-455), and librdkafka's
-threads may hang on a frozen broker. A plain socket with a short timeout cannot hang. Sources of the layouts: Kafka's
-`DescribeTopicPartitionsRequest.json` v0, `MetadataRequest.json` v7, `AlterPartitionReassignmentsRequest.json` v0,
-`IncrementalAlterConfigsRequest.json` v0 and `DescribeConfigsRequest.json` v1.
+librdkafka has no DescribeTopicPartitions (KIP-966), no AlterPartitionReassignments (KIP-455), no OffsetForLeaderEpoch
+(KIP-101), and none of the requests about open transactions (KIP-664). It does not show features (KIP-584), and fetches
+from no replica that a caller names. And its threads may hang on a frozen broker.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.protocol.encoding import Answer, Reader, call, short_text, varint
+from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.cluster.protocol.channels import Answer, Channel, call
+from delivery_verifier.cluster.protocol.fetch import Fetched, Refused
+from delivery_verifier.cluster.protocol.messages import decoded, encoded, unreadable
 
-TIMEOUT_S = 0.7
-ASSIGNMENT_S = 10.0
+VIEW_S = 0.7
+"""Seconds to wait for what a broker knows by heart, e.g. its view of partitions."""
+ANSWER_S = 5.0
+"""Seconds to wait for an answer that nobody polls for."""
+CHANGE_S = 10.0
 """Seconds to wait for the answer to a request that changes something. The controller makes the change, and may be
 busy."""
+FETCH_S = 20.0
+"""Seconds to wait for batches, which a broker may have to read from a disk."""
+WAIT_MS = 1000
+"""Milliseconds that a broker waits for a batch if it has no batch at the requested offset yet. After this time, the
+broker sends an empty answer."""
+ANY_EPOCH = -1
+"""In place of the leader's present epoch: the leader answers in whichever epoch it leads."""
+_DEPOSED = (6, 74)
+"""Kafka's error codes of a broker that does not lead. 6, NOT_LEADER_OR_FOLLOWER: in the epoch of the question, it
+follows. 74, FENCED_LEADER_EPOCH: it is in a later epoch. A broker in an earlier epoch answers 76,
+UNKNOWN_LEADER_EPOCH."""
+_TOPIC, _SET = 2, 0
+"""`_TOPIC` is the code in Kafka's protocol for a resource that is a topic. `_SET` is the code for the operation that
+sets a value."""
+_OPEN = "Ongoing"
+"""The coordinator's word for a transaction that has records, and whose producer has not asked for its end."""
+
+Partition = tuple[str, int]
+"""The name of a topic and the number of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,182 +61,304 @@ class PartitionState:
     error: int
 
 
-def describe_partitions(
-    address: Address, topics: list[str], timeout_s: float = TIMEOUT_S
-) -> dict[tuple[str, int], PartitionState]:
-    """Returns the state of every partition of `topics`, by (topic, partition), as the broker at `address` reports it.
+class Question(NamedTuple):
+    """A question to the leader of a partition: where does `epoch` end in your log?
 
-    Raises OSError if the broker does not answer within `timeout_s` seconds, or if the answer cannot be read.
+    The leader answers only if its present epoch is `led`. If `led` is ANY_EPOCH, it answers in every epoch.
     """
-    return partition_states(address, call(address, description_request(topics), timeout_s))
+
+    led: int
+    epoch: int
 
 
-def description_request(topics: list[str]) -> bytes:
-    """Returns a DescribeTopicPartitionsRequest v0 for `topics`."""
-    names = b"".join(varint(len(name) + 1) + name.encode() + b"\0" for name in sorted(topics))
-    body = struct.pack(">hhih", 75, 0, 1, 3) + b"kdv\0" + varint(len(topics) + 1) + names
-    return body + struct.pack(">i", 2000) + b"\xff\0"
+class EpochEnd(NamedTuple):
+    """The answer to a Question. `epoch`: the greatest epoch that the log knows, up to the epoch of the question. `end`:
+    the first offset behind all records of `epoch` and earlier epochs.
 
-
-def partition_states(address: Address, answer: Answer) -> dict[tuple[str, int], PartitionState]:
-    """Returns the states of partitions in `answer`, a DescribeTopicPartitionsResponse v0, by (topic, partition). Leaves
-    out a topic that does not exist.
-
-    Raises ConnectionError if the answer cannot be read. The error names `address`.
+    If the log knows no epoch up to that of the question, `epoch` is that of the question, and `end` is the start of the
+    log. Both are -1 if the log knows no epochs at all.
     """
-    try:
-        return _partition_states(Reader(answer))
-    except (struct.error, IndexError, ValueError) as error:
-        raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
+
+    epoch: int
+    end: int
 
 
-def _partition_states(reader: Reader) -> dict[tuple[str, int], PartitionState]:
-    reader.skip(4)
-    reader.tags()
-    reader.skip(4)
-    states: dict[tuple[str, int], PartitionState] = {}
-    for _ in range(reader.varint() - 1):
-        reader.skip(2)
-        topic = reader.compact_text()
-        reader.skip(17)
-        for _ in range(reader.varint() - 1):
-            partition, state = _partition(reader)
-            states[topic, partition] = state
-        reader.skip(4)
-        reader.tags()
-    return states
+class ActiveProducer(NamedTuple):
+    """A producer with an open transaction in a partition, as the partition's leader sees it.
 
-
-def _partition(reader: Reader) -> tuple[int, PartitionState]:
-    """Reads one partition of a DescribeTopicPartitionsResponse v0. Returns the partition's number and state."""
-    error, index, leader, epoch = (reader.number(code) for code in "hiii")
-    replicas, isr, elr, _last_known, _offline = (reader.compact_ints() for _ in range(5))
-    reader.tags()
-    return index, PartitionState(leader, epoch, replicas, isr, elr, error)
-
-
-def live_brokers(address: Address, timeout_s: float = TIMEOUT_S) -> set[int]:
-    """Returns the ids of the unfenced brokers, as the broker at `address` reports them.
-
-    Raises OSError if the broker does not answer within `timeout_s` seconds, or if the answer cannot be read.
+    `last_at_ms` is the time of its last record in the partition, in ms since the epoch. `first_offset` is the offset of
+    the transaction's first record in the partition.
     """
-    reader = Reader(call(address, struct.pack(">hhih", 3, 7, 2, 3) + b"kdv" + struct.pack(">ib", 0, 0), timeout_s))
-    ids = set()
-    try:
-        reader.skip(8)
-        for _ in range(reader.number("i")):
-            ids.add(reader.number("i"))
-            reader.short_text()
-            reader.skip(4)
-            reader.short_text()
-    except (struct.error, IndexError, ValueError) as error:
-        raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
-    return ids
+
+    producer_id: int
+    producer_epoch: int
+    last_at_ms: int
+    first_offset: int
 
 
-def assign_replicas(
-    address: Address, replicas_of: Mapping[tuple[str, int], Sequence[int]], timeout_s: float = ASSIGNMENT_S
-) -> None:
-    """Assigns replicas to partitions. The broker at `address` passes the request to the controller.
+class TransactionState(NamedTuple):
+    """A transactional.id, as its coordinator describes it.
 
-    `replicas_of` maps (topic, partition) to the ids of the brokers that get a replica. The preferred leader stands
-    first. Raises OSError if the broker does not answer, or if the controller refuses any of the changes.
+    `state` is Kafka's word, e.g. `Ongoing` or `CompleteCommit`. `began_ms` is when its transaction began, in ms since
+    the epoch; -1 if none is open. `timeout_ms` is its transaction.timeout.ms.
     """
-    topics = sorted({topic for topic, _ in replicas_of})
-    body = (
-        struct.pack(">hhih", 45, 0, 3, 3)
-        + b"kdv\0"
-        + struct.pack(">i", int(timeout_s * 1000))
-        + varint(len(topics) + 1)
-    )
-    for name in topics:
-        assignments = sorted(
-            (partition, replicas) for (topic, partition), replicas in replicas_of.items() if topic == name
-        )
-        body += varint(len(name) + 1) + name.encode() + varint(len(assignments) + 1)
-        for partition, replicas in assignments:
-            body += struct.pack(">i", partition) + varint(len(replicas) + 1)
-            body += struct.pack(f">{len(replicas)}i", *replicas) + b"\0"
-        body += b"\0"
-    answer = call(address, body + b"\0", timeout_s)
-    try:
-        refused = list(_refusals(Reader(answer)))
-    except (struct.error, IndexError, ValueError) as error:
-        raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
-    if refused:
-        raise ConnectionError(f"the controller refused the replicas of {'; '.join(refused)}")
+
+    transactional_id: str
+    state: str
+    began_ms: int
+    timeout_ms: int
 
 
-def _refusals(reader: Reader) -> Iterator[str]:
-    """Yields a text for each refusal in an AlterPartitionReassignmentsResponse v0. If the controller refused the whole
-    request, yields only one text."""
-    reader.skip(4)
-    reader.tags()
-    reader.skip(4)
-    if error := reader.number("h"):
-        yield f"all partitions: error {error} {reader.compact_text()}"
-        return
-    reader.compact_text()
-    for _ in range(reader.varint() - 1):
-        topic = reader.compact_text()
-        for _ in range(reader.varint() - 1):
-            partition, error, why = reader.number("i"), reader.number("h"), reader.compact_text()
-            reader.tags()
-            if error:
-                yield f"{topic}/{partition}: error {error} {why}"
-        reader.tags()
+class BrokerRequests:
+    """Sends each request to the broker that the caller names by its id, over a new connection.
 
-
-_TOPIC, _SET = 2, 0
-"""`_TOPIC` is the code in Kafka's protocol for a resource that is a topic. `_SET` is the code for the operation that
-sets a value."""
-
-
-def alter_topics(
-    address: Address, topics: Sequence[str], setting: str, value: str, timeout_s: float = ASSIGNMENT_S
-) -> None:
-    """Sets `setting` of every topic to `value`. The broker at `address` passes the request to the controller.
-
-    Raises OSError if the broker does not answer, or if the controller refuses any of the changes.
+    Every method raises OSError if the broker does not answer in time, gives an answer that cannot be read, or refuses
+    the request, and connection.UnsupportedSecurity if the connection is not plain TCP.
     """
-    change = struct.pack(">i", 1) + short_text(setting) + struct.pack(">b", _SET) + short_text(value)
-    body = struct.pack(">hhih", 44, 0, 4, 3) + b"kdv" + struct.pack(">i", len(topics))
-    body += b"".join(struct.pack(">b", _TOPIC) + short_text(topic) + change for topic in topics)
-    _settings(address, call(address, body + b"\0", timeout_s), with_values=False)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def describe_partitions(self, broker: int, topics: list[str]) -> dict[Partition, PartitionState]:
+        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it. Leaves out a
+        topic that does not exist."""
+        answer = call(self._connection.address(broker), _description(topics), VIEW_S)
+        return self._states(broker, answer)
+
+    def _states(self, broker: int, answer: Answer) -> dict[Partition, PartitionState]:
+        described = decoded("DescribeTopicPartitions", 0, answer, self._connection.address(broker))
+        return {
+            (topic.name or "", each.partition_index): PartitionState(
+                each.leader_id,
+                each.leader_epoch,
+                tuple(each.replica_nodes or ()),
+                tuple(each.isr_nodes or ()),
+                tuple(each.eligible_leader_replicas or ()),
+                each.error_code,
+            )
+            for topic in described.topics or ()
+            for each in topic.partitions or ()
+        }
+
+    def live_brokers(self, broker: int) -> set[int]:
+        """Returns the ids of the unfenced brokers, as `broker` sees them."""
+        answer = self._ask(broker, "Metadata", 7, VIEW_S, topics=[], allow_auto_topic_creation=False)
+        return {each.node_id for each in answer.brokers or ()}
+
+    def finalized_features(self, broker: int) -> dict[str, int]:
+        """Returns the version level of each finalized feature (e.g. `eligible.leader.replicas.version`), as `broker`
+        reports it. Leaves out a feature that is switched off."""
+        software = {"client_software_name": "kdv", "client_software_version": "1"}
+        answer = self._ask(broker, "ApiVersions", 3, ANSWER_S, **software)
+        if answer.error_code:
+            raise self._unreadable(broker, f"error {answer.error_code}")
+        return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
+
+    def assign_replicas(self, broker: int, replicas: Mapping[Partition, Sequence[int]]) -> None:
+        """Assigns replicas to partitions. `broker` passes the request to the controller.
+
+        `replicas` maps (topic, partition) to the ids of the brokers that get a replica. The preferred leader stands
+        first.
+        """
+        topics = _by_topic({partition: (list(brokers),) for partition, brokers in replicas.items()})
+        timeout_ms = int(CHANGE_S * 1000)
+        answer = self._ask(broker, "AlterPartitionReassignments", 0, CHANGE_S, timeout_ms=timeout_ms, topics=topics)
+        refused = [
+            f"{topic.name}/{each.partition_index}: error {each.error_code} {each.error_message or ''}"
+            for topic in answer.responses or ()
+            for each in topic.partitions or ()
+            if each.error_code
+        ]
+        if answer.error_code:
+            refused = [f"all partitions: error {answer.error_code} {answer.error_message or ''}"]
+        if refused:
+            raise ConnectionError(f"the controller refused the replicas of {'; '.join(refused)}")
+
+    def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
+        """Sets `setting` of every topic to `value`. `broker` passes the request to the controller."""
+        changes = [(_TOPIC, topic, [(setting, _SET, value)]) for topic in topics]
+        answer = self._ask(broker, "IncrementalAlterConfigs", 0, CHANGE_S, resources=changes)
+        _require_settings(answer.responses or ())
+
+    def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
+        """Returns the value of `setting` by topic, as `broker` reports it."""
+        asked = [(_TOPIC, topic, [setting]) for topic in topics]
+        results = self._ask(broker, "DescribeConfigs", 1, VIEW_S, resources=asked).results or ()
+        _require_settings(results)
+        return {result.resource_name: each.value or "" for result in results for each in result.configs or ()}
+
+    def epoch_ends(
+        self, broker: int, questions: Mapping[Partition, Question], timeout_s: float = VIEW_S
+    ) -> dict[Partition, EpochEnd]:
+        """Returns where leader epochs end in the logs of `broker`. Leaves out a partition that `broker` does not lead
+        in the epoch of the question."""
+        answers = self._epochs(broker, questions, timeout_s)
+        return {partition: ends for partition, (error, ends) in answers.items() if not error}
+
+    def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
+        """Returns the partitions of which `broker` knows that it does not lead them in the epochs `led`. It is in this
+        epoch and follows, or in a later one, so it appends nothing in an earlier epoch any more."""
+        questions = {partition: Question(epoch, epoch) for partition, epoch in led.items()}
+        answers = self._epochs(broker, questions, VIEW_S)
+        return {partition for partition, (error, _) in answers.items() if error in _DEPOSED}
+
+    def epoch_end(self, broker: int, topic: str, partition: int, epoch: int) -> int:
+        """Returns the first offset behind all records of leader epoch `epoch` and of earlier epochs, in the log of
+        `broker`, which leads the partition. Returns -1 if the log knows nothing of these epochs.
+
+        If the epoch ends before an offset that was below the high watermark in this epoch, the log was cut off: records
+        are gone that every replica in the ISR had.
+        """
+        questions = {(topic, partition): Question(ANY_EPOCH, epoch)}
+        error, ends = self._epochs(broker, questions, CHANGE_S)[topic, partition]
+        if error:
+            said = f"the broker at {self._connection.address(broker)} does not say where epoch {epoch}"
+            raise ConnectionError(f"{said} of {topic}/{partition} ends: error {error}")
+        return ends.end
+
+    def _epochs(
+        self, broker: int, questions: Mapping[Partition, Question], timeout_s: float
+    ) -> dict[Partition, tuple[int, EpochEnd]]:
+        """Returns exactly one error code (0: no error) and answer to each question.
+
+        The request is that by which followers find out how much of their log the leader does not have (KIP-101).
+        """
+        answer = self._ask(broker, "OffsetForLeaderEpoch", 2, timeout_s, topics=_by_topic(questions))
+        answers = {
+            (topic.topic or "", each.partition): (each.error_code, EpochEnd(each.leader_epoch, each.end_offset))
+            for topic in answer.topics or ()
+            for each in topic.partitions or ()
+        }
+        if answers.keys() != questions.keys():
+            names = ", ".join(f"{topic}/{number}" for topic, number in sorted(questions))
+            raise self._unreadable(broker, f"it is not about {names}")
+        return answers
+
+    def open_transactions(self, broker: int, names: Sequence[str]) -> dict[str, int]:
+        """Returns when the open transactions of the transactional.ids `names` began, in ms since the epoch. The keys
+        are the transactional.ids that have an open transaction.
+
+        `broker` must be the coordinator of all these transactional.ids.
+        """
+        described = self._transactions(broker, names)
+        return {name: state.began_ms for name, state in described.items() if state.state == _OPEN}
+
+    def active_producers(self, broker: int, topic: str, partition: int) -> list[ActiveProducer]:
+        """Returns the producers with an open transaction in a partition. `broker` must lead the partition."""
+        answer = self._ask(broker, "DescribeProducers", 0, ANSWER_S, topics=[(topic, [partition])])
+        if len(answer.topics or ()) != 1:
+            raise self._unreadable(broker, "it is not about one topic")
+        if len(answer.topics[0].partitions or ()) != 1:
+            raise self._unreadable(broker, f"it is not about one partition of {topic}")
+        (state,) = answer.topics[0].partitions
+        if state.error_code:
+            why = f"error {state.error_code} for {topic}/{partition} {state.error_message or ''}"
+            raise self._unreadable(broker, why.rstrip())
+        return [
+            ActiveProducer(each.producer_id, each.producer_epoch, each.last_timestamp, each.current_txn_start_offset)
+            for each in state.active_producers or ()
+            if each.current_txn_start_offset >= 0
+        ]
+
+    def transactions_of(self, broker: int, producer_ids: Sequence[int]) -> dict[int, TransactionState]:
+        """Returns what `broker` knows as a coordinator of the producers with the ids `producer_ids`. Leaves out a
+        producer whose coordinator is another broker, or that is not known any more."""
+        answer = self._ask(broker, "ListTransactions", 0, ANSWER_S, producer_id_filters=list(producer_ids))
+        if answer.error_code:
+            raise self._unreadable(broker, f"error {answer.error_code}")
+        listed = {each.producer_id: each.transactional_id for each in answer.transaction_states or ()}
+        described = self._transactions(broker, [*listed.values()]) if listed else {}
+        return {producer_id: described[name] for producer_id, name in listed.items()}
+
+    def _transactions(self, broker: int, names: Sequence[str]) -> dict[str, TransactionState]:
+        answer = self._ask(broker, "DescribeTransactions", 0, ANSWER_S, transactional_ids=list(names))
+        states = dict[str, TransactionState]()
+        for each in answer.transaction_states or ():
+            name = each.transactional_id
+            if each.error_code:
+                raise self._unreadable(broker, f"error {each.error_code} for {name}")
+            began_ms, timeout_ms = each.transaction_start_time_ms, each.transaction_timeout_ms
+            states[name] = TransactionState(name, each.transaction_state, began_ms, timeout_ms)
+        if missing := set(names) - set(states):
+            raise ConnectionError(
+                f"the broker at {self._connection.address(broker)} did not describe {sorted(missing)}"
+            )
+        return states
+
+    def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
+        """Fetches batches of a partition from the replica of `broker`, from `offset` up to the high watermark that
+        `broker` knows. Uncommitted records are fetched, too, as by a consumer with read_uncommitted.
+
+        The first batch may begin before `offset`. The answer has at most `most_bytes` bytes, except if its only batch
+        is larger. If `most_bytes` is 1, the broker sends one batch, and does not wait for more data. Raises Refused if
+        the broker reports an error.
+
+        A follower answers a consumer only from version 11 on, and only up to its own high watermark (KIP-392). From
+        version 13 on, a Fetch must name a topic by its id instead of its name.
+        """
+        # Partition, the leader's epoch, offset, the last epoch fetched, the start of the log, the most bytes; -1: any.
+        asked = [(topic, [(partition, -1, offset, -1, -1, most_bytes)])]
+        limits = {"max_wait_ms": WAIT_MS if most_bytes > 1 else 0, "min_bytes": 1, "max_bytes": most_bytes}
+        answer = self._ask(broker, "Fetch", 12, FETCH_S, topics=asked, **limits)
+        name = f"{topic}/{partition}"
+        if answer.error_code:
+            raise Refused(name, answer.error_code)
+        parts = [(topic.topic, part) for topic in answer.responses or () for part in topic.partitions or ()]
+        if [(topic, part.partition_index) for topic, part in parts] != [(topic, partition)]:
+            raise self._unreadable(broker, f"it is not about {name}")
+        ((_, part),) = parts
+        if part.error_code:
+            raise Refused(name, part.error_code)
+        return Fetched(part.high_watermark, part.records or b"")
+
+    def _ask(self, broker: int, name: str, version: int, timeout_s: float, **fields: object) -> Any:
+        address = self._connection.address(broker)
+        return decoded(name, version, call(address, encoded(name, version, **fields), timeout_s), address)
+
+    def _unreadable(self, broker: int, why: str) -> ConnectionError:
+        return unreadable(self._connection.address(broker), why)
 
 
-def topic_setting(
-    address: Address, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S
-) -> dict[str, str]:
-    """Returns the value of `setting` by topic, as the broker at `address` reports it.
+class RepeatedRequests(BrokerRequests):
+    """Sends requests like BrokerRequests, but makes repeated calls of `describe_partitions` fast: keeps a connection to
+    each broker for them.
 
-    Raises OSError if the broker does not answer or refuses the request, or if the answer cannot be read.
+    At most one thread per broker may call `describe_partitions`.
     """
-    body = struct.pack(">hhih", 32, 1, 5, 3) + b"kdv" + struct.pack(">i", len(topics))
-    body += b"".join(
-        struct.pack(">b", _TOPIC) + short_text(topic) + struct.pack(">i", 1) + short_text(setting) for topic in topics
-    )
-    return _settings(address, call(address, body + b"\0", timeout_s), with_values=True)
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._channels = {broker: Channel(address) for broker, address in connection.brokers.items()}
+        self._last: dict[int, tuple[Answer, dict[Partition, PartitionState]]] = {}
+
+    def describe_partitions(self, broker: int, topics: list[str]) -> dict[Partition, PartitionState]:
+        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it.
+
+        The caller must not change the result. If the broker sends the same answer again, the method returns the same
+        object again.
+        """
+        answer = self._channels[broker].call(_description(topics), VIEW_S)
+        if broker not in self._last or self._last[broker][0] != answer:
+            self._last[broker] = answer, self._states(broker, answer)
+        return self._last[broker][1]
 
 
-def _settings(address: Address, answer: Answer, with_values: bool) -> dict[str, str]:
-    """Reads `answer`, a response of the broker at `address` about topic settings.
+def _description(topics: Sequence[str]) -> bytes:
+    """Returns the request that describes the partitions of `topics`."""
+    return encoded("DescribeTopicPartitions", 0, topics=sorted(topics), response_partition_limit=2000)
 
-    If `with_values` is true, the answer is a DescribeConfigsResponse v1 about one setting, and the result maps each
-    topic to the value of this setting. Otherwise, the answer is an IncrementalAlterConfigsResponse v0, and the result
-    is empty. Raises ConnectionError if the request was refused for one of the topics, or if the answer cannot be read.
-    """
-    reader, values = Reader(answer), dict[str, str]()
-    try:
-        reader.skip(8)
-        for _ in range(reader.number("i")):
-            error, why, _type, topic = reader.number("h"), reader.short_text(), reader.number("b"), reader.short_text()
-            if error:
-                raise ConnectionError(f"the setting of {topic} was refused: error {error} {why}")
-            for _ in range(reader.number("i") if with_values else 0):
-                reader.short_text()
-                values[topic] = reader.short_text()
-                reader.skip(3 + 4)  # three flags, and an empty list of synonyms
-    except (struct.error, IndexError, ValueError) as error:
-        raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
-    return values
+
+def _by_topic(fields: Mapping[Partition, tuple[Any, ...]]) -> list[tuple[str, list[tuple[Any, ...]]]]:
+    """Returns the partitions of each topic as Kafka's requests list them: the number of each, and its `fields`."""
+    topics: dict[str, list[tuple[Any, ...]]] = {}
+    for (topic, number), values in sorted(fields.items()):
+        topics.setdefault(topic, []).append((number, *values))
+    return list(topics.items())
+
+
+def _require_settings(results: Sequence[Any]) -> None:
+    """Raises ConnectionError if the broker refused a setting of a topic."""
+    for result in results:
+        if result.error_code:
+            why = f"error {result.error_code} {result.error_message or ''}"
+            raise ConnectionError(f"the setting of {result.resource_name} was refused: {why}")

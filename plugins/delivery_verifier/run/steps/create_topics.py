@@ -35,7 +35,7 @@ def create_topics(run_dir: Path) -> None:
             60,
             detail=lambda: cluster.out_of_sync(names),
         )
-        cluster.watch(watched_topics(scenario))
+        cluster.agent.watch(watched_topics(scenario))
         observations = cluster.workspace / OBSERVATIONS
         wait_until(
             lambda: b'"heartbeat"' in observations.read_bytes(), "the observer to see the topics before the load", 60

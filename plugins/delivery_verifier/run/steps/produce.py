@@ -48,10 +48,10 @@ def produce(run_dir: Path) -> None:
         scenario.fail_if_asked("produce")
         connection = cluster.load_connection.client_properties()
         pool = ProducerPool(scenario, connection, cluster.workspace)
-        members = MemberPool(scenario, connection, cluster.workspace, cluster.adopt)
+        members = MemberPool(scenario, connection, cluster.workspace, cluster.agent.adopt)
         try:
             for producer in pool.producers:
-                cluster.adopt(producer.process.pid)
+                cluster.agent.adopt(producer.process.pid)
             output.counts[LOAD_BEGAN] = _send_load(scenario, cluster, pool, members, signals, gone)
             seal_ledgers(pool.producers, output)
             output.counts["attempted"] = sum(producer.control[Word.ATTEMPTED] for producer in pool.producers)
@@ -77,7 +77,7 @@ def _send_load(
     def alive() -> bool:
         if gone.is_set():
             raise lease.cluster_gone("the cluster ended while the load was flowing", cluster.socket)
-        pool.apply_commands(cluster.adopt)
+        pool.apply_commands(cluster.agent.adopt)
         members.apply_commands()
         return members.check() and pool.check()
 

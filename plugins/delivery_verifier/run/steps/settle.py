@@ -89,7 +89,7 @@ def settle(run_dir: Path) -> None:
         _compare_replicas(cluster, snapshot, early, output)
         output.write_json("observations.json", list(_observations(cluster)))
     # Nothing reads what would be observed from now on, and the reconciliation needs the processor.
-    optional("the end of the observer's work", lambda: cluster.watch([]), UNWATCHED_S)
+    optional("the end of the observer's work", lambda: cluster.agent.watch([]), UNWATCHED_S)
 
 
 def _compare_replicas(cluster: Cluster, snapshot: Offsets, early: EarlyReading, output: StepOutput) -> None:

@@ -42,7 +42,7 @@ def start_cluster(run_dir: Path) -> None:
             workspaces.remove(workspace)
             raise
         output.notes["workspace"] = str(workspace)
-        output.notes["bootstrap_servers"] = cluster.bootstrap_servers
+        output.notes["bootstrap_servers"] = cluster.connection.bootstrap_servers
 
 
 def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) -> Cluster:

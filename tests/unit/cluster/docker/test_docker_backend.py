@@ -26,7 +26,7 @@ from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.docker import backend, composed
 from delivery_verifier.cluster.docker.backend import BACKEND
 from delivery_verifier.cluster.docker.leases import LeasedEngine
-from delivery_verifier.cluster.protocol import features
+from delivery_verifier.cluster.protocol import requests
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import BadInput
@@ -74,7 +74,7 @@ def report(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(composed, "connection", connection)
     monkeypatch.setattr(composed.topics, "admin", lambda _: SimpleNamespace(describe_configs=describe_configs))
     elr = {"eligible.leader.replicas.version": 1}
-    monkeypatch.setattr(composed, "finalized_features", lambda address: elr if answers["elr"] else {})
+    monkeypatch.setattr(composed.BrokerRequests, "finalized_features", lambda *_: elr if answers["elr"] else {})
     return answers
 
 
@@ -324,12 +324,12 @@ def test_finalized_features_are_read_behind_other_tagged_fields(monkeypatch: pyt
     supported = (0, b"\x02" + feature(b"kraft.version", 1))
     finalized = (2, b"\x03" + feature(b"metadata.version", 30) + feature(b"eligible.leader.replicas.version", 1))
     told: dict[str, Callable[[], bytes]] = {"answer": lambda: answer(supported, (1, struct.pack(">q", 7)), finalized)}
-    monkeypatch.setattr(features, "call", lambda address, request, timeout_s: told["answer"]())
-    address = Address("h", 1)
-    assert features.finalized_features(address) == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+    monkeypatch.setattr(requests, "call", lambda address, request, timeout_s: told["answer"]())
+    brokers = requests.BrokerRequests(Connection({1: Address("h", 1)}))
+    assert brokers.finalized_features(1) == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
     told["answer"] = lambda: answer(supported)
-    assert features.finalized_features(address) == {}
+    assert brokers.finalized_features(1) == {}
     for broken in (answer(supported, error=35), answer(supported, finalized)[:-4]):
         told["answer"] = lambda data=broken: data  # type: ignore[misc]
         with pytest.raises(ConnectionError, match="gave no answer that can be read"):
-            features.finalized_features(address)
+            brokers.finalized_features(1)

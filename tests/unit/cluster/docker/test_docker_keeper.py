@@ -203,7 +203,7 @@ def started(door: Door, workspace: Path, monkeypatch: pytest.MonkeyPatch, **more
     spec = keeper_spec(workspace, **more)
     start_keeper(docker_keeper.__name__, spec)
     cluster = Cluster(DockerCluster(workspace))
-    cluster.send(1, "SIGSTOP")
+    cluster.agent.send(1, "SIGSTOP")
     assert cluster.states() == {1: "frozen", 2: "running", 3: "running"}
     return cluster
 

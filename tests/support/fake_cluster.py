@@ -14,14 +14,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier.cluster.backend import BrokerRequests, CapabilityMissing
+from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.connection import Address, Connection
-from delivery_verifier.cluster.fake_partitions import end_of_epoch, with_broker, without_broker
-from delivery_verifier.cluster.fake_transactions import NoTransactions
 from delivery_verifier.cluster.keeper_operations import ClusterStatus, KeeperOperations, NodeStatus, ProcessState
-from delivery_verifier.cluster.protocol.epochs import EpochEnd, Partition, Question
 from delivery_verifier.cluster.protocol.fetch import Fetched, RawBatch, whole_batches
-from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.protocol.requests import (
+    ActiveProducer,
+    EpochEnd,
+    Partition,
+    PartitionState,
+    Question,
+    TransactionState,
+)
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.step_options import Link
 
@@ -34,7 +38,7 @@ STATES: dict[str, ProcessState] = {
 """Maps each signal to the state of a broker after this signal."""
 
 
-class FakeCluster(NoTransactions):
+class FakeCluster:
     """A cluster in memory. `brokers` are the ids of its brokers. `capabilities` are the capabilities that it has."""
 
     def __init__(
@@ -68,12 +72,12 @@ class FakeCluster(NoTransactions):
         self.finished = False
 
     @property
-    def keeper(self) -> KeeperOperations:
-        """This object itself, because it also has the operations of a keeper."""
+    def agent(self) -> KeeperOperations:
+        """This object itself, because it also has the operations of a cluster agent."""
         return self
 
     @property
-    def requests(self) -> BrokerRequests:
+    def requests(self) -> FakeCluster:
         """This object itself, because it also answers the requests to single brokers."""
         return self
 
@@ -217,6 +221,11 @@ class FakeCluster(NoTransactions):
             topic: self.topic_settings[topic, setting] for topic in topics if (topic, setting) in self.topic_settings
         }
 
+    def finalized_features(self, broker: int) -> dict[str, int]:
+        """Returns an empty dictionary: no feature is on. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        return {}
+
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
         """Returns all batches in the replica of `broker` that end after `offset`. Raises OSError if it does not run."""
         self._require_running(broker)
@@ -229,10 +238,30 @@ class FakeCluster(NoTransactions):
         self._require_running(broker)
         return {key: end_of_epoch(self._batches(broker, *key), question.epoch) for key, question in questions.items()}
 
+    def epoch_end(self, broker: int, topic: str, partition: int, epoch: int) -> int:
+        """Returns where `epoch` ends in the replica of `broker` in `logs`. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        return end_of_epoch(self._batches(broker, topic, partition), epoch).end
+
     def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
         """Returns the partitions that `broker` does not lead. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         return {key for key in led if self.partition_states[key].leader != broker}
+
+    def open_transactions(self, broker: int, names: Sequence[str]) -> dict[str, int]:
+        """Returns an empty dictionary, because there are no clients. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        return {}
+
+    def active_producers(self, broker: int, topic: str, partition: int) -> list[ActiveProducer]:
+        """Returns an empty list. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        return []
+
+    def transactions_of(self, broker: int, producer_ids: Sequence[int]) -> dict[int, TransactionState]:
+        """Returns an empty dictionary. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        return {}
 
     def _batches(self, broker: int, topic: str, partition: int) -> list[RawBatch]:
         return [batch for data in self.logs.get((broker, topic, partition), ()) for batch in whole_batches(data)]
@@ -244,3 +273,36 @@ class FakeCluster(NoTransactions):
     def _require_running(self, broker: int) -> None:
         if self.process_states[broker] != "running":
             raise ConnectionError(f"broker {broker} does not answer")
+
+
+def without_broker(state: PartitionState, broker: int) -> PartitionState:
+    """Returns the state of a partition after `broker` has gone.
+
+    If `broker` was the last broker of the ISR, it stays in the ISR, but no longer leads the partition.
+    """
+    isr = tuple(member for member in state.isr if member != broker)
+    if state.leader != broker:
+        return replace(state, isr=isr or state.isr)
+    return replace(state, leader=isr[0] if isr else -1, leader_epoch=state.leader_epoch + 1, isr=isr or state.isr)
+
+
+def with_broker(state: PartitionState, broker: int) -> PartitionState:
+    """Returns the state of a partition after `broker` has come back.
+
+    If the partition has a leader, `broker` joins the ISR. If the partition has no leader and `broker` is in the ISR,
+    `broker` becomes the leader.
+    """
+    if state.leader >= 0:
+        isr = tuple(member for member in state.replicas if member in state.isr or member == broker)
+        return replace(state, isr=isr)
+    if broker in state.isr:
+        return replace(state, leader=broker, leader_epoch=state.leader_epoch + 1)
+    return state
+
+
+def end_of_epoch(batches: Iterable[RawBatch], epoch: int) -> EpochEnd:
+    """Returns where `epoch` ends in a log with `batches`, as a leader in a later epoch answers."""
+    below = [batch for batch in batches if batch.epoch <= epoch]
+    return EpochEnd(
+        max((batch.epoch for batch in below), default=epoch), max((batch.end for batch in below), default=0)
+    )

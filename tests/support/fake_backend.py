@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from delivery_verifier.cluster.backend import Lack, LeavesNothing, StartRequest
-from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
+from support.fake_cluster import FakeCluster
 
 
 class FakeBackend(LeavesNothing):
