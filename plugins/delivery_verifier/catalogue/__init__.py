@@ -16,7 +16,7 @@ from delivery_verifier.catalogue.faults import FAULTS, LONGEST_FAULT_S, USUAL_S,
 from delivery_verifier.catalogue.prices import PRICES
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.catalogue.scenarios import ENTRIES
-from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, WEAK, scenario, token
+from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, scenario, token
 from delivery_verifier.model.scenario import FEWEST_RECORDS
 
 SCENARIOS = {**ENTRIES, **PRICES}
@@ -34,7 +34,6 @@ __all__ = [
     "PROFILES",
     "SCENARIOS",
     "USUAL_S",
-    "WEAK",
     "build",
     "for_one_replica",
     "lasting",

@@ -35,9 +35,6 @@ CONTROL_SHARE = 0.1
 """The number of records of a control arm, as a share of the subject's number of records. The control arm sends
 FEWEST_RECORDS if this gives less. If the subject's number is 0, the control's number is also 0. This 0 means that each
 `send` step of the fault plan says how many records are sent."""
-WEAK = ("acks_0", "acks_1")
-"""The profiles that may lose records under an ordinary fault, because not all in-sync replicas acknowledge. A subject
-with such a profile gets the control arm `safe`, which must lose no record even if the subject does."""
 
 
 def token(run_id: str) -> str:
