@@ -20,24 +20,16 @@ from delivery_verifier.planning.own_settings import librdkafka, producer, topic
 from delivery_verifier.planning.request import FIELDS, Request
 
 
-def checked(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields that are not None, with each value in the type of its field.
+def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `params` in the types that Airflow's form requires. If a field takes a number and its value is a text,
+    the text becomes a number.
 
     Raises BadInput if a field is unknown or a value is not allowed. The message names all such fields.
     """
     refusals = Refusals()
     values = _check_each(params, refusals)
     refusals.require_none()
-    return values
-
-
-def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `params` in the types that Airflow's form requires. If a field takes a number and its value is a text,
-    the text becomes a number.
-
-    Raises BadInput for an unknown field and for a value that is not allowed.
-    """
-    numbers = {name: value for name, value in checked(params).items() if isinstance(value, int | float)}
+    numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
     return {**params, **numbers}
 
 

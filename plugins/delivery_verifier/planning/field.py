@@ -141,7 +141,7 @@ class Field(Struct, frozen=True, dict=True):
         if self.words.help:
             return self._filled(self.words.help)
         sentence = self.description.partition(". ")[0].rstrip(".")
-        default = "" if self.default is None else f" (default {self._default_text})"
+        default = "" if self.default is None else f" (default {self.default})"
         return f"{sentence[:1].lower()}{sentence[1:]}{default}"
 
     @property
@@ -152,14 +152,8 @@ class Field(Struct, frozen=True, dict=True):
             return "S" if self.name.endswith("_s") else "N"
         return "{" + ",".join(self.choices) + "}" if self.has_choices else "TEXT"
 
-    @property
-    def _default_text(self) -> str:
-        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
-
     def _filled(self, text: str) -> str:
-        if "{" not in text:
-            return text
-        return text.format(default=self._default_text, least=self.least if self.type is int else None)
+        return text.format(default=self.default, least=self.least)
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -262,7 +262,7 @@ class Request(Struct, frozen=True, kw_only=True):
     recovery_s: Annotated[
         float,
         like(Load, "recovery_s"),
-        _load(help="seconds for which the load goes on after the fault plan (default {default})"),
+        _load(help="seconds for which the load goes on after the fault plan (default {default:g})"),
     ] = _LOAD.recovery_s
     deadline_s: Annotated[
         float | None,

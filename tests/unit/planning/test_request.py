@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,6 +17,7 @@ from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.consistency import as_conf
 from delivery_verifier.planning.field import Field, Words, fields_of, like
 from delivery_verifier.planning.request import FIELDS, SECTIONS, Request
+from docs.generate import request as request_docs
 
 
 class Trial(Struct):
@@ -228,3 +230,9 @@ def test_the_command_of_a_run_leaves_out_what_is_the_default_and_plans_the_same(
     assert msgspec.structs.replace(again, created_at="") == msgspec.structs.replace(planned, created_at="")
     changed = scenario_from_params(form | {"payload_bytes": 200, "cycles": 2}, "proposed")
     assert changed.command.endswith(f"--cycles 2 --records 2000 --payload-bytes 200 {version}")
+
+
+def test_the_page_of_the_fields_is_what_the_declaration_generates(tmp_path: Path) -> None:
+    request_docs.main([str(tmp_path)])
+    written = (Path(__file__).parents[3] / "docs" / "request.md").read_text()
+    assert written == (tmp_path / "request.md").read_text(), "run `python -m docs.generate.request`"
