@@ -60,7 +60,7 @@ class Words(Struct, frozen=True, kw_only=True):
     is_stated: bool = False
     """Whether the command that repeats a run has the option even if the user gave the default."""
     sets: tuple[Part, str] | None = None
-    """The setting of the subject's profile that the value replaces, unless it is the default."""
+    """The setting of the subject's profile that the value replaces. The default is None: as the profile says."""
 
 
 class Field(Struct, frozen=True, dict=True):
@@ -199,7 +199,7 @@ def like(owner: type[Struct], name: str, *, ge: int | None = None, **texts: Any)
 
 def fields_of(declaration: type[Struct]) -> dict[str, Field]:
     """Returns the fields of `declaration` by name, in its order. Each is annotated with its Words, and with Meta if it
-    has limits or texts. Raises TypeError if a field lacks Words."""
+    has limits or texts. Raises TypeError if a field lacks Words, or sets a setting by default."""
     hints = get_type_hints(declaration, include_extras=True)
     return {
         each.name: _field(each.name, hints[each.name], each.default) for each in msgspec.structs.fields(declaration)
@@ -214,6 +214,8 @@ def _field(name: str, hint: Any, default: Any) -> Field:
     words = next((note for note in notes if isinstance(note, Words)), None)
     if words is None:
         raise TypeError(f"{name}: {hint} lacks Words")
+    if words.sets and default is not None:  # a form sends defaults, which would silently replace the profile's setting
+        raise TypeError(f"{name}: a field that sets a setting of the profile is None by default, not {default!r}")
     return Field(
         name=name,
         type=kind,

@@ -70,7 +70,7 @@ def adjusted(chosen: Profile, request: Request) -> Profile:
     settings: dict[tuple[Part, str], Setting] = {
         field.words.sets: getattr(request, name)
         for name, field in FIELDS.items()
-        if field.words.sets and getattr(request, name) != field.default
+        if field.words.sets and getattr(request, name) is not None
     }
     if not settings and catalogue.PROFILES.get(chosen.name) == chosen:
         return chosen

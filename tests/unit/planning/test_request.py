@@ -89,6 +89,14 @@ def test_a_field_without_words_is_an_error_of_the_project() -> None:
         fields_of(Wrong)
 
 
+def test_a_form_never_replaces_a_setting_of_the_profile_by_a_default() -> None:
+    class Wrong(Struct):
+        codec: Annotated[Literal["none", "lz4"], Words(sets=("producer", "compression.type"))] = "none"
+
+    with pytest.raises(TypeError, match=r"codec: .* is None by default, not 'none'"):
+        fields_of(Wrong)
+
+
 @pytest.mark.parametrize("name", FIELDS)
 def test_the_default_of_a_field_is_allowed(name: str) -> None:
     field = FIELDS[name]
