@@ -14,7 +14,7 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Arm, ClusterSpec, Load, Scenario
 from delivery_verifier.planning import request
 from delivery_verifier.planning.build import scenario_from_params
-from delivery_verifier.planning.consistency import as_conf
+from delivery_verifier.planning.consistency import as_conf, require_nothing_settled
 from delivery_verifier.planning.field import Field, Words, fields_of, like
 from delivery_verifier.planning.request import FIELDS, SECTIONS, Request
 from docs.generate import request as request_docs
@@ -238,6 +238,17 @@ def test_the_command_of_a_run_leaves_out_what_is_the_default_and_plans_the_same(
     assert msgspec.structs.replace(again, created_at="") == msgspec.structs.replace(planned, created_at="")
     changed = scenario_from_params(form | {"payload_bytes": 200, "cycles": 2}, "proposed")
     assert changed.command.endswith(f"--cycles 2 --records 2000 --payload-bytes 200 {version}")
+
+
+def test_a_command_line_gives_beside_a_scenario_only_what_counts() -> None:
+    counting = [name for name, field in FIELDS.items() if field.words.beside_a_scenario == "counts"]
+    assert counting == ["scenario", "kafka_version", "seed", "fail_step", "owner"]
+    require_nothing_settled(counting, "s")
+    for name in FIELDS.keys() - counting:
+        with pytest.raises(
+            BadInput, match=rf"settles {name.replace('_', '-')} itself; allowed beside it: kafka_version"
+        ):
+            require_nothing_settled([*counting, name], "s")
 
 
 def test_the_page_of_the_fields_is_what_the_declaration_generates(tmp_path: Path) -> None:
