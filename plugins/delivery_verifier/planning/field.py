@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 from msgspec import Meta, Struct
 
-from delivery_verifier.model.inputs import choice, decimal, whole
+from delivery_verifier.model.inputs import bad_input, choice, decimal, whole
 
 MOST = 10**11
 """The upper limit of a number for which nothing else declares one."""
@@ -86,7 +86,11 @@ class Field(Struct, frozen=True, dict=True):
             low, is_above = (self.meta.ge, False) if self.meta.gt is None else (self.meta.gt, True)
             high = MOST if self.meta.le is None else self.meta.le
             return decimal(self.name, value, low or 0, high, above=is_above)
-        return choice(self.name, value, self.choices, self.words.remedy) if self.has_choices else value
+        if self.has_choices:
+            return choice(self.name, value, self.choices, self.words.remedy)
+        if self.type is str and not isinstance(value, str):
+            raise bad_input(self.name, value, "a text")
+        return value
 
     @property
     def least(self) -> int:
@@ -165,8 +169,7 @@ class Field(Struct, frozen=True, dict=True):
                 empty = {"enum": [None, *labels], "values_display": {"None": self.words.empty, **labels}}
                 return {"type": ["string", "null"], **empty, **texts}
             return {"type": "string", "enum": list(labels), "values_display": labels, **texts}
-        kinds = {int: "integer", float: "number", bool: "boolean"}
-        kind = kinds.get(self.type, "string")
+        kind = {int: "integer", float: "number"}.get(self.type, "string")
         if self.words.examples:
             texts["examples"] = list(self.words.examples())  # type: ignore[assignment]
         elif kind == "string":
@@ -199,7 +202,8 @@ def like(owner: type[Struct], name: str, *, ge: int | None = None, **texts: Any)
 
 def fields_of(declaration: type[Struct]) -> dict[str, Field]:
     """Returns the fields of `declaration` by name, in its order. Each is annotated with its Words, and with Meta if it
-    has limits or texts. Raises TypeError if a field lacks Words, or sets a setting by default."""
+    has limits or texts. Raises TypeError if a field lacks Words, sets a setting by default,
+    or has a type whose values nothing checks."""
     hints = get_type_hints(declaration, include_extras=True)
     return {
         each.name: _field(each.name, hints[each.name], each.default) for each in msgspec.structs.fields(declaration)
@@ -214,6 +218,8 @@ def _field(name: str, hint: Any, default: Any) -> Field:
     words = next((note for note in notes if isinstance(note, Words)), None)
     if words is None:
         raise TypeError(f"{name}: {hint} lacks Words")
+    if kind not in (int, float, str, Any) and get_origin(kind) is not Literal:
+        raise TypeError(f"{name}: {hint} is none of the types whose values are checked")
     if words.sets and default is not None:  # a form sends defaults, which would silently replace the profile's setting
         raise TypeError(f"{name}: a field that sets a setting of the profile is None by default, not {default!r}")
     return Field(

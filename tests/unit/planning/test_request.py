@@ -50,6 +50,7 @@ def test_a_value_is_checked_by_type_and_limits_and_an_error_has_field_value_allo
     assert refusal(TRIAL["wait_s"], "x") == "wait_s is 'x'; allowed: a number from 1 to 1e+11; e.g. 10"
     assert refusal(TRIAL["codec"], "lz5") == "codec is 'lz5'; allowed: none, lz4; did you mean lz4?"
     assert TRIAL["settings"].check("a=1") == "a=1"
+    assert refusal(TRIAL["settings"], ["a"]) == "settings is ['a']; allowed: a text"
 
 
 def test_an_option_has_its_help_and_what_stands_for_its_value() -> None:
@@ -86,6 +87,14 @@ def test_a_field_without_words_is_an_error_of_the_project() -> None:
         count: Annotated[int, Meta(ge=2)] = 4
 
     with pytest.raises(TypeError, match=r"count: .* lacks Words"):
+        fields_of(Wrong)
+
+
+def test_a_type_whose_values_nothing_checks_is_an_error_of_the_project() -> None:
+    class Wrong(Struct):
+        is_quick: Annotated[bool, Words()] = False
+
+    with pytest.raises(TypeError, match=r"is_quick: .* none of the types"):
         fields_of(Wrong)
 
 
