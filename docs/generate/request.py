@@ -1,4 +1,4 @@
-"""Generates docs/request.md, the fields of a run: `python -m docs.generate.request [DOCS]`."""
+"""Generates docs/reference/request.md, the fields of a run: `python -m docs.generate.request [FILE]`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTRODUCTION = """\
 
 What a user can ask of a run: on the command line (`kdv run`, `plan`, `explain`, `compare`), in the form of the DAG *Verify delivery*, or in
 the `conf` of a call of Airflow's API. The API takes the names of the first column. All three check the same. `kdv run --help` also has
-options for files of settings, which are [your own settings](settings.md).
+options for files of settings, which are [your own settings](../settings.md).
 """
 HEAD = """\
 | field | option | in the form | allowed | default | meaning |
@@ -59,9 +59,8 @@ def _allowed(field: Field) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes request.md into the folder that `arguments` names, by default `docs`."""
-    docs = Path(arguments[0] if arguments else "docs")
-    (docs / "request.md").write_text(document())
+    """Writes the page to the file that `arguments` names, by default docs/reference/request.md below the current folder."""
+    Path(arguments[0] if arguments else "docs/reference/request.md").write_text(document())
 
 
 if __name__ == "__main__":

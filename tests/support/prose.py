@@ -113,8 +113,8 @@ must my name needs network night no not now number of on once one operating or o
 partition peer per permitted pip pipeline power price process producer program promise proof published question reach
 record red repeat replica replication report reported room root rule run safe said secret section sending sent
 separated services set setting short should show silence skipped something step story stronger table terminal test
-testing than that the then there thing this ticket time timeline to together topic touched tour transaction transform
-trap two up use user verifier version was ways what when where which who why with word wrong you your
+than that the then there thing this ticket time timeline to together topic touched tour transaction transform trap two
+up use user version was ways what when where which who why with word wrong you your
 """
 """The words that headings may have beside those of the glossary: everyday English, and names that every user of Kafka
 knows. A new word of this project belongs into docs/glossary.md."""

@@ -1,7 +1,7 @@
 """The request: the one declaration of a run, that is, of everything a user can ask for.
 
 The options of `kdv run` and their help, the trigger form, the checks of what was entered, the command that repeats a
-run, and docs/request.md are derived from it. A new field is one entry of `Request`.
+run, and docs/reference/request.md are derived from it. A new field is one entry of `Request`.
 """
 
 from __future__ import annotations

@@ -261,6 +261,6 @@ def test_a_command_line_gives_beside_a_scenario_only_what_counts() -> None:
 
 
 def test_the_page_of_the_fields_is_what_the_declaration_generates(tmp_path: Path) -> None:
-    request_docs.main([str(tmp_path)])
-    written = (Path(__file__).parents[3] / "docs" / "request.md").read_text()
+    request_docs.main([str(tmp_path / "request.md")])
+    written = (Path(__file__).parents[3] / "docs/reference/request.md").read_text()
     assert written == (tmp_path / "request.md").read_text(), "run `python -m docs.generate.request`"
