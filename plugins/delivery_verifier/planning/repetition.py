@@ -24,8 +24,8 @@ def repeating_command(values: Mapping[str, Any], profile: Profile) -> str:
     if any(values.get(name) for name, field in FIELDS.items() if field.words.is_of_profile):
         options = {**profiles.options(profile)}
     for name, field in FIELDS.items():
-        is_told = values.get(name) is not None and (field.words.is_stated or values[name] != field.default)
-        if is_told and field.option and not field.words.is_of_profile:
+        is_needed = values.get(name) is not None and (field.words.is_stated or values[name] != field.default)
+        if is_needed and field.option and not field.words.is_of_profile:
             options[f"--{field.option.replace('_', '-')}"] = [values[name]]
     words = (f"{option} {shlex.quote(str(value))}" for option, values in options.items() for value in values)
     # The local Airflow needs a checkout, which an installed wheel does not have.

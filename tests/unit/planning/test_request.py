@@ -198,14 +198,18 @@ def test_the_command_that_repeats_a_run_has_every_field_and_plans_the_same(
     assert name == "kafka_version" or is_another(planned, default), "the field does nothing"
 
 
-def test_the_command_has_the_options_in_one_order_whoever_asked() -> None:
+def test_the_command_has_the_options_in_one_order_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_git(monkeypatch)
     values = {"seed": 3, "records": 2000, "cycles": 2, "fault": "pause_leader"}
     command = scenario_from_params(values, "r").command
     assert "--fault pause_leader --cycles 2 --records 2000 --seed 3" in command
     assert scenario_from_params(dict(reversed(values.items())), "r").command == command
 
 
-def test_a_scenario_of_the_catalogue_takes_the_seed_and_ignores_what_it_settles() -> None:
+def test_a_scenario_of_the_catalogue_takes_the_seed_and_ignores_what_it_settles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    without_git(monkeypatch)
     values = {"scenario": "everyday.none", "seed": 5, "records": 1234, "fault": "none", "fault_s": 9}
     made = scenario_from_params(values, "r")
     assert made.seed == 5 and made.command.endswith("kdv run --scenario everyday.none --seed 5")
