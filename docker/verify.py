@@ -20,7 +20,7 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.orchestration.local.client import ENDED, AirflowSilent, Client, ui_url
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.pages import terminal
-from delivery_verifier.planning.params import as_conf
+from delivery_verifier.planning.consistency import as_conf
 
 API = "http://localhost:8080"
 PASSWORDS = Path("/opt/kdv/airflow/passwords.json")

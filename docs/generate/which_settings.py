@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.catalogue.profiles import PROFILES, PUBLISHED
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GuaranteeRow, matrix
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.data import setting_text
@@ -18,8 +18,6 @@ from delivery_verifier.model.scenario import Claim, Profile
 
 PRICES = "results/price-2026-11-22.md"
 """The measurement, a file below docs."""
-SHOWN = ("acks_0", "acks_1", "acks_all", "in_flight_1", "idempotent", "transactional")
-"""The profiles whose price `kdv price` measures."""
 COLUMNS: tuple[tuple[Claim, str], ...] = (
     ("at_least_once", "loses nothing acknowledged"),
     ("at_most_once", "writes nothing twice"),
@@ -149,7 +147,7 @@ def document(docs: Path) -> str:
     prices = _prices((docs / PRICES).read_text())
     heads = ["profile", "settings", *(head for _, head in COLUMNS), "records/s", "99 % within", "silence"]
     table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for name in SHOWN:
+    for name in PUBLISHED:
         profile = PROFILES[name]
         rows = matrix(Settings.of_profile(profile))
         cells = [f"`{name}`", _settings(profile), *(_promise(claim, rows) for claim, _ in COLUMNS), *prices[name]]
@@ -185,7 +183,7 @@ def _promise(claim: Claim, rows: list[GuaranteeRow]) -> str:
 def _prices(text: str) -> dict[str, tuple[str, str, str]]:
     """Returns the throughput, the latency and the longest silence of each profile, from the tables in `text`.
 
-    Raises KeyError if a profile in SHOWN lacks a figure.
+    Raises KeyError if a profile in PUBLISHED lacks a figure.
     """
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\| \w+ \|.+$", text, re.M)]
     by_name = {(len(row), row[0], row[1]): row for row in rows}
@@ -196,7 +194,7 @@ def _prices(text: str) -> dict[str, tuple[str, str, str]]:
             by_name[latency, name, "no fault"][3],
             by_name[latency, name, "leader killed"][5],
         )
-        for name in SHOWN
+        for name in PUBLISHED
     }
 
 

@@ -20,7 +20,7 @@ from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks import catalogue_form, form
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.own_settings import clients
-from delivery_verifier.planning.params import FIELDS
+from delivery_verifier.planning.request import FIELDS
 
 PARAMS = form.params()
 
@@ -56,28 +56,36 @@ def test_the_form_proposes_clients_that_the_library_knows_and_takes_other_versio
     assert (param.resolve("java:3.2"), param.resolve(None)) == ("java:3.2", None)
 
 
-@pytest.mark.parametrize(
-    ("name", "minimum", "maximum"),
-    [
-        ("records", 1000, 10**11),
-        ("producers", 1, 64),
-        ("partitions", 1, 1000),
-        ("replication_factor", 1, 3),
-        ("min_insync_replicas", 1, 3),
-        ("payload_bytes", 70, 1_000_000),
-        ("transaction_records", 1, 100_000),
-        ("abort_every", 2, 1_000_000),
-        ("cycles", 1, 1000),
-        ("fault_s", 1, 3600),
-        ("seed", 0, 2**31 - 1),
-        ("rate", 1, None),
-    ],
-)
-def test_a_number_has_the_limits_of_the_scenario(name: str, minimum: int, maximum: int | None) -> None:
-    schema = _schema(name)
-    assert schema["exclusiveMinimum"] == minimum - 1
-    assert schema.get("exclusiveMaximum") == (None if maximum is None else maximum + 1)
+def test_the_form_has_each_field_of_a_run_that_has_a_title_as_it_is_declared() -> None:
+    """tests/unit/planning/test_request.py says what follows from a declaration."""
+    for name, field in FIELDS.items():
+        assert (name in PARAMS) == bool(field.title), name
+    for name, param in PARAMS.items():
+        declared = {**FIELDS[name].schema}
+        assert (param.description or "").startswith(declared.pop("description")), name
+        assert {**param.schema, **declared} == param.schema, name
+        assert param.schema.keys() - declared.keys() == ({"section"} if FIELDS[name].words.section else set()), name
+        assert param.value == form.DEFAULTS[name] == FIELDS[name].default, name
+
+
+NUMBERS = [name for name in PARAMS if FIELDS[name].type is int]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_is_refused_outside_its_limits_and_never_changed_in_silence(name: str) -> None:
+    field, schema = FIELDS[name], _schema(name)
     assert not schema.keys() & {"minimum", "maximum"}, "the UI would clamp a value in silence"
+    for value, is_allowed in (
+        (field.least - 1, False),
+        (field.least, True),
+        (field.most + 1, "exclusiveMaximum" not in schema),
+    ):
+        param = copy.deepcopy(PARAMS[name])
+        if is_allowed:
+            assert param.resolve(value) == value
+        else:
+            with pytest.raises(ParamValidationError):
+                param.resolve(value)
 
 
 @pytest.mark.parametrize("name", ["producer_config", "producer_overrides", "topic_overrides"])
@@ -87,8 +95,7 @@ def test_settings_of_ones_own_have_a_field_of_several_lines(name: str) -> None:
     assert form.params()[name].resolve(text) == text
 
 
-def test_every_field_of_the_form_is_a_field_of_a_run_and_the_empty_form_is_a_run() -> None:
-    assert {*PARAMS} <= {*FIELDS}
+def test_the_empty_form_is_a_run() -> None:
     assert scenario_from_params({name: param.value for name, param in form.params().items()}, "r").subjects
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support import pictures, prose, report_material
 
+from delivery_verifier.catalogue.profiles import PUBLISHED
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.pages.report import page
 from docs.generate import which_settings
@@ -83,7 +84,7 @@ def test_the_page_on_settings_recommends_only_what_its_table_shows() -> None:
         for line in (ROOT / "docs/which-settings.md").read_text().splitlines()
         if line.startswith("| `") and len(cells := line.split("|")) == 10
     }
-    assert rows.keys() == set(which_settings.SHOWN)
+    assert rows.keys() == set(PUBLISHED)
     assert rows["idempotent"] == ["always, but for: power of all, forced election", "always, but for: resend", "always"]
     assert rows["acks_0"][0] == rows["acks_all"][1] == "**no**"
 

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.faults import FAULTS
-from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.catalogue.profiles import PRICED, PROFILES
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Expectation, Load
 
@@ -24,8 +24,6 @@ CONDITIONS: dict[Condition, str] = {
     "none": "at a fixed rate, no fault",
     "kill_leader": "at the same rate, a leader killed and restarted",
 }
-PRICED = ("acks_0", "acks_1", "acks_all", "in_flight_1", "idempotent", "transactional")
-"""The names of the profiles (sets of delivery settings) whose price is measured."""
 RATE, RATED_BLOCK, SECONDS = 5000, 25, 12.0
 """The load at a fixed rate. RATE: records per second. RATED_BLOCK: the number of consecutive records that go to one
 partition. SECONDS: the duration."""

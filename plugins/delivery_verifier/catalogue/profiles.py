@@ -1,9 +1,12 @@
-"""The profiles of the catalogue: delivery settings under Kafka's own names. Each profile is one literal."""
+"""The profiles of the catalogue: delivery settings under Kafka's own names. Each profile is one literal, which also
+says where the catalogue uses it."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.scenario import Profile
+from delivery_verifier.model.scenario import Claim, Profile
 
 _PRODUCER: dict[str, Setting] = {
     "acks": "all",
@@ -37,41 +40,96 @@ def profile_of(name: str, summary: str, topic: dict[str, Setting] | None = None,
     return Profile(name=name, summary=summary, producer=_PRODUCER | named, topic=_TOPIC | (topic or {}))
 
 
-PROFILES: dict[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        profile_of("acks_0", "Fire and forget: the client asks for no acknowledgement.", acks="0"),
-        profile_of("acks_1", "The leader alone acknowledges.", acks="1"),
-        profile_of("acks_all", "All in-sync replicas acknowledge; retries may write twice.", acks="all"),
-        profile_of(
+class ProfileEntry(NamedTuple):
+    """A profile, and where the catalogue uses it.
+
+    `weakness`: a guarantee that users often expect of the profile, and that it may break under everyday faults. None:
+    the profile is strong, and must keep each record exactly once. `is_priced`: `kdv price` measures what it costs.
+    `is_published`: docs/which-settings.md shows it, with the price that was measured last.
+    """
+
+    profile: Profile
+    weakness: Claim | None
+    is_priced: bool
+    is_published: bool
+
+
+def _entry(
+    name: str,
+    summary: str,
+    topic: dict[str, Setting] | None = None,
+    *,
+    weakness: Claim | None,
+    priced: bool = False,
+    published: bool = False,
+    **producer: Setting,
+) -> ProfileEntry:
+    """Returns the profile that `profile_of` makes of the first three arguments and `producer`, and where it is used."""
+    return ProfileEntry(profile_of(name, summary, topic, **producer), weakness, priced, published)
+
+
+PROFILE_ENTRIES: dict[str, ProfileEntry] = {
+    entry.profile.name: entry
+    for entry in (
+        _entry(
+            "acks_0",
+            "Fire and forget: the client asks for no acknowledgement.",
+            weakness="at_least_once",
+            priced=True,
+            published=True,
+            acks="0",
+        ),
+        _entry(
+            "acks_1", "The leader alone acknowledges.", weakness="at_least_once", priced=True, published=True, acks="1"
+        ),
+        _entry(
+            "acks_all",
+            "All in-sync replicas acknowledge; retries may write twice.",
+            weakness="at_most_once",
+            priced=True,
+            published=True,
+            acks="all",
+        ),
+        _entry(
             "retries_off",
             "acks=all, and the client gives up where it would send again. It still writes a record twice where it puts "
             "a refused request back into its queue.",
+            weakness="at_most_once",
             acks="all",
             retries=0,
         ),
-        profile_of(
+        _entry(
             "in_flight_1",
             "acks=all with one request in flight per connection. Long believed to guarantee order; it does not.",
+            weakness="ordered",
+            priced=True,
+            published=True,
             acks="all",
             max_in_flight_requests_per_connection=1,
         ),
-        profile_of(
+        _entry(
             "idempotent",
             "acks=all, and the broker discards what a retry sends twice.",
+            weakness=None,
+            priced=True,
+            published=True,
             acks="all",
             enable_idempotence=True,
         ),
-        profile_of(
+        _entry(
             "safe",
             "Idempotent, minimum two in-sync replicas, no unclean election, and a client that looks for new leaders.",
+            weakness=None,
             acks="all",
             enable_idempotence=True,
             topic_metadata_refresh_interval_ms=1000,
         ),
-        profile_of(
+        _entry(
             "transactional",
             "Like safe, with transactions: read_committed consumers see committed records only.",
+            weakness=None,
+            priced=True,
+            published=True,
             acks="all",
             enable_idempotence=True,
             topic_metadata_refresh_interval_ms=1000,
@@ -81,3 +139,14 @@ PROFILES: dict[str, Profile] = {
         ),
     )
 }
+"""The profiles of the catalogue with their use, by name."""
+PROFILES: dict[str, Profile] = {name: entry.profile for name, entry in PROFILE_ENTRIES.items()}
+"""The profiles of the catalogue, by name."""
+WEAKNESSES: dict[str, Claim] = {name: entry.weakness for name, entry in PROFILE_ENTRIES.items() if entry.weakness}
+"""The weakness of each weak profile, by name (see ProfileEntry)."""
+STRONG = tuple(name for name, entry in PROFILE_ENTRIES.items() if entry.weakness is None)
+"""The names of the strong profiles."""
+PRICED = tuple(name for name, entry in PROFILE_ENTRIES.items() if entry.is_priced)
+"""The names of the profiles whose price is measured."""
+PUBLISHED = tuple(name for name, entry in PROFILE_ENTRIES.items() if entry.is_published)
+"""The names of the profiles that docs/which-settings.md shows with their price."""

@@ -32,7 +32,7 @@ def register(add: Add) -> None:
     sub.add_argument("--out", metavar="FILE.html", help="where the page goes (default: in the current folder)")
     sub.add_argument("--direct", action="store_true", help="without Airflow")
     sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
-    options.add(sub, only=frozenset(options.RUN_FIELDS) - {"kafka_version", "fail_step"})
+    options.add(sub, only=frozenset(options.OF_VALUES) - {"kafka_version", "fail_step"})
 
 
 def compare(arguments: argparse.Namespace) -> int:

@@ -10,9 +10,10 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
-from delivery_verifier import catalogue
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.host import folders
+from delivery_verifier.planning.choices import OWN
+from delivery_verifier.planning.request import FIELDS
 
 SHELLS = ("bash", "zsh", "fish")
 _WHERE = {
@@ -68,24 +69,15 @@ def _completer(values: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
     return lambda prefix, **_: [value for value in values() if value.startswith(prefix)]
 
 
-def _profiles() -> Iterable[str]:
-    from delivery_verifier.planning.own_settings import profiles
+def _choices_of(field: str) -> Callable[[], Iterable[str]]:
+    """Returns a function that lists the values that a field of a run allows, or proposes."""
 
-    return profiles.known()
+    def values() -> Iterable[str]:
+        propose = FIELDS[field].words.examples
+        names = propose() if propose else FIELDS[field].choices
+        return [name for name in names if name != OWN]  # that is for the form: a command line names files
 
-
-def _clients() -> Iterable[str]:
-    from delivery_verifier.planning.own_settings import clients
-
-    return clients.PROPOSED
-
-
-def _in_braces(field: str) -> Callable[[], Iterable[str]]:
-    """Returns a function that lists the values of the option `field`. The function takes the values from the help of
-    the option, which shows them in braces, e.g. `{a,b}`."""
-    from delivery_verifier.command_line.options import RUN_FIELDS
-
-    return lambda: str(RUN_FIELDS[field]["metavar"]).strip("{}").split(",")
+    return values
 
 
 def _runs() -> Iterable[str]:
@@ -93,11 +85,7 @@ def _runs() -> Iterable[str]:
 
 
 _VALUES: dict[str, Callable[[], Iterable[str]]] = {
-    "profile": _profiles,
-    "scenario": lambda: catalogue.SCENARIOS,
-    "application": lambda: catalogue.APPLICATIONS,
     "run": _runs,
-    "client": _clients,
-    **{field: _in_braces(field) for field in ("fault", "claim", "pacing", "fail_step")},
+    **{name: _choices_of(name) for name, field in FIELDS.items() if field.has_choices or field.words.examples},
 }
 """Maps the name of an option or argument to a function that lists its values."""

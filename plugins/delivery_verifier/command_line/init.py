@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from delivery_verifier.command_line.options import FILES
+from delivery_verifier.command_line import options
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
+from delivery_verifier.planning.choices import OWN
+from delivery_verifier.planning.request import FIELDS
 
 _EXAMPLES = """examples:
   kdv init                               asks five questions
@@ -54,10 +56,8 @@ def register(add: Add) -> None:
         metavar="FILE",
         help="producer settings, see docs/settings.md: .properties, application.yml ...",
     )
-    sub.add_argument(
-        "--topic-config", metavar="FILE", help="topic settings: .properties, KafkaTopic, server.properties"
-    )
-    sub.add_argument("--client", **FILES["client"])
+    sub.add_argument("--topic-config", **options.FILES["producer_config"]["topic_config"])
+    sub.add_argument("--client", **FIELDS["client"].argument)
     sub.add_argument("--name", metavar="NAME", help="name of the profile (default: from the file's name, or mine)")
 
 
@@ -68,7 +68,7 @@ def init(arguments: argparse.Namespace) -> int:
     terminal to ask the user in.
     """
     from delivery_verifier.planning import client_versions
-    from delivery_verifier.planning.build import check_settings
+    from delivery_verifier.planning.consistency import check_settings
     from delivery_verifier.planning.own_settings import profiles
 
     if arguments.file is None:
@@ -115,7 +115,7 @@ def _asked() -> Profile:
     topics = topic.with_defaults(topic.translate(of_topic))
     return replace(
         profile,
-        name=profiles.OWN,
+        name=OWN,
         summary="Settings from the answers to kdv init.",
         topic=topics.settings,
         notes=(*profile.notes, *topics.lines()),

@@ -11,7 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES
+from delivery_verifier.catalogue.prices import CONDITIONS, PRICES
+from delivery_verifier.catalogue.profiles import PRICED
 from delivery_verifier.command_line import outputs
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import run_dir_of

@@ -153,7 +153,7 @@ def _run_through_airflow(
     from delivery_verifier.orchestration.local.settings import DAG_ID, ensure_passwords
     from delivery_verifier.planning import preflight
     from delivery_verifier.planning.build import scenario_from_params
-    from delivery_verifier.planning.params import as_conf
+    from delivery_verifier.planning.consistency import as_conf
 
     # Raises Unavailable here, because a task of Airflow would only log the error.
     preflight.require(scenario_from_params(params, folders.run_directory_name(run_id)))

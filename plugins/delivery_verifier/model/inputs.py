@@ -7,10 +7,6 @@ import difflib
 import math
 import re
 from collections.abc import Iterable
-from typing import Any
-
-import msgspec
-from msgspec import Struct
 
 from delivery_verifier.model.errors import VerifierError
 
@@ -102,17 +98,6 @@ def nearest(text: str, known: Iterable[str]) -> str | None:
     folded = {name.lower().replace("-", "_"): name for name in known}
     matches = difflib.get_close_matches(text.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
     return folded[matches[0]] if matches else None
-
-
-def limits(owner: type[Struct], field: str) -> tuple[int, int | None]:
-    """Returns the lowest and the highest value that the class `owner` allows for its integer field named `field`.
-
-    The highest value is None if the field has no upper limit.
-    """
-    declared: Any = next(f for f in msgspec.inspect.type_info(owner).fields if f.name == field).type  # type: ignore[attr-defined]
-    if isinstance(declared, msgspec.inspect.UnionType):
-        declared = next(member for member in declared.types if isinstance(member, msgspec.inspect.IntType))
-    return declared.ge, declared.lt - 1 if declared.lt is not None else declared.le
 
 
 def shown(value: object) -> str:

@@ -13,7 +13,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.inputs import BadInput, choice
 from delivery_verifier.model.own_application import OwnApplication, read_folder
-from delivery_verifier.model.scenario import Claim, Scenario
+from delivery_verifier.model.scenario import Scenario
 
 LISTED = "`kdv list applications` describes them"
 
@@ -52,21 +52,6 @@ def connections_of(scenario: Scenario) -> set[str]:
     """Returns the ids of the Airflow connections that the own applications of `scenario` need."""
     own = [_all().get(arm.application.name) for arm in scenario.loaded if arm.application]
     return {name for each in own if isinstance(each, OwnApplication) for name in each.connections.values()}
-
-
-def chosen(name: str | None, claim: Claim) -> Application | None:
-    """Returns the application called `name`; None if `name` is None or empty.
-
-    Raises BadInput if the application is an own application and the claim is `ordered`, because nobody checks the order
-    of the effects of own applications.
-    """
-    application = known()[name] if name else None
-    if application is not None and application.discipline == "own" and claim == "ordered":
-        raise BadInput(
-            "claim is 'ordered', which cannot be checked of an own application: its effects have no order; allowed "
-            "with it: contract, at_most_once, at_least_once, exactly_once"
-        )
-    return application
 
 
 def listing() -> Iterator[str]:

@@ -13,7 +13,7 @@ from delivery_verifier.contract.rules import PROMISES, RULES
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.scenario_checks import check, loads
-from delivery_verifier.planning.build import check_settings
+from delivery_verifier.planning.consistency import check_settings
 
 KNOWN_RULES = {rule.id for rule in RULES} | {promise.id for promise in PROMISES.values()}
 

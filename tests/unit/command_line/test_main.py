@@ -8,8 +8,6 @@ import logging
 import pytest
 
 from delivery_verifier.command_line import main as cli
-from delivery_verifier.command_line import options
-from delivery_verifier.planning.params import FIELDS
 from delivery_verifier.run import direct, local_spark
 
 
@@ -92,8 +90,3 @@ def test_an_interruption_that_the_tidying_up_of_another_hides_is_one_all_the_sam
 
     with pytest.raises(KeyboardInterrupt if isinstance(cause, KeyboardInterrupt) else OSError):
         direct._Steps("r", lambda progress: None).work("reconcile", work)
-
-
-def test_every_field_that_a_repeating_command_may_name_has_an_option() -> None:
-    of_no_option = {"own_profile", "producer_config", "client", "producer_overrides", "topic_overrides", "owner"}
-    assert {*options.RUN_FIELDS} == {*FIELDS} - of_no_option

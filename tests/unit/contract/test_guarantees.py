@@ -12,7 +12,7 @@ from delivery_verifier.contract.alternatives import ALTERNATIVES, alternatives
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, GuaranteeRow, lines, matrix
 from delivery_verifier.contract.rules import RULES
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.planning.own_settings import profiles
+from delivery_verifier.planning.choices import OWN
 from docs.generate import promises as promises_docs
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -108,7 +108,7 @@ def test_an_example_without_its_source_is_refused(tmp_path: Path) -> None:
 def test_an_example_has_its_own_topic_settings() -> None:
     found = {one.name: one.profile.topic["min.insync.replicas"] for one in EXAMPLES}
     assert (found["aws-msk"], found["kafka-3-defaults"]) == (2, 1)
-    assert EXAMPLES[0].profile.name == profiles.OWN
+    assert EXAMPLES[0].profile.name == OWN
 
 
 def changed(name: str, setting: str, direction: str) -> dict[str, list[str]]:

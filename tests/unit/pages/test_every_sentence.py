@@ -39,8 +39,8 @@ from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages import brief, doubts, terminal
 from delivery_verifier.pages.report import page
 from delivery_verifier.pages.report.reasons import reasons
-from delivery_verifier.planning.build import BESIDE_A_SCENARIO, scenario_from_params
-from delivery_verifier.planning.params import FIELDS
+from delivery_verifier.planning.build import scenario_from_params
+from delivery_verifier.planning.request import FIELDS
 from delivery_verifier.store.run_directory import RunDirectory
 
 BITING = [name for name, act in ACTS.items() if act.bites]
@@ -189,7 +189,9 @@ def test_every_claim_and_kind_alone_is_told_as_it_is(profile: str) -> None:
 def test_a_scenario_of_the_catalogue_proposes_only_what_is_accepted_for_a_scenario(name: str) -> None:
     text = told(judged(Run({"scenario": name}).evidence()))
     proposes_only_what_is_accepted(text)
-    fixed = {f"--{field.replace('_', '-')}" for field in FIELDS if field not in BESIDE_A_SCENARIO}
+    fixed = {
+        f"--{name.replace('_', '-')}" for name, field in FIELDS.items() if field.words.beside_a_scenario != "counts"
+    }
     assert not fixed & set(re.findall(r"--[a-z][a-z-]+", text)), "an option that such a scenario refuses"
 
 

@@ -18,7 +18,8 @@ from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning import client_versions, own_consumers
-from delivery_verifier.planning.build import check_settings, scenario_from_params
+from delivery_verifier.planning.build import scenario_from_params
+from delivery_verifier.planning.consistency import check_settings
 from delivery_verifier.planning.own_settings import clients, effective, producer_names, profiles, releases
 from delivery_verifier.planning.own_settings.releases import RELEASES, Version
 

@@ -18,7 +18,8 @@ from delivery_verifier.load.layout import queue_room
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Client, Profile
-from delivery_verifier.planning.build import check_settings, scenario_from_params
+from delivery_verifier.planning.build import scenario_from_params
+from delivery_verifier.planning.consistency import check_settings
 from delivery_verifier.planning.own_settings import clients, producer_names, profiles, properties, releases, topic
 
 SECRETS = ("hunter2", "swordfish", "prod-1")

@@ -13,8 +13,8 @@ from delivery_verifier.command_line import main as cli
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Client
-from delivery_verifier.planning import subject
 from delivery_verifier.planning.build import scenario_from_params
+from delivery_verifier.planning.consistency import check_request
 from delivery_verifier.planning.own_settings import (
     consumer,
     producer_names,
@@ -306,5 +306,5 @@ def test_an_error_with_several_messages_stays_several_when_it_is_collected() -> 
 
 def test_the_checks_ask_nothing_of_fields_that_are_not_there() -> None:
     refusals = Refusals()
-    subject.check({}, refusals)
+    assert check_request({}, refusals) == {}
     refusals.require_none()

@@ -15,7 +15,7 @@ from delivery_verifier.contract.guarantees import matrix
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Client
-from delivery_verifier.planning.build import check_settings
+from delivery_verifier.planning.consistency import check_settings
 from delivery_verifier.planning.own_settings import profiles
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 from support.patience import PATIENCE_S
 
 from delivery_verifier.planning import subject
-from delivery_verifier.planning.params import FIELDS
+from delivery_verifier.planning.request import FIELDS
 
 BAD: dict[str, Any] = {
     "profile": "own",

@@ -14,7 +14,7 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
-from delivery_verifier.planning.build import check_settings
+from delivery_verifier.planning.consistency import check_settings
 from delivery_verifier.planning.own_settings import connect, consumer, files, profiles, properties
 
 SECRET = "hunter2"

@@ -11,31 +11,21 @@ from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.faults import FAULTS
-from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.model.scenario import Claim, Expectation, Load
+from delivery_verifier.catalogue.profiles import PROFILES, STRONG, WEAKNESSES
+from delivery_verifier.model.scenario import Expectation, Load
 
 RATE = 500
-"""Records per second and arm. The rate is low, because eight arms and a cluster share a small host. An overloaded host
-would disturb the cluster in addition to the fault."""
+"""Records per second and arm. The rate is low, because one arm for each profile and a cluster share a small host. An
+overloaded host would disturb the cluster in addition to the fault."""
 LEAD_S, AFTER_S = 4.0, 4.0
 """The load lasts longer than the fault plan: by LEAD_S seconds before the plan, and by AFTER_S seconds after it."""
 EITHER = Expectation(verdicts=("HELD", "VIOLATED"))
-WEAK: dict[str, Claim] = {
-    "acks_0": "at_least_once",
-    "acks_1": "at_least_once",
-    "acks_all": "at_most_once",
-    "retries_off": "at_most_once",
-    "in_flight_1": "ordered",
-}
-"""Maps the name of a profile to a guarantee that the profile may break. Users often expect this guarantee of the
-profile, although its settings do not promise it."""
-STRONG = ("idempotent", "safe", "transactional")
 
 _ARMS = (
     *(ArmPlan(name=name, role="subject", profile=PROFILES[name], claim="exactly_once") for name in STRONG),
     *(
         ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim, expectation=EITHER)
-        for name, claim in WEAK.items()
+        for name, claim in WEAKNESSES.items()
     ),
 )
 

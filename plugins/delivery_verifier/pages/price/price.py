@@ -14,7 +14,8 @@ import msgspec
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES, RATE, Condition
+from delivery_verifier.catalogue.prices import CONDITIONS, PRICES, RATE, Condition
+from delivery_verifier.catalogue.profiles import PRICED
 from delivery_verifier.contract.guarantees import matrix
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import column

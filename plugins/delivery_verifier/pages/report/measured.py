@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from delivery_verifier.catalogue.prices import PRICED, Condition
+from delivery_verifier.catalogue.prices import Condition
+from delivery_verifier.catalogue.profiles import PRICED
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.pages.price.price import MeasuredRun, measure
 from delivery_verifier.pages.report.commands import of_catalogue, same_settings

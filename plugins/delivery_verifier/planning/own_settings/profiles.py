@@ -17,6 +17,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Profile
+from delivery_verifier.planning.choices import OWN
 from delivery_verifier.planning.own_settings import (
     clients,
     consumer,
@@ -31,8 +32,6 @@ from delivery_verifier.planning.own_settings.clients import ClientVersion
 from delivery_verifier.planning.own_settings.reading import Reading, require_client
 from delivery_verifier.planning.own_settings.translation import Translation
 
-OWN = "own"
-"""The name of the user's own profile, as long as the user has not saved the profile under another name."""
 RESERVED = frozenset({*catalogue.PROFILES, catalogue.CANARY, OWN})
 """Names under which no profile can be saved."""
 SAVED = "saved-"

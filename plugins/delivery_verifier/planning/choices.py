@@ -1,0 +1,111 @@
+"""What single fields of a run allow, where their types and limits do not say it: names that this host knows, and checks
+of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from delivery_verifier import catalogue
+from delivery_verifier.model.claims import CLAIMS
+from delivery_verifier.model.inputs import BadInput, choice
+from delivery_verifier.model.scenario import OwnPacing
+
+OWN: Final = "own"
+"""The name of the user's own profile, as long as the user has not saved the profile under another name."""
+LISTED = "`kdv list` describes them"
+
+
+def scenarios() -> dict[str, str]:
+    """Returns the label of each scenario of the catalogue, by name."""
+    return {name: f"{name}: {entry.title}" for name, entry in catalogue.SCENARIOS.items()}
+
+
+def profiles() -> dict[str, str]:
+    """Returns the label of each profile by name: of the catalogue, saved on this host, and the pasted one."""
+    from delivery_verifier.planning.own_settings import profiles
+
+    pasted = f"{OWN}: the producer settings that you paste below, under Own settings"
+    return {**_summaries(profiles.known()), OWN: pasted}
+
+
+def applications() -> dict[str, str]:
+    """Returns the label of each application by name: of the catalogue, and the user's own."""
+    from delivery_verifier.planning import own_applications
+
+    return _summaries(own_applications.known())
+
+
+def faults() -> dict[str, str]:
+    """Returns the label of each fault plan of the catalogue, by name."""
+    return _summaries(catalogue.FAULTS)
+
+
+def claims() -> dict[str, str]:
+    """Returns the label of each claim, by name."""
+    return {claim: f"{claim}: {kind.meaning}" for claim, kind in CLAIMS.items()}
+
+
+def pacings() -> dict[OwnPacing, str]:
+    """Returns the label of each pacing: how fast the producers send if the user enters no rate."""
+    return {
+        "spread": "spread: the floor of records over the planned duration",
+        "flat_out": "flat_out: as fast as the client can",
+    }
+
+
+def kafka_versions() -> dict[str, str]:
+    """Returns the versions of Kafka that can be fetched. Each is its own label."""
+    from delivery_verifier.host.java.jars import kafka_versions
+
+    return {version: version for version in kafka_versions()}
+
+
+def clients() -> tuple[str, ...]:
+    """Returns clients that forms and shells propose, also with versions."""
+    from delivery_verifier.planning.own_settings import clients
+
+    return clients.PROPOSED
+
+
+def check_profile(field: str, value: object) -> str:
+    """Returns `value`, the name of a profile. Raises BadInput if there is none, or if the name stands for two."""
+    from delivery_verifier.planning.own_settings.profiles import require_unambiguous
+
+    name = choice(field, value, profiles(), LISTED)
+    require_unambiguous(name)
+    return name
+
+
+def check_application(field: str, value: object) -> str:
+    """Returns `value`, the name of an application. Raises BadInput for anything else."""
+    from delivery_verifier.planning import own_applications
+
+    return own_applications.check_name(field, value)
+
+
+def check_fault(field: str, value: object) -> str:
+    """Returns `value`, the name of a fault, with underscores for hyphens. Raises BadInput if there is none."""
+    return choice(field, value.replace("-", "_") if isinstance(value, str) else value, catalogue.FAULTS, LISTED)
+
+
+def check_client(field: str, value: object) -> str:
+    """Returns `value`, the name of a client, also with a version. Raises BadInput if one of them is not known."""
+    from delivery_verifier.planning.own_settings.clients import parse
+
+    text = str(value)
+    if text:  # an empty field of a form
+        parse(text, field)
+    return text
+
+
+def check_text(field: str, value: object) -> str:
+    """Returns `value`, which must be a text, without a byte order mark. Raises BadInput for anything else. The message
+    does not show the value, because it may hold a password."""
+    if not isinstance(value, str):
+        raise BadInput(f"{field} is no text; allowed: .properties syntax, one name=value to a line")
+    return value.removeprefix("\ufeff")
+
+
+def _summaries(entries: Mapping[str, Any]) -> dict[str, str]:
+    return {name: f"{name}: {entry.summary}" for name, entry in entries.items()}
