@@ -86,6 +86,8 @@ class SequencedProducer:
         """Counts the next block as sent, and hands it over to the client. Marks refused records as FAILED."""
         block, first = self.spec.block, self.sequence
         self._make_room()
+        if self.terminated:
+            return
         if self.transactions:
             self.transactions.before_block()
         self.ledger.open(first, block, time.time_ns())
@@ -97,8 +99,9 @@ class SequencedProducer:
             self.transactions.after_block(self.sequence)
 
     def _make_room(self) -> None:
-        """Waits until the client's queue holds at most `limit` records. So the load never outruns the client."""
-        while len(self.client) > self.limit:
+        """Waits until the client's queue holds at most `limit` records, or SIGTERM ends the load. So the load never
+        outruns the client."""
+        while len(self.client) > self.limit and not self.terminated:
             self.client.poll(0.005)
 
     def _hand_over(self, ledger: LiveLedger, first: int, values: list[bytes], report: DeliveryCallback) -> None:

@@ -117,7 +117,7 @@ def a_response(error: int, data: bytes, aborted: int = 0) -> bytes:
     """Returns a FetchResponse v12 of partition 3 of topic `t`."""
     partition = struct.pack(">ihqqq", 3, error, 42, 42, 0) + varint(aborted + 1) + (bytes(16) + b"\0") * aborted
     partition += struct.pack(">i", -1) + varint(len(data) + 1) + data + b"\0"
-    return struct.pack(">i", 6) + b"\0" + struct.pack(">ihi", 0, 0, 0) + b"\2\2t\2" + partition + b"\0\0"
+    return struct.pack(">i", 1) + b"\0" + struct.pack(">ihi", 0, 0, 0) + b"\2\2t\2" + partition + b"\0\0"
 
 
 def test_a_fetch_has_the_version_that_followers_answer() -> None:

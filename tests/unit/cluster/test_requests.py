@@ -125,8 +125,9 @@ def test_a_transaction_is_open_only_while_its_coordinator_says_ongoing() -> None
 @pytest.mark.parametrize(
     ("announced", "sent", "outcome"),
     [
-        (6, [b"abc", b"def"], b"abcdef"),
-        (0, [], b""),
+        (6, [b"\0\0\0", b"\1de"], b"\0\0\0\1de"),
+        (4, [b"\0\0\0\2"], "the answer to another request"),
+        (0, [], "the answer to another request"),
         (7, [b"abc"], "the broker closed the connection"),
         (int.from_bytes(b"HTTP"), [b"/1.1 400"], "an answer of 1213486160 bytes was announced"),
     ],

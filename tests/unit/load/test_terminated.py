@@ -27,6 +27,7 @@ from delivery_verifier.load import pool as pools
 from delivery_verifier.load.handle import RunningLoad, Termination
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.pool import ProducerPool
+from delivery_verifier.load.producer import SequencedProducer
 from delivery_verifier.load.producer_process import ProducerProcess
 from delivery_verifier.load.publish_ledger import counted_outcomes, publish_ledger
 from delivery_verifier.model.outcomes import Outcome
@@ -200,3 +201,29 @@ def test_a_producer_that_does_not_end_on_sigterm_ends_the_run(tmp_path: Path, mo
             stage.pool.terminate()
     finally:
         stage.pool.kill()
+
+
+class FullQueue:
+    """Stands in for a client whose queue does not empty. SIGTERM comes while the producer waits for room."""
+
+    def __init__(self, producer: SequencedProducer) -> None:
+        self.producer = producer
+
+    def __len__(self) -> int:
+        return 10
+
+    def poll(self, timeout_s: float) -> None:
+        self.producer._note_sigterm()
+
+
+def test_sigterm_ends_the_wait_for_room_and_no_further_block_is_handed_over() -> None:
+    producer = SequencedProducer.__new__(SequencedProducer)
+    producer.spec, producer.sequence, producer.limit, producer.terminated = (
+        cast(Any, SimpleNamespace(block=2)),
+        4,
+        9,
+        False,
+    )
+    producer.client = cast(Any, FullQueue(producer))
+    producer.send_block()
+    assert producer.terminated and producer.sequence == 4

@@ -83,3 +83,15 @@ def test_the_manifest_says_which_version_of_the_verifier_judged(
     conclude.judge_and_report(run.path)
     told = f"kafka-delivery-verifier {__version__}, commit abc1234"
     assert run.manifest("conclude").notes["judged_by"] == told
+
+
+def test_a_run_that_another_version_made_is_told_by_whose_rules_it_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = stored_run(HELD, tmp_path)
+    monkeypatch.setattr(conclude.provenance, "commit", lambda: "abc1234")
+    (note,) = conclude.judge_and_report(run.path).notes
+    assert note.startswith(f"Judged by the rules of kafka-delivery-verifier {__version__}, commit abc1234.")
+    assert f"made by kafka-delivery-verifier {__version__}, commit {run.read_scenario().commit}, whose" in note
+    monkeypatch.setattr(conclude.provenance, "commit", lambda: run.read_scenario().commit)
+    assert conclude.judge_and_report(run.path).notes == []

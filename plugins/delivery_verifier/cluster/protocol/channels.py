@@ -13,6 +13,8 @@ MOST_BYTES = 256 << 20
 """The largest answer that is read. Kafka takes requests, and with them batches, of up to 100 MiB
 (`socket.request.max.bytes`). A sender that announces more is no broker of Kafka. Examples: the bytes "HTTP" or a
 TLS alert, read as a size."""
+CORRELATION = slice(4, 8)
+"""Where a request has its correlation id, with which its answer begins (Kafka's protocol guide, "Headers")."""
 
 
 class Channel:
@@ -22,21 +24,29 @@ class Channel:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._socket: socket.socket | None = None
+        self._sent = 0
 
     def call(self, request: bytes, timeout_s: float) -> Answer:
-        """Sends `request`. Returns the answer without the size field that precedes the answer. If there is no
-        connection, connects first.
+        """Sends `request` with a correlation id of its own. Returns the answer without the size field that precedes
+        the answer. If there is no connection, connects first.
 
-        Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s` seconds. An
-        error closes the connection, so that a late answer is never taken for the answer to a later request.
+        Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s` seconds, or
+        if what it sends is not the answer to this request. An error closes the connection, so that a late answer is
+        never taken for the answer to a later request.
         """
+        self._sent += 1
+        correlation = struct.pack(">i", self._sent)
+        request = request[: CORRELATION.start] + correlation + request[CORRELATION.stop :]
         try:
             if self._socket is None:
                 self._socket = socket.create_connection(self._address, timeout=timeout_s)
             self._socket.settimeout(timeout_s)
             self._socket.sendall(struct.pack(">i", len(request)) + request)
             (size,) = struct.unpack(">i", _exactly(self._socket, 4))
-            return _exactly(self._socket, size)
+            answer = _exactly(self._socket, size)
+            if answer[:4] != correlation:
+                raise ConnectionError(f"the broker at {self._address} sent the answer to another request")
+            return answer
         except OSError:
             self.close()
             raise

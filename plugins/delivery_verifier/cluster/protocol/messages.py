@@ -17,7 +17,7 @@ from delivery_verifier.cluster.protocol.channels import Answer
 CLIENT_ID = "kdv"
 """The client.id of all requests. Brokers write it into their logs."""
 _CORRELATION = 1
-"""The correlation id of all requests: at any time, a connection has at most one request without an answer."""
+"""The correlation id of all requests, until a channel gives each its own."""
 _HEADER_BYTES = 1024
 """More bytes than the header of an answer has. It has a correlation id, and tagged fields, of which Kafka defines
 none."""

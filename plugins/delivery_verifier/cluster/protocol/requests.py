@@ -338,8 +338,13 @@ class RepeatedRequests(BrokerRequests):
         object again.
         """
         answer = self._channels[broker].call(_description(topics), VIEW_S)
-        if broker not in self._last or self._last[broker][0] != answer:
-            self._last[broker] = answer, self._states(broker, answer)
+        content = answer[4:]  # behind the correlation id, which every answer has its own of
+        if broker not in self._last or self._last[broker][0] != content:
+            try:
+                self._last[broker] = content, self._states(broker, answer)
+            except ConnectionError:
+                self._channels[broker].close()  # it is not known where the next answer begins
+                raise
         return self._last[broker][1]
 
 

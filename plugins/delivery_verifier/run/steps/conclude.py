@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from delivery_verifier import __version__
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import variables
@@ -47,18 +49,20 @@ def conclude(run_dir: Path) -> None:
 def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run, writes verdict.json and report.html, and returns the verdict.
 
-    The manifest says which version of the verifier judged. At the end, removes the brokers' data, except in three
-    cases: a subject is VIOLATED, an arm has a doubt in ON_DISK, or KDV_KEEP is 1. If the report cannot be written,
-    there is no report, and a note in the manifest says why. Raises IncompleteRun if the output of an earlier step is
-    missing or altered.
+    The manifest says which version of the verifier judged, and a note of the verdict if another one made the run. At
+    the end, removes the brokers' data, except in three cases: a subject is VIOLATED, an arm has a doubt in ON_DISK, or
+    KDV_KEEP is 1. If the report cannot be written, there is no report, and a note in the manifest says why. Raises
+    IncompleteRun if the output of an earlier step is missing or altered.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("conclude")
     run.require(*EVIDENCE)
+    judge = _version(__version__, provenance.commit())
     verdict = load_and_judge(run_dir)
+    verdict = replace(verdict, notes=[*verdict.notes, *_other_rules(run, scenario.commit, judge)])
     with run.writing("conclude") as output:
-        output.notes["judged_by"] = f"kafka-delivery-verifier {__version__}, commit {provenance.commit()}"
+        output.notes["judged_by"] = judge
         output.write_json("verdict.json", verdict)
         if missing := optional("the report", lambda: _write_report(run_dir, verdict, output.staging), REPORT_S):
             output.notes[f"{NOT_WRITTEN}{REPORT}"] = missing
@@ -66,6 +70,18 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
     keep = _explained_by_data(verdict)
     optional("the removal of the brokers' data", lambda: _clear_workspace(run, scenario.run_token, keep), CLEARING_S)
     return verdict
+
+
+def _version(verifier: str, commit: str) -> str:
+    return f"kafka-delivery-verifier {verifier}, commit {commit}"
+
+
+def _other_rules(run: RunDirectory, commit: str, judge: str) -> list[str]:
+    # The rules have no version of their own: they change with the verifier, within one format of the run directory.
+    maker = _version(run.manifest("plan").notes.get("verifier", "of an unknown version"), commit)
+    if maker == judge:
+        return []
+    return [f"Judged by the rules of {judge}. The run was made by {maker}, whose rules may differ, and so its verdict."]
 
 
 def _write_report(run_dir: Path, verdict: RunVerdict, folder: Path) -> None:
