@@ -18,9 +18,9 @@ from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 """The version of the run directory's format that this program writes, and the only one that it reads.
-docs/run-directory.md says when to raise it."""
+docs/reference/run-directory.md says when to raise it."""
 
 LEDGER = Table(
     "ledger",

@@ -45,8 +45,8 @@ def test_terminal_note_and_mail_have_the_order_of_the_report(stored: tuple[Path,
     assert [each for each in re.findall(r"<h2[^>]*>([^<]+)</h2>", whole) if each in HEADINGS] == HEADINGS
     note, mail = brief.note_text(verdict, path), "\n".join(brief.plain_lines(path, verdict))
     (arm,) = (arm for arm in verdict.arms if arm.verdict == "VIOLATED")
-    reason = arm.sentence.removeprefix("VIOLATED: ")[:60].capitalize()
-    assert note.startswith(f"**VIOLATED**: {reason}") and "159 lost" in reason
+    reason = arm.sentence.removeprefix("VIOLATED: ")[:70].capitalize()
+    assert note.startswith(f"**VIOLATED**: {reason}") and " lost, which the claim" in reason
     assert re.findall(r"^\*\*([^*]+)\*\*$", note, re.MULTILINE) == [brief.CHANGE]
     assert re.findall(r"^(.+):$", mail, re.MULTILINE) == HEADINGS
     text = in_a_terminal(path, verdict)
