@@ -124,7 +124,7 @@ def test_a_pasted_file_is_refused_in_the_form_with_all_errors_and_nothing_of_it_
     field.fill(PASTED)
     admin.shoot("pasted")
     admin.page.get_by_test_id("trigger-dag-submit").click()
-    for part in ("3 errors:", "producer_config has values for sasl.jaas.config", "ack is no", "linger.ms:"):
+    for part in ("3 errors:", "producer_config has values for sasl.jaas.config", "ack is no", "linger.ms is 'abc'"):
         expect(form.get_by_text(part)).to_be_visible()
     assert "swordfish9" not in form.get_by_text("3 errors:").inner_text()
     expect(field).to_have_value(PASTED)
