@@ -479,6 +479,9 @@ _WORKER_RESOURCE = (
 _CONNECTOR_RESOURCE = (
     "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\nspec: {class: x, config: {producer.override.acks: 1}}\n"
 )
+_EXACTLY_ONCE_RESOURCE = (
+    "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnect\nspec: {config: {exactly.once.source.support: enabled}}\n---\n"
+)
 CONNECT = (
     SettingsFile(
         "nested.json",
@@ -608,7 +611,47 @@ CONNECT = (
         f"{_WORKER}exactly.once.source.support=enabled\n",
         ALL,
         "enable.idempotence=true transactional.id=connect-cluster",
-        ("exactly.once.source.support=enabled, for source connectors only, gives its producers",),
+        (
+            "exactly.once.source.support=enabled: for source connectors only, Kafka Connect sets enable.idempotence=true",
+        ),
+    ),
+    SettingsFile(
+        "worker-exactly-once-overridden.properties",
+        f"{_WORKER}exactly.once.source.support=enabled\nproducer.enable.idempotence=false\n"
+        "producer.transactional.id=mine\n",
+        ALL,
+        "enable.idempotence=true transactional.id=connect-cluster",
+        ("left out: enable.idempotence, transactional.id (Kafka Connect sets it itself under exactly.once.source",),
+    ),
+    SettingsFile(
+        "worker-transactions.properties",
+        f"{_WORKER}producer.transactional.id=x\n",
+        None,
+        "",
+        ("Kafka Connect without exactly.once.source.support=enabled begins no transaction",),
+        refused=True,
+    ),
+    SettingsFile(
+        "connector-transactions.properties",
+        "name=s\nconnector.class=x.Y\nproducer.override.transactional.id=x\n",
+        None,
+        "",
+        ("has a transactional.id, but a worker without exactly.once.source.support=enabled begins no transaction",),
+        refused=True,
+    ),
+    SettingsFile(
+        "strimzi-exactly-once.yaml",
+        _EXACTLY_ONCE_RESOURCE + _CONNECTOR_RESOURCE.replace("acks: 1", "transactional.id: x"),
+        ALL,
+        "transactional.id=connect-cluster enable.idempotence=true",
+        ("for source connectors only",),
+    ),
+    SettingsFile(
+        "strimzi-exactly-once-sink.yaml",
+        _EXACTLY_ONCE_RESOURCE + _CONNECTOR_RESOURCE.replace("{producer", "{topics: a, producer"),
+        ORDER,
+        "acks=1 enable.idempotence=false !transactional.id",
+        (),
     ),
     SettingsFile(
         "worker-placeholder.properties",
@@ -691,6 +734,14 @@ MIRROR_MAKER = (
         (),
     ),
     SettingsFile(
+        "mm2-transactions.properties",
+        f"{_FLOW}east->west.producer.override.transactional.id=x\n",
+        None,
+        "",
+        ("has a transactional.id, but MirrorMaker begins no transaction",),
+        refused=True,
+    ),
+    SettingsFile(
         "mm2-two-flows.properties",
         f"{_FLOW}west->east.enabled=true\nwest.producer.acks=0\n",
         None,
@@ -710,6 +761,72 @@ MIRROR_MAKER = (
 
 _JAVA = "key.serializer=x\n"
 CLIENTS = (
+    SettingsFile(
+        "password-on-a-line-of-its-own.properties",
+        f"{_JAVA}sasl.password=\nhunter2\n",
+        None,
+        "",
+        ("a name (not shown: it may be part of a secret",),
+        refused=True,
+    ),
+    SettingsFile(
+        "password-on-a-line-of-a-consumer.properties",
+        f"{_JAVA}sasl.password=\nhunter2\n",
+        None,
+        "",
+        ("a name (not shown: it may be part of a secret",),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "lost-line-break.properties",
+        f"{_JAVA}acks=all sasl.password=hunter2\n",
+        None,
+        "",
+        ("producer_config: the value of acks may hold a password (not shown); write each property on a line",),
+        refused=True,
+    ),
+    SettingsFile(
+        "lost-line-break-librdkafka.properties",
+        "request.required.acks=1 sasl.username hunter2\n",
+        None,
+        "",
+        ("the value of request.required.acks may hold a password",),
+        refused=True,
+    ),
+    SettingsFile(
+        "lost-line-break-spring.properties",
+        "spring.kafka.producer.acks=all spring.kafka.properties.sasl.jaas.config=hunter2\n",
+        None,
+        "",
+        ("the value of acks may hold a password",),
+        refused=True,
+    ),
+    SettingsFile(
+        "lost-line-break-of-a-topic.properties",
+        "min.insync.replicas=2 ssl.key.password=hunter2\n",
+        None,
+        "",
+        ("topic_config: the value of min.insync.replicas may hold a password",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "ack-mode.properties",
+        "spring.kafka.consumer.group-id=g\nspring.kafka.listener.ack-mode=batch sasl.password=hunter2\n",
+        None,
+        "enable.auto.commit=false",
+        (),
+        field="consumer_config",
+    ),
+    SettingsFile(
+        "misspelt.properties",
+        f"{_JAVA}retires=3\n",
+        None,
+        "",
+        ("retires is no producer property of Kafka; did you mean retries?",),
+        refused=True,
+    ),
     SettingsFile(
         "octal-librdkafka.properties",
         "request.required.acks=all\nmessage.send.max.retries=08\n",
@@ -961,6 +1078,22 @@ CLIENTS = (
 _VECTOR = '[sinks.out]\ntype = "kafka"\nbootstrap_servers = "b"\ntopic = "t"\n'
 _LOGSTASH = "input { stdin {} }\noutput {\n  # to Kafka\n  kafka {\n    codec => json { }\n%s  }\n}\n"
 SHIPPERS = (
+    SettingsFile(
+        "vector-transactions.toml",
+        f'{_VECTOR}[sinks.out.librdkafka_options]\n"transactional.id" = "x"\n',
+        None,
+        "",
+        ("has a transactional.id, but vector begins no transaction, so its producer cannot send",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-transactions.conf",
+        "[OUTPUT]\n    Name kafka\n    rdkafka.transactional.id x\n",
+        None,
+        "",
+        ("has a transactional.id, but Fluent Bit begins no transaction",),
+        refused=True,
+    ),
     SettingsFile(
         "vector-variable.yaml",
         "sinks:\n  k: {type: '${T}', librdkafka_options: {acks: '0'}}\n  j: {type: kafka}\n",

@@ -15,6 +15,7 @@ from delivery_verifier.planning.own_settings import (
     fluent_bit,
     known_names,
     properties,
+    secret_values,
     shippers,
     spring,
     spring_documents,
@@ -131,7 +132,9 @@ def documents_of(text: str) -> list[str]:
 
 
 def _complete(reading: Reading, field: str) -> Reading:
-    """Returns `reading`. Leaves out values with placeholders, if they play no part. Raises BadInput if they do."""
+    """Returns `reading`. Leaves out values with placeholders, if they play no part. Raises BadInput if they do, and for
+    a value that may hold a secret: the messages of all later checks quote values."""
+    secret_values.require_none_quotable(reading.settings, field)
     role = role_of(field)
     for name, value in list(reading.settings.items()):
         if not _PLACEHOLDER.search(value):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import trees
-from delivery_verifier.planning.own_settings.reading import Reading, Role
+from delivery_verifier.planning.own_settings.reading import Reading, Role, require_no_transactional_id
 from delivery_verifier.planning.own_settings.shippers import leave_out_own, numbered, only, require_producer
 
 _PREFIX = "rdkafka."
@@ -92,6 +92,7 @@ def read(pipeline: Pipeline, role: Role, field: str) -> Reading:
     reading = Reading(client="librdkafka")
     named = {name: value for name, value in output.items() if name.lower().startswith(_PREFIX)}
     reading.put_all({name[len(_PREFIX) :]: value for name, value in named.items()})
+    require_no_transactional_id(reading, field, "Fluent Bit")
     leave_out_own(reading, [name for name in output if name not in named], "Fluent Bit", f"with {_PREFIX} before them")
     if pipeline.included:
         reading.notes.append(

@@ -82,6 +82,19 @@ class Reading:
         return Translation(translation.settings, left_out, [*self.notes, *translation.notes])
 
 
+def require_no_transactional_id(reading: Reading, field: str, framework: str, remedy: str = "") -> None:
+    """Raises BadInput if the settings have a transactional.id.
+
+    For frameworks that begin no transactions: both clients refuse to send before initTransactions (`KafkaProducer` of
+    Apache Kafka; `rd_kafka_init_transactions` of librdkafka). `remedy`: what else to do, as the end of a sentence.
+    """
+    if "transactional.id" in reading.settings:
+        raise BadInput(
+            f"{field} has a transactional.id, but {framework} begins no transaction, so its producer cannot send; "
+            f"remove it{remedy}"
+        )
+
+
 def require_client(reading: Reading, client: str | None, field: str) -> None:
     """Raises BadInput if the user names another `client` than the one that the file's framework uses."""
     if client and reading.client and not client.startswith(reading.client):

@@ -8,6 +8,7 @@ same name replaces: no producer sees them, but Airflow would store them.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import javaproperties
 
@@ -34,6 +35,8 @@ _SECRET_FIELD = re.compile(
     re.IGNORECASE,
 )
 """Matches a secret within a text: a field such as `password=x`, a key in PEM form, or the password of a URL."""
+_SECOND_NAME = re.compile(r"\s(?:[\w.-]+\.)?(?:sasl|ssl|security|basic\.auth|bearer\.auth|schema\.registry)\.\w")
+"""Matches a property of connection or security within a value: a line break is missing before it."""
 _PREFIX = re.compile(
     r"spring\.kafka\.(?:(?:producer|consumer|admin|streams)\.)?(?:properties[.\[]\[?)?"
     r"|^(?:[\w>-]+\.)??(?:producer|consumer|admin)\.(?:override\.)?|^[\w>-]+\.(?=(?:sasl|ssl|security)\.)"
@@ -76,7 +79,24 @@ def has_quotable(text: str) -> bool:
     except ValueError:
         return True
     properties = [(element.key.strip(), element.value.strip()) for element in elements]
-    return any(_is_secret(name, value) and not _is_named(name) for name, value in properties)
+    return any(_is_quotable(name, value) for name, value in properties)
+
+
+def require_none_quotable(settings: Mapping[str, str], field: str) -> None:
+    """Raises BadInput if the value of one of `settings` may hold a secret that an error message would quote (see
+    `has_quotable`). The message shows the name alone. `field` is the field of the run that the settings come from."""
+    for name, value in settings.items():
+        if _is_quotable(name, value):
+            raise BadInput(
+                f"{field}: the value of {printable_name(name)} may hold a password (not shown); write each property on "
+                "a line of its own, and leave passwords out: no run uses them"
+            )
+
+
+def _is_quotable(name: str, value: str) -> bool:
+    if _is_named(name):
+        return False
+    return _is_secret(name, value) or _SECOND_NAME.search(value) is not None
 
 
 def _elements(text: str) -> list[javaproperties.PropertiesElement]:

@@ -13,7 +13,7 @@ from typing import Any
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import known_names, trees
 from delivery_verifier.planning.own_settings.producer_names import SAME
-from delivery_verifier.planning.own_settings.reading import Reading, Role
+from delivery_verifier.planning.own_settings.reading import Reading, Role, require_no_transactional_id
 
 _VECTOR = {
     "message_timeout_ms": "message.timeout.ms",
@@ -61,6 +61,7 @@ def vector(sinks: Mapping[str, dict[str, Any]], role: Role, field: str) -> Readi
     replaced = {SAME.get(name, name) for name in options}
     reading.put_all({name: value for name, value in own.items() if SAME.get(name, name) not in replaced})
     reading.put_all(options)
+    require_no_transactional_id(reading, field, "vector")
     rest = [name for name in sink if name not in {*_VECTOR, "librdkafka_options", "batch"}]
     leave_out_own(reading, rest, "vector", "below librdkafka_options")
     return reading
