@@ -295,6 +295,34 @@ SPRING = (
         ),
     ),
     SettingsFile(
+        "open-profiles-placeholder.yml",
+        "spring.profiles.active: '${ENV:prod}'\n" + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        ("the file leaves open which of Spring's profiles are active, so Spring Boot also reads files called",),
+    ),
+    SettingsFile(
+        "open-profiles-maven.yml",
+        "spring.profiles.active: '@spring.profiles.active@'\n" + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        ("the file leaves open which of Spring's profiles are active, so Spring Boot also reads files called",),
+    ),
+    SettingsFile(
+        "open-profiles-group.yml",
+        "spring.profiles.group.prod: [eu, big]\n" + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        ("the file leaves open which of Spring's profiles are active, so Spring Boot also reads files called",),
+    ),
+    SettingsFile(
+        "open-profiles-default.yml",
+        "spring.profiles.default: prod\n" + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        ("the file leaves open which of Spring's profiles are active, so Spring Boot also reads files called",),
+    ),
+    SettingsFile(
         "two-spellings.properties",
         "spring.kafka.producer.batch-size=1\nspring.kafka.producer.batchSize=2\n",
         None,
@@ -612,7 +640,7 @@ CONNECT = (
         ALL,
         "enable.idempotence=true transactional.id=connect-cluster",
         (
-            "exactly.once.source.support=enabled: for source connectors only, Kafka Connect sets enable.idempotence=true",
+            "exactly.once.source.support=enabled: for source connectors only, Kafka Connect sets enable.idempotence",
         ),
     ),
     SettingsFile(
