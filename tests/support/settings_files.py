@@ -639,9 +639,7 @@ CONNECT = (
         f"{_WORKER}exactly.once.source.support=enabled\n",
         ALL,
         "enable.idempotence=true transactional.id=connect-cluster",
-        (
-            "exactly.once.source.support=enabled: for source connectors only, Kafka Connect sets enable.idempotence",
-        ),
+        ("exactly.once.source.support=enabled: for source connectors only, Kafka Connect sets enable.idempotence",),
     ),
     SettingsFile(
         "worker-exactly-once-overridden.properties",
@@ -788,7 +786,82 @@ MIRROR_MAKER = (
 )
 
 _JAVA = "key.serializer=x\n"
+_LOG = (
+    "[2026-01-02 03:04:05,678] INFO ProducerConfig values: \n\tacks = -1\n\tbootstrap.servers = [b:9092]\n"
+    "\tcompression.type = none\n\tenable.idempotence = {}\n\tinterceptor.classes = []\n\tinternal.auto = false\n"
+    "\tkey.serializer = class x.Y\n\tmax.in.flight.requests.per.connection = 5\n{}\tretries = 2147483647\n"
+    "\tsasl.jaas.config = [hidden]\n\tsasl.login.refresh.buffer.seconds = 300\n\tssl.protocol = TLSv1.3\n"
+    "\ttransactional.id = null\n (org.apache.kafka.clients.producer.ProducerConfig:370)\n"
+    "[2026-01-02 03:04:05,679] INFO Kafka version: 3.0.0 (org.apache.kafka.common.utils.AppInfoParser)\n"
+)
+PRODUCER_LOG = _LOG.format("true", "\tpartitioner.adaptive.partitioning.enable = true\n")
+"""What the Java client since 3.3 logs of a producer."""
+OLD_PRODUCER_LOG = _LOG.format("true", "")
+"""What an older one logs. In 3.0.0 and 3.1.0 enable.idempotence may not be in force."""
 CLIENTS = (
+    SettingsFile(
+        "producer.log",
+        PRODUCER_LOG,
+        ALL,
+        "acks=all enable.idempotence=true retries=2147483647 !transactional.id",
+        ("internal.auto (the client's own)", "bootstrap.servers, sasl.jaas.config"),
+    ),
+    SettingsFile(
+        "before-3.log",
+        _LOG.format("false", ""),
+        KEPT,
+        "acks=all enable.idempotence=false",
+        (),
+    ),
+    SettingsFile(
+        "not-known.log",
+        OLD_PRODUCER_LOG,
+        None,
+        "",
+        (
+            "the Java client 3.0.0 and 3.1.0 logs that although it is not in force, unless the application sets it",
+            "name another version",
+        ),
+        refused=True,
+    ),
+    SettingsFile(
+        "twice.log",
+        PRODUCER_LOG * 2,
+        None,
+        "",
+        ("is a log with 2 times ProducerConfig values; allowed: 1",),
+        refused=True,
+    ),
+    SettingsFile(
+        "producer-as-consumer.log",
+        PRODUCER_LOG,
+        None,
+        "",
+        ("is a log with 0 times ConsumerConfig values",),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "consumer.log",
+        "12:00 INFO o.a.k.c.ConsumerConfig - ConsumerConfig values: \n    auto.offset.reset = earliest\n"
+        "    enable.auto.commit = false\n    group.instance.id = null\n    isolation.level = read_committed\n"
+        "    partition.assignment.strategy = [class x.RangeAssignor, class x.CooperativeStickyAssignor]\n"
+        "12:00 INFO ProducerConfig values: \n    acks = 0\n",
+        None,
+        "auto.offset.reset=earliest enable.auto.commit=false isolation.level=read_committed !group.instance.id "
+        "partition.assignment.strategy=range !acks",
+        (),
+        field="consumer_config",
+    ),
+    SettingsFile(
+        "changed.log",
+        PRODUCER_LOG + "acks=0\n",
+        None,
+        "",
+        ("is a log of a client with a line that the client does not log",),
+        refused=True,
+    ),
+    SettingsFile("comment.properties", f"# ProducerConfig values:\n{_JAVA}acks=1\n", NOTHING, "acks=1", ()),
     SettingsFile(
         "password-on-a-line-of-its-own.properties",
         f"{_JAVA}sasl.password=\nhunter2\n",

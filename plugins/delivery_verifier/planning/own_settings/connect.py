@@ -92,6 +92,7 @@ def _begin_transactions(
     forced = {"enable.idempotence": "true", "transactional.id": "connect-cluster"}
     written = [name for name, value in forced.items() if reading.settings.get(name, value) != value]
     reading.put_all(forced)
+    reading.since = ((3, 3), f"{_EXACTLY_ONCE}=enabled")  # KIP-618
     reading.leave_out(
         written, f"Kafka Connect sets it itself under {_EXACTLY_ONCE}=enabled, so the file's has no effect"
     )

@@ -77,6 +77,8 @@ _ASSIGNORS = {
 """Maps Java's classes for partition.assignment.strategy to librdkafka's strategies. librdkafka has no sticky strategy
 that is not cooperative, so StickyAssignor becomes cooperative-sticky."""
 
+_COOPERATIVE = ("cooperative-sticky",)
+
 
 def translate(properties: Mapping[str, str]) -> Translation:
     """Returns the translation of the given consumer properties into librdkafka's names and values.
@@ -123,7 +125,10 @@ def _value(name: str, text: str) -> Setting:
     value."""
     if name == "partition.assignment.strategy":
         classes = [path.strip().rsplit(".", 1)[-1] for path in text.split(",")]
-        return ",".join(dict.fromkeys(_ASSIGNORS.get(assignor, assignor) for assignor in classes))
+        strategies = dict.fromkeys(_ASSIGNORS.get(assignor, assignor) for assignor in classes)
+        eager = [each for each in strategies if each not in _COOPERATIVE]
+        # Beside an eager assignor the Java client rebalances eagerly (KIP-429); librdkafka does not start with both.
+        return ",".join(eager if eager and not _ASSIGNORS.keys().isdisjoint(classes) else strategies)
     if name == "auto.offset.reset" and text == "none":
         return "error"
     if name == "auto.offset.reset" and text.startswith(client_values.DURATION):

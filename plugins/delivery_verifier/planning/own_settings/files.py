@@ -11,6 +11,7 @@ from pathlib import Path
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import (
+    client_log,
     flat_files,
     fluent_bit,
     known_names,
@@ -75,11 +76,13 @@ def read_file(path: str, field: str) -> Reading:
 
 
 def read_text(text: str, field: str) -> Reading:
-    """Returns the settings in `text`, which has .properties syntax or that of Logstash or Fluent Bit, or was printed by
-    Kafka's tools. `field`: as in `read_file`. Raises BadInput if the text is refused."""
+    """Returns the settings in `text`, which has .properties syntax or that of Logstash or Fluent Bit, was printed by Kafka's
+    tools, or logged by the Java client. `field`: as in `read_file`. Raises BadInput if the text is refused."""
     role = role_of(field)
     if topic_files.is_described(text):
         return _complete(topic_files.described(text, role, field), field)
+    if client_log.is_log(text):
+        return _complete(client_log.read(text, role, field), field)
     if _FLUENT_BIT.search(text):
         return _complete(fluent_bit.read(fluent_bit.of_text(text), role, field), field)
     if _LOGSTASH.search(text):

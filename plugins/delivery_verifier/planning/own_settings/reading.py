@@ -15,6 +15,7 @@ from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings.properties import is_withheld
+from delivery_verifier.planning.own_settings.releases import Version
 from delivery_verifier.planning.own_settings.translation import Translation, printable_name
 
 Role = Literal["producer", "consumer", "topic"]
@@ -44,12 +45,17 @@ class Reading:
     * `client`: the client that the file's framework uses. None: the names decide.
     * `left_out`: maps a reason to the names that have no effect for this reason, as the file has them.
     * `notes`: sentences for the user.
+    * `since`: the first version of Kafka that has what the file asks for, and what that is. None: every version may
+      have read the file.
+    * `not_known_of`: versions of the client of which the file does not show whether enable.idempotence is in force.
     """
 
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
     client: Client | None = None
     left_out: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
+    since: tuple[Version, str] | None = None
+    not_known_of: tuple[Version, ...] = ()
 
     def put(self, name: str, value: object) -> None:
         """Adds a property under Kafka's own name. Replaces the property if it is there already."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import javaproperties
 
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import known_names
 from delivery_verifier.planning.own_settings.properties import CONNECTION_NAMES, broken_escape, is_withheld
 from delivery_verifier.planning.own_settings.translation import printable_name
 
@@ -21,7 +22,8 @@ HARMLESS = CONNECTION_NAMES | frozenset(
     security.protocol sasl.mechanism sasl.mechanisms sasl.kerberos.service.name sasl.client.callback.handler.class
     sasl.login.callback.handler.class sasl.login.class ssl.endpoint.identification.algorithm ssl.protocol
     ssl.enabled.protocols ssl.keystore.type ssl.keystore.location ssl.truststore.type ssl.truststore.location
-    ssl.ca.location ssl.certificate.location ssl.key.location enable.ssl.certificate.verification schema.registry.url
+    ssl.keymanager.algorithm ssl.trustmanager.algorithm sasl.kerberos.kinit.cmd sasl.oauthbearer.scope.claim.name
+    sasl.oauthbearer.sub.claim.name ssl.ca.location ssl.certificate.location ssl.key.location enable.ssl.certificate.verification schema.registry.url
     basic.auth.credentials.source
     """.split()
 )
@@ -29,6 +31,9 @@ HARMLESS = CONNECTION_NAMES | frozenset(
 No run uses them, but a user need not remove them from a pasted file."""
 _HARMLESS_VALUE = re.compile(r"[\w.:/\\\[\]*${}-]*(?:\s*,\s*[\w.:/\\\[\]*${}-]*)*", re.ASCII)
 """Matches a value that a property in HARMLESS can have. Does not match a value into which the next line slipped."""
+_LOGGED = ("null", "[hidden]", "[]")
+"""What the Java client logs in place of a password, or where there is no value."""
+_PLAIN = re.compile(r"-?\d+(?:\.\d+)?|true|false|null|\[\]")
 _SECRET_NAME = re.compile("pass|pwd|secret|token|credential|jaas|(?:api|private)[._-]?key", re.IGNORECASE)
 _SECRET_FIELD = re.compile(
     r"(?:pass|pwd|secret|token|credential|jaas)[\w.-]*[\"']?\s*[=:]\s*\S|-----BEGIN|://[^\s/@:]*:[^\s/@]+@",
@@ -112,11 +117,18 @@ def _kafkas(name: str) -> str:
 def _is_secret(name: str, value: str) -> bool:
     """Returns whether the property may hold a secret. An empty value is none."""
     known = _kafkas(name)
-    if not value:
+    if not value or (value in _LOGGED and is_withheld(known)) or _is_plain(known, value):
         return False
     if known in HARMLESS:
         return not _HARMLESS_VALUE.fullmatch(value) or _SECRET_FIELD.search(value) is not None
     return _is_named(name) or _SECRET_FIELD.search(value) is not None
+
+
+def _is_plain(known: str, value: str) -> bool:
+    """Returns whether the property is one of the Java client's own that holds no secret, with a value that is none."""
+    if _SECRET_NAME.search(known) or not _PLAIN.fullmatch(value):
+        return False
+    return known in known_names.names("producer") or known in known_names.names("consumer")
 
 
 def _is_named(name: str) -> bool:

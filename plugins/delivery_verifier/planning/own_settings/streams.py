@@ -87,6 +87,7 @@ def _force(reading: Reading, read_names: set[str]) -> None:
     """Sets what Streams sets itself, and says which names of the file have no effect therefore."""
     written = sorted(name for name in read_names if name.removeprefix(_PREFIX) in _FORCED)
     reading.put_all({"enable.idempotence": "true", "transactional.id": "streams"})
+    reading.since = ((3, 0), f"{_GUARANTEE}={_EXACTLY_ONCE}")  # KIP-732
     reading.leave_out(
         written, f"Kafka Streams sets it itself under {_GUARANTEE}={_EXACTLY_ONCE}, so the file's has no effect"
     )
