@@ -114,7 +114,7 @@ def test_a_log_of_other_versions_says_whether_idempotence_is_in_force(client: st
 
 def test_a_log_is_pasted_without_a_secret() -> None:
     secret_values.require_none(PRODUCER_LOG, "producer_config")
-    with pytest.raises(BadInput, match="has values for sasl.jaas.config"):
+    with pytest.raises(BadInput, match=r"has values for sasl\.jaas\.config"):
         secret_values.require_none(PRODUCER_LOG.replace("[hidden]", SECRET), "producer_config")
 
 

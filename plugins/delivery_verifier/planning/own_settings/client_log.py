@@ -65,7 +65,7 @@ def _logged(text: str, field: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def _has_value(name: str, value: str) -> bool:
-    return value != _NO_VALUE and not name.startswith("internal.")
+    return value not in ("", _NO_VALUE) and not name.startswith("internal.")
 
 
 def _plain(value: str) -> str:

@@ -103,8 +103,8 @@ def that_has(client: ClientVersion, what: str, since: Version, field: str) -> Cl
         return ClientVersion(client.client, (newest,))
     if releases.padded(client.version, 0) < releases.padded(since, 0):
         raise BadInput(
-            f"client is {client.written!r}, and {field} has {what}, which Kafka has since {releases.text(since)}; allowed: "
-            f"{client.client}:{releases.text(since)} or later"
+            f"client is {client.written!r}, and {field} has {what}, which Kafka has since {releases.text(since)}; "
+            f"allowed: {client.client}:{releases.text(since)} or later"
         )
     return client
 
@@ -116,9 +116,9 @@ def require_known(client: ClientVersion, versions: Iterable[Version], field: str
     if doubtful:
         names = " and ".join(map(releases.text, doubtful))
         raise BadInput(
-            f"client is {client.written!r}, and {field} is a log with enable.idempotence = true: the Java client {names} "
-            "logs that although it is not in force, unless the application sets it (KAFKA-13598); name another version, "
-            "e.g. java:3.2, or give the application's own .properties file"
+            f"client is {client.written!r}, and {field} is a log with enable.idempotence = true: the Java client "
+            f"{names} logs that although it is not in force, unless the application sets it (KAFKA-13598); name "
+            "another version, e.g. java:3.2, or give the application's own .properties file"
         )
 
 

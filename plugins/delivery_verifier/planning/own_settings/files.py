@@ -76,8 +76,8 @@ def read_file(path: str, field: str) -> Reading:
 
 
 def read_text(text: str, field: str) -> Reading:
-    """Returns the settings in `text`, which has .properties syntax or that of Logstash or Fluent Bit, was printed by Kafka's
-    tools, or logged by the Java client. `field`: as in `read_file`. Raises BadInput if the text is refused."""
+    """Returns the settings in `text`, which has .properties syntax or that of Logstash or Fluent Bit, was printed by
+    Kafka's tools, or logged by the Java client. `field`: as in `read_file`. Raises BadInput if the text is refused."""
     role = role_of(field)
     if topic_files.is_described(text):
         return _complete(topic_files.described(text, role, field), field)

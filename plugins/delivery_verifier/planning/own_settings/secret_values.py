@@ -23,8 +23,8 @@ HARMLESS = CONNECTION_NAMES | frozenset(
     sasl.login.callback.handler.class sasl.login.class ssl.endpoint.identification.algorithm ssl.protocol
     ssl.enabled.protocols ssl.keystore.type ssl.keystore.location ssl.truststore.type ssl.truststore.location
     ssl.keymanager.algorithm ssl.trustmanager.algorithm sasl.kerberos.kinit.cmd sasl.oauthbearer.scope.claim.name
-    sasl.oauthbearer.sub.claim.name ssl.ca.location ssl.certificate.location ssl.key.location enable.ssl.certificate.verification schema.registry.url
-    basic.auth.credentials.source
+    sasl.oauthbearer.sub.claim.name ssl.ca.location ssl.certificate.location ssl.key.location
+    enable.ssl.certificate.verification schema.registry.url basic.auth.credentials.source
     """.split()
 )
 """Properties of connection and security whose values are no secrets: addresses, paths, names of classes and protocols.
