@@ -800,11 +800,29 @@ OLD_PRODUCER_LOG = _LOG.format("true", "")
 """What an older one logs. In 3.0.0 and 3.1.0 enable.idempotence may not be in force."""
 CLIENTS = (
     SettingsFile(
+        "share.properties",
+        "group.id=g\nisolation.level=read_committed\nenable.auto.commit=false\nshare.acknowledgement.mode=explicit\n",
+        None,
+        "",
+        ("share.acknowledgement.mode is a share consumer's, which gets records again and in no order (KIP-932)",),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "share-protocol.properties",
+        "group.id=g\ngroup.protocol=share\n",
+        None,
+        "",
+        ("group.protocol is 'share'; allowed: classic, consumer",),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
         "producer.log",
         PRODUCER_LOG,
         ALL,
         "acks=all enable.idempotence=true retries=2147483647 !transactional.id",
-        ("internal.auto (the client's own)", "bootstrap.servers, sasl.jaas.config"),
+        ("internal.auto (no part in what is promised)", "bootstrap.servers, sasl.jaas.config"),
     ),
     SettingsFile(
         "before-3.log",
@@ -845,7 +863,7 @@ CLIENTS = (
         "consumer.log",
         "12:00 INFO o.a.k.c.ConsumerConfig - ConsumerConfig values: \n    auto.offset.reset = earliest\n"
         "    enable.auto.commit = false\n    group.instance.id = null\n    isolation.level = read_committed\n"
-        "    partition.assignment.strategy = [class x.RangeAssignor, class x.CooperativeStickyAssignor]\n"
+        "    share.acquire.mode = BATCH_OPTIMIZED\n    partition.assignment.strategy = [class x.RangeAssignor, class x.CooperativeStickyAssignor]\n"
         "12:00 INFO ProducerConfig values: \n    acks = 0\n",
         None,
         "auto.offset.reset=earliest enable.auto.commit=false isolation.level=read_committed !group.instance.id "

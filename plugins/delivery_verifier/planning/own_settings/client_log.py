@@ -18,6 +18,8 @@ _OTHER_PAIR = re.compile(r"\s*[a-z][\w.-]*\s*[=:]")
 """Matches a setting as only a .properties file has it."""
 _CONFIGS: dict[Role, str] = {"producer": "ProducerConfig", "consumer": "ConsumerConfig"}
 _NO_VALUE = "null"
+_WITHOUT_EFFECT = ("internal.", "share.")
+"""What names begin with that every client logs, and that change nothing: a share consumer has a head of its own."""
 _SINCE_3_3 = "partitioner.adaptive.partitioning.enable"
 """A property that ProducerConfig has since Kafka 3.3 (KIP-794): a log without it may be of an older client."""
 
@@ -43,7 +45,7 @@ def read(text: str, role: Role, field: str) -> Reading:
         )
     reading = Reading(client="java")
     reading.put_all({name: _plain(value) for name, value in own[0].items() if _has_value(name, value)})
-    reading.leave_out([name for name in own[0] if name.startswith("internal.")], "the client's own")
+    reading.leave_out([name for name in own[0] if name.startswith(_WITHOUT_EFFECT)], "no part in what is promised")
     if role == "producer" and reading.settings.get("enable.idempotence") == "true" and _SINCE_3_3 not in own[0]:
         reading.not_known_of = ((3, 0, 0), (3, 1, 0))
     return reading
@@ -65,7 +67,7 @@ def _logged(text: str, field: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def _has_value(name: str, value: str) -> bool:
-    return value not in ("", _NO_VALUE) and not name.startswith("internal.")
+    return value not in ("", _NO_VALUE) and not name.startswith(_WITHOUT_EFFECT)
 
 
 def _plain(value: str) -> str:

@@ -25,11 +25,13 @@ HARMLESS = CONNECTION_NAMES | frozenset(
     ssl.keymanager.algorithm ssl.trustmanager.algorithm sasl.kerberos.kinit.cmd sasl.oauthbearer.scope.claim.name
     sasl.oauthbearer.sub.claim.name ssl.ca.location ssl.certificate.location ssl.key.location
     enable.ssl.certificate.verification schema.registry.url basic.auth.credentials.source
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+    sasl.oauthbearer.allow.unverified.audience sasl.oauthbearer.allow.unverified.issuer
     """.split()
 )
 """Properties of connection and security whose values are no secrets: addresses, paths, names of classes and protocols.
 No run uses them, but a user need not remove them from a pasted file."""
-_HARMLESS_VALUE = re.compile(r"[\w.:/\\\[\]*${}-]*(?:\s*,\s*[\w.:/\\\[\]*${}-]*)*", re.ASCII)
+_HARMLESS_VALUE = re.compile(r"(?:class )?[\w.:/\\\[\]*${}-]*(?:\s*,\s*[\w.:/\\\[\]*${}-]*)*", re.ASCII)
 """Matches a value that a property in HARMLESS can have. Does not match a value into which the next line slipped."""
 _LOGGED = ("null", "[hidden]", "[]")
 """What the Java client logs in place of a password, or where there is no value."""
