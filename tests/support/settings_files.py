@@ -863,7 +863,8 @@ CLIENTS = (
         "consumer.log",
         "12:00 INFO o.a.k.c.ConsumerConfig - ConsumerConfig values: \n    auto.offset.reset = earliest\n"
         "    enable.auto.commit = false\n    group.instance.id = null\n    isolation.level = read_committed\n"
-        "    share.acquire.mode = BATCH_OPTIMIZED\n    partition.assignment.strategy = [class x.RangeAssignor, class x.CooperativeStickyAssignor]\n"
+        "    share.acquire.mode = BATCH_OPTIMIZED\n"
+        "    partition.assignment.strategy = [class x.RangeAssignor, class x.CooperativeStickyAssignor]\n"
         "12:00 INFO ProducerConfig values: \n    acks = 0\n",
         None,
         "auto.offset.reset=earliest enable.auto.commit=false isolation.level=read_committed !group.instance.id "
@@ -1198,6 +1199,52 @@ _VECTOR = '[sinks.out]\ntype = "kafka"\nbootstrap_servers = "b"\ntopic = "t"\n'
 _LOGSTASH = "input { stdin {} }\noutput {\n  # to Kafka\n  kafka {\n    codec => json { }\n%s  }\n}\n"
 SHIPPERS = (
     SettingsFile(
+        "fluent-bit-last-line.conf",
+        "[OUTPUT]\n    Name kafka\n    rdkafka.acks 1\n    RDKAFKA.Acks all\n    rdkafka.acks 0\n",
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "fluent-bit-last-line-in-other-case.conf",
+        "[OUTPUT]\n    Name kafka\n    rdkafka.acks all\n    RDKAFKA.Acks 0\n",
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "fluent-bit-text.yaml",
+        "pipeline:\n  outputs:\n    - name: kafka\n      rdkafka.acks: all\n      rdkafka.enable.idempotence: yes\n",
+        None,
+        "",
+        ("librdkafka refuses", "enable.idempotence"),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-octal.yaml",
+        "pipeline:\n  outputs:\n    - {name: kafka, rdkafka.message.send.max.retries: 010}\n",
+        None,
+        "",
+        ("message.send.max.retries is '010', and librdkafka reads it as octal",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-underscore.yaml",
+        "pipeline:\n  outputs:\n    - {name: kafka, rdkafka.message.timeout.ms: 1_000}\n",
+        None,
+        "",
+        ("message.timeout.ms is '1_000', and librdkafka reads only the number at its beginning, 1,",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-camel.yaml",
+        "pipeline:\n  outputs:\n    - {name: kafka, rdkafka.Acks: 0}\n",
+        None,
+        "",
+        ("_acks is no producer property of Kafka",),
+        refused=True,
+    ),
+    SettingsFile(
         "vector-transactions.toml",
         f'{_VECTOR}[sinks.out.librdkafka_options]\n"transactional.id" = "x"\n',
         None,
@@ -1372,7 +1419,7 @@ SHIPPERS = (
         "    rdkafka.request.required.acks 0\n    rdkafka.sasl.password hunter2\n",
         NO_COPIES,
         "acks=0",
-        ("Name, Brokers (Fluent Bit's own)",),
+        ("name, brokers (Fluent Bit's own)",),
     ),
     SettingsFile(
         "fluent-bit-without-prefix.conf",

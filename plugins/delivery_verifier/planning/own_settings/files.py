@@ -63,6 +63,8 @@ def read_file(path: str, field: str) -> Reading:
         syntax = syntax_of(latin_1)
     if syntax is not None:
         documents = trees.documents(content.decode("utf-8-sig", "replace"), syntax, field)
+        if syntax == "YAML" and any(fluent_bit.of_tree(document) for document in documents):
+            documents = trees.documents(content.decode("utf-8-sig", "replace"), syntax, field, typed=False)
         if any(spring.is_spring(trees.flat(document)) for document in documents):
             spring_documents.require_whole(Path(path).name, field)
         return _complete(tree_files.read(documents, role_of(field), field), field)
