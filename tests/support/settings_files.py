@@ -1386,7 +1386,7 @@ SHIPPERS = (
     SettingsFile(
         "vector.yaml",
         "sinks:\n  k:\n    type: kafka\n    message_timeout_ms: 5000\n    librdkafka_options:\n"
-        '      delivery.timeout.ms: "70000"\n      enable.idempotence: "true"\n',
+        '      message.timeout.ms: "70000"\n      enable.idempotence: "true"\n',
         ALL,
         "delivery.timeout.ms=70000 enable.idempotence=true max.in.flight.requests.per.connection=5",
         (),
@@ -1401,9 +1401,41 @@ SHIPPERS = (
     SettingsFile(
         "vector-nested.toml",
         f"{_VECTOR}librdkafka_options.request.required.acks = '0'\n",
+        None,
+        "",
+        ("request.required.acks in librdkafka_options is no text", "in quotes, too"),
+        refused=True,
+    ),
+    SettingsFile(
+        "vector-number.toml",
+        f'{_VECTOR}librdkafka_options."request.required.acks" = 0\n',
+        None,
+        "",
+        ("request.required.acks in librdkafka_options is no text, and vector does not start with it",),
+        refused=True,
+    ),
+    SettingsFile(
+        "vector-second-name.toml",
+        f'{_VECTOR}librdkafka_options."delivery.timeout.ms" = "1"\n',
+        None,
+        "",
+        ("delivery.timeout.ms in librdkafka_options is another name of message.timeout.ms, which vector sets itself",),
+        refused=True,
+    ),
+    SettingsFile(
+        "vector-second-name-where-no-promise-depends.toml",
+        f'{_VECTOR}librdkafka_options."compression.type" = "zstd"\nlibrdkafka_options."delivery.timeout.ms" = "300000"\n',
         KEPT,
-        "acks=all",
-        ("write the name in quotes",),
+        "delivery.timeout.ms=300000",
+        ("left out: compression.type (vector sets it itself under another name",),
+    ),
+    SettingsFile(
+        "vector-batch-twice.toml",
+        f'{_VECTOR}batch.timeout_secs = 1\nlibrdkafka_options."queue.buffering.max.ms" = "5"\n',
+        None,
+        "",
+        ("sets queue.buffering.max.ms twice, by batch.timeout_secs and in librdkafka_options",),
+        refused=True,
     ),
     SettingsFile(
         "vector-two-sinks.toml",

@@ -18,7 +18,8 @@ Tree = dict[str, Any]
 def documents(text: str, syntax: Syntax, field: str, typed: bool = True) -> list[Tree]:
     """Returns the documents of a text that are not empty. Only YAML allows several.
 
-    `typed`: whether the reader of a YAML file takes yes for true and 010 for 8. Otherwise every value is a text. `field` is the field of the run that names the file; messages show it. Raises BadInput, which names the line, if the
+    `typed`: whether the reader of a YAML file takes yes for true and 010 for 8. Otherwise every value is a text.
+    `field` is the field of the run that names the file; messages show it. Raises BadInput, which names the line, if the
     text has another syntax, or if a document is no mapping of names to values.
     """
     parsed = _parsed(text, syntax, field, typed)
