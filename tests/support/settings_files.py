@@ -710,6 +710,36 @@ CONNECT = (
         ("producer.acks",),
     ),
     SettingsFile(
+        "mirror-source.json",
+        '{"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector", "consumer.poll.timeout.ms": 9, '
+        '"consumer.override.isolation.level": "read_uncommitted", "source.cluster.isolation.level": "read_uncommitted", "consumer.isolation.level": '
+        '"read_uncommitted", "source.consumer.isolation.level": "read_committed", "enable.auto.commit": "true"}',
+        None,
+        "isolation.level=read_committed enable.auto.commit=false auto.offset.reset=earliest",
+        (
+            "consumer.override.isolation.level",
+            "MirrorMaker gives its consumers only names that begin with consumer. or source.consumer.",
+        ),
+        field="consumer_config",
+    ),
+    SettingsFile(
+        "source-as-consumer.json",
+        '{"connector.class": "x.Source", "consumer.override.isolation.level": "read_committed"}',
+        None,
+        "",
+        ("is the configuration of a connector that is no sink (it has no topics)", "its consumer is not known"),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "sink-as-consumer.json",
+        '{"connector.class": "x.Sink", "topics": "a", "consumer.override.auto.offset.reset": "latest"}',
+        None,
+        "auto.offset.reset=latest enable.auto.commit=false",
+        (),
+        field="consumer_config",
+    ),
+    SettingsFile(
         "sink.json",
         '{"connector.class": "x.Sink", "topics": "a", "acks": "0"}',
         IN_ORDER,
@@ -1424,7 +1454,8 @@ SHIPPERS = (
     ),
     SettingsFile(
         "vector-second-name-where-no-promise-depends.toml",
-        f'{_VECTOR}librdkafka_options."compression.type" = "zstd"\nlibrdkafka_options."delivery.timeout.ms" = "300000"\n',
+        f'{_VECTOR}librdkafka_options."compression.type" = "zstd"\n'
+        'librdkafka_options."delivery.timeout.ms" = "300000"\n',
         KEPT,
         "delivery.timeout.ms=300000",
         ("left out: compression.type (vector sets it itself under another name",),

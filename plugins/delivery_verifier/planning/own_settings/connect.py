@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import connect_policies, known_names
 from delivery_verifier.planning.own_settings.connect_policies import POLICY
-from delivery_verifier.planning.own_settings.reading import Reading, Role, require_no_transactional_id
+from delivery_verifier.planning.own_settings.reading import NOT_KNOWN, Reading, Role, require_no_transactional_id
 
 WORKER_NAMES = frozenset(
     """
@@ -35,6 +35,10 @@ DEFAULTS: dict[str, dict[str, str]] = {
 _EXACTLY_ONCE = "exactly.once.source.support"
 _OF_SINKS = {"topics", "topics.regex"}
 """Names that only sink connectors have."""
+_MIRROR_SOURCES = ("MirrorSourceConnector", "MirrorSource")
+"""The class of the connector that copies records. Connect takes its name without the package, too."""
+_POLL_TIMEOUT = "consumer.poll.timeout.ms"
+"""A property of MirrorSourceConnector itself, whatever its prefix says."""
 _FLOW = re.compile(r"(?P<source>[^\s>]+)->(?P<target>[^\s>.]+)\.(?P<name>.+)")
 
 
@@ -111,6 +115,13 @@ def connector(
     the worker does not allow what the connector overrides.
     """
     _require_clients(role, field, "a connector's configuration")
+    if role == "consumer" and entries.get("connector.class", "").rpartition(".")[2] in _MIRROR_SOURCES:
+        return _mirror_source(entries)
+    if role == "consumer" and entries.keys().isdisjoint(_OF_SINKS):
+        raise BadInput(
+            f"{field} is the configuration of a connector that is no sink (it has no topics), so its consumer is not "
+            f"known; {NOT_KNOWN}"
+        )
     if of_worker is not None:
         return _on_worker(entries, of_worker, role, field)
     reading = Reading(client="java")
@@ -176,6 +187,29 @@ def mirror_maker(entries: Mapping[str, str], role: Role, field: str) -> Reading:
     return readings[0]
 
 
+def _mirror_source(entries: Mapping[str, str]) -> Reading:
+    """Returns what MirrorSourceConnector gives the consumers that read records (see `sourceConsumerConfig`)."""
+    reading = Reading(client="java")
+    prefixes = ("consumer.", "source.consumer.")
+    of_role = [name for name in entries if name.startswith(prefixes)]
+    without_effect = [name for name in of_role if name.startswith("consumer.override.")]
+    own = [name for name in entries if name not in of_role or name == _POLL_TIMEOUT]
+    for prefix in prefixes:
+        read = [name for name in of_role if name.startswith(prefix) and name not in (*without_effect, *own)]
+        reading.put_all({name.removeprefix(prefix): entries[name] for name in read})
+    reading.leave_out(
+        without_effect, f"MirrorMaker gives its consumers only names that begin with {' or '.join(prefixes)}"
+    )
+    reading.leave_out(own, "MirrorMaker's own")
+    _complete_mirror_consumer(reading)
+    return reading
+
+
+def _complete_mirror_consumer(reading: Reading) -> None:
+    reading.put("enable.auto.commit", "false")  # MirrorMaker sets it whatever the file says
+    reading.lay_beneath({"auto.offset.reset": "earliest"}, "MirrorMaker", "consumer")
+
+
 def _flow(entries: Mapping[str, str], flow: tuple[str, str], role: Role, field: str) -> Reading:
     reading = Reading(client="java")
     source, target = flow
@@ -197,8 +231,7 @@ def _flow(entries: Mapping[str, str], flow: tuple[str, str], role: Role, field: 
     )
     reading.leave_out([name for name in others if name not in of_role], "MirrorMaker's own")
     if role == "consumer":
-        reading.put("enable.auto.commit", "false")  # MirrorMaker sets it whatever the file says
-        reading.lay_beneath({"auto.offset.reset": "earliest"}, "MirrorMaker", role)
+        _complete_mirror_consumer(reading)
     reading.lay_beneath(DEFAULTS[role], "Kafka Connect, of which MirrorMaker is made,", role)
     return reading
 

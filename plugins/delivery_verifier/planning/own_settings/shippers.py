@@ -77,8 +77,8 @@ def vector(sinks: Mapping[str, dict[str, Any]], role: Role, field: str) -> Readi
 
 
 def _vector_options(sink: Mapping[str, Any], field: str) -> dict[str, str]:
-    """Returns librdkafka_options. vector reads them as a map of texts to texts, so its reader (serde) refuses every other
-    value. Raises BadInput for one."""
+    """Returns librdkafka_options. vector reads them as a map of texts to texts, so its reader (serde) refuses every
+    other value. Raises BadInput for one."""
     options = trees.below(sink, "librdkafka_options")
     for name, value in options.items():
         if not isinstance(value, str):
@@ -107,8 +107,8 @@ def _without_second_names(
     for name, owned in doubtful.items():
         if known_names.is_judged(name, "producer"):
             raise BadInput(
-                f"{field}: {name} in librdkafka_options is another name of {owned}, which vector sets itself, and which "
-                f"of both counts is not known; write {owned} there instead"
+                f"{field}: {name} in librdkafka_options is another name of {owned}, which vector sets itself, and "
+                f"which of both counts is not known; write {owned} there instead"
             )
     reading.leave_out(doubtful, "vector sets it itself under another name; which of both counts is not known")
     return {name: value for name, value in options.items() if name not in doubtful}
