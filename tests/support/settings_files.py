@@ -573,6 +573,15 @@ CONNECT = (
         (),
     ),
     SettingsFile(
+        "strimzi-connector-of-another.yaml",
+        _WORKER_RESOURCE.format("All").replace("spec:", "metadata: {name: east}\nspec:")
+        + _CONNECTOR_RESOURCE.replace("spec:", "metadata: {labels: {strimzi.io/cluster: west}}\nspec:"),
+        None,
+        "",
+        ("the KafkaConnector belongs to another KafkaConnect (label strimzi.io/cluster) than the one beside it",),
+        refused=True,
+    ),
+    SettingsFile(
         "strimzi-connect-refuses.yaml",
         _WORKER_RESOURCE.format("None") + _CONNECTOR_RESOURCE,
         None,
@@ -712,7 +721,8 @@ CONNECT = (
     SettingsFile(
         "mirror-source.json",
         '{"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector", "consumer.poll.timeout.ms": 9, '
-        '"consumer.override.isolation.level": "read_uncommitted", "source.cluster.isolation.level": "read_uncommitted", "consumer.isolation.level": '
+        '"consumer.override.isolation.level": "read_uncommitted", '
+        '"source.cluster.isolation.level": "read_uncommitted", "consumer.isolation.level": '
         '"read_uncommitted", "source.consumer.isolation.level": "read_committed", "enable.auto.commit": "true"}',
         None,
         "isolation.level=read_committed enable.auto.commit=false auto.offset.reset=earliest",
@@ -1575,7 +1585,70 @@ _CLUSTER = (
     "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nspec: {kafka: {config: {min.insync.replicas: 2, "
     "default.replication.factor: 3}}}\n"
 )
+_NAMED_CLUSTER = _CLUSTER.replace("spec:", "metadata: {name: east}\nspec:")
 TOPICS = (
+    SettingsFile(
+        "unmanaged.yaml",
+        _TOPIC.replace("spec:", 'metadata: {annotations: {strimzi.io/managed: "false"}}\nspec:')
+        + "  config: {min.insync.replicas: 2}\n",
+        None,
+        "",
+        ("a KafkaTopic has the annotation strimzi.io/managed: false, so Strimzi does not apply it",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "paused.yaml",
+        _CLUSTER.replace("spec:", "metadata: {annotations: {strimzi.io/pause-reconciliation: true}}\nspec:"),
+        None,
+        "",
+        ("a Kafka has the annotation strimzi.io/pause-reconciliation: true",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "of-another-cluster.yaml",
+        _NAMED_CLUSTER
+        + "---\n"
+        + _TOPIC.replace("spec:", "metadata: {labels: {strimzi.io/cluster: west}}\nspec:")
+        + "  config: {flush.messages: 1}\n",
+        None,
+        "",
+        ("the KafkaTopic belongs to another Kafka (label strimzi.io/cluster) than the one beside it",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "of-this-cluster.yaml",
+        _NAMED_CLUSTER
+        + "---\n"
+        + _TOPIC.replace("spec:", "metadata: {labels: {strimzi.io/cluster: east}}\nspec:")
+        + "  config: {flush.messages: 1}\n",
+        None,
+        "min.insync.replicas=2 flush.messages=1",
+        (),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "kubectl.yaml",
+        "apiVersion: v1\nkind: List\nmetadata: {resourceVersion: ''}\nitems:\n- apiVersion: kafka.strimzi.io/v1beta2\n"
+        "  kind: KafkaTopic\n  spec: {config: {min.insync.replicas: 2}}\n",
+        None,
+        "min.insync.replicas=2",
+        (),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "kubectl-of-two.json",
+        '{"apiVersion": "v1", "kind": "List", "items": ['
+        + ", ".join(['{"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaTopic", "spec": {}}'] * 2)
+        + "]}",
+        None,
+        "",
+        ("has several resources of the kind KafkaTopic; allowed: 1",),
+        field="topic_config",
+        refused=True,
+    ),
     SettingsFile(
         "node-pools.yaml",
         _POOL + "---\n" + _CLUSTER + "---\n" + _POOL,
