@@ -1831,6 +1831,14 @@ TOPICS = (
         refused=True,
     ),
     SettingsFile(
+        "one-replica.txt",
+        "Topic: orders\tTopicId: x\tPartitionCount: 4\tReplicationFactor: 1\tConfigs: \n",
+        None,
+        "min.insync.replicas=1",
+        ("cannot be shown with one replica: that a record survives the loss of its broker",),
+        field="topic_config",
+    ),
+    SettingsFile(
         "replicas.properties",
         "replication.factor=3\npartitions=7\nmin.insync.replicas=2\n",
         None,

@@ -69,8 +69,10 @@ def _single(documents: Sequence[trees.Tree]) -> Iterator[trees.Tree]:
     """Yields the resources, and those in a List, as `kubectl get -o yaml` prints several."""
     for document in documents:
         items = document.get("items")
-        is_list = str(document["kind"]).endswith("List") and isinstance(items, list)
-        yield from (item for item in items if isinstance(item, dict) and is_resource(item)) if is_list else [document]
+        if str(document["kind"]).endswith("List") and isinstance(items, list):
+            yield from (item for item in items if isinstance(item, dict) and is_resource(item))
+        else:
+            yield document
 
 
 def _require_in_force(by_kind: Mapping[str, trees.Tree], field: str) -> None:
@@ -87,8 +89,8 @@ def _require_in_force(by_kind: Mapping[str, trees.Tree], field: str) -> None:
                 )
     for kind, parent in ((_TOPIC, _CLUSTER), (_CONNECTOR, _WORKER)):
         owner = trees.below(by_kind.get(kind, {}), "metadata", "labels").get(_OF_CLUSTER)
-        name = trees.below(by_kind.get(parent, {}), "metadata").get("name")
-        if owner and name and owner != name:
+        beside = trees.below(by_kind.get(parent, {}), "metadata").get("name")
+        if owner and beside and owner != beside:
             raise BadInput(
                 f"{field}: the {kind} belongs to another {parent} (label {_OF_CLUSTER}) than the one beside it; "
                 "leave one of them out"
