@@ -840,6 +840,62 @@ OLD_PRODUCER_LOG = _LOG.format("true", "")
 """What an older one logs. In 3.0.0 and 3.1.0 enable.idempotence may not be in force."""
 CLIENTS = (
     SettingsFile(
+        "too-many-retries.properties",
+        f"{_JAVA}retries=2147483648\n",
+        None,
+        "",
+        ("retries is '2147483648', and the Java client does not start with it; allowed: 0 to 2147483647",),
+        refused=True,
+    ),
+    SettingsFile(
+        "too-many-bits-librdkafka.properties",
+        "message.timeout.ms=4294967297\n",
+        None,
+        "",
+        ("message.timeout.ms is '4294967297', and librdkafka reads its last 32 bits alone",),
+        refused=True,
+    ),
+    SettingsFile(
+        "max-block.properties",
+        f"{_JAVA}max.block.ms=abc\n",
+        None,
+        "",
+        ("max.block.ms is 'abc', and the Java client does not start with it; allowed: a whole number of milliseconds",),
+        refused=True,
+    ),
+    SettingsFile(
+        "in-flight.properties",
+        f"{_JAVA}max.in.flight.requests=1\n",
+        None,
+        "",
+        ("did you mean max.in.flight.requests.per.connection?",),
+        refused=True,
+    ),
+    SettingsFile(
+        "brokers.properties",
+        f"{_JAVA}brokers=b:9092\n",
+        None,
+        "",
+        ("brokers is no producer property of Kafka; did you mean bootstrap.servers?",),
+        refused=True,
+    ),
+    SettingsFile(
+        "topic.properties",
+        f"{_JAVA}topic=orders\n",
+        None,
+        "",
+        ("topic is no producer property of Kafka; remove it, or correct its name",),
+        refused=True,
+    ),
+    SettingsFile(
+        "timeout.properties",
+        f"{_JAVA}timeout=9\n",
+        None,
+        "",
+        ("timeout is no producer property of Kafka; remove it, or correct its name",),
+        refused=True,
+    ),
+    SettingsFile(
         "share.properties",
         "group.id=g\nisolation.level=read_committed\nenable.auto.commit=false\nshare.acknowledgement.mode=explicit\n",
         None,
@@ -1782,7 +1838,7 @@ TOPICS = (
         "min.insync.replicas=2, STATIC_BROKER_CONFIG:min.insync.replicas=1}\n",
         None,
         "min.insync.replicas=2 flush.messages=9223372036854775807",
-        (),
+        ("what the brokers' configuration sets for all topics would count before Kafka's own defaults",),
         field="topic_config",
     ),
     SettingsFile(
@@ -1829,6 +1885,15 @@ TOPICS = (
         ("describes 2 topics; allowed: 1",),
         field="topic_config",
         refused=True,
+    ),
+    SettingsFile(
+        "throttled.txt",
+        "Topic: orders\tTopicId: x\tPartitionCount: 4\tReplicationFactor: 3\tConfigs: "
+        "leader.replication.throttled.replicas=0:1,0:2,min.insync.replicas=2,flush.ms=1\n",
+        None,
+        "min.insync.replicas=2 flush.ms=1",
+        ("leader.replication.throttled.replicas (it names brokers of another cluster)",),
+        field="topic_config",
     ),
     SettingsFile(
         "one-replica.txt",

@@ -8,15 +8,24 @@ from pathlib import Path
 import pytest
 from support.settings_files import ALL, FILES, OLD_PRODUCER_LOG, PRODUCER_LOG, SettingsFile
 
+from delivery_verifier import catalogue
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.contract.guarantees import matrix
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
-from delivery_verifier.planning import client_versions
+from delivery_verifier.planning import client_versions, own_consumers
 from delivery_verifier.planning.consistency import check_settings
-from delivery_verifier.planning.own_settings import connect, consumer, files, profiles, properties, secret_values
+from delivery_verifier.planning.own_settings import (
+    clients,
+    connect,
+    consumer,
+    files,
+    profiles,
+    properties,
+    secret_values,
+)
 
 SECRET = "hunter2"
 
@@ -124,7 +133,7 @@ STREAMS = "application.id=x\nprocessing.guarantee=exactly_once_v2\n"
 
 @pytest.mark.parametrize(
     ("text", "client", "since"),
-    [(WORKER, "java:3.2", "3.3"), (WORKER, "java:3", "3.3"), (STREAMS, "java:2.8", "3.0"), (STREAMS, "java:2", "3.0")],
+    [(WORKER, "java:3.2", "3.3"), (WORKER, "java:3", "3.3"), (STREAMS, "java:2.8", "3.0")],
 )
 def test_a_setting_that_the_version_does_not_have_is_refused(
     text: str, client: str, since: str, tmp_path: Path
@@ -143,3 +152,34 @@ def test_nothing_is_said_of_versions_before_a_setting(text: str, tmp_path: Path)
     profile = of_client(text, tmp_path, None)
     assert [entry.versions for entry in client_versions.promises(profile)] == ["4.x"]
     assert any("so nothing is said of clients before it" in note for note in profile.notes)
+
+
+@pytest.mark.parametrize(("client", "first"), [("java:2", "2.1"), ("librdkafka:0", "0.11")])
+def test_a_version_that_covers_releases_without_known_defaults_is_refused(client: str, first: str) -> None:
+    with pytest.raises(BadInput, match=f"which covers versions whose defaults are not known; allowed: {first} to"):
+        clients.parse(client)
+
+
+@pytest.mark.parametrize(
+    ("value", "client", "said"),
+    [
+        ("by_duration:nonsense", "java", "by_duration: and a duration in ISO 8601"),
+        ("by_duration:P", "java", "by_duration: and a duration in ISO 8601"),
+        ("by_duration:-PT1H", "java:4.1", "by_duration: and a duration in ISO 8601"),
+        ("by_duration:PT1H", "java:3.9", "the Java client has it since 4.0"),
+        ("by_duration:PT1H", "librdkafka", "librdkafka does not have it"),
+        ("by_duration:P1DT2H3.5S", "java:4.0", ""),
+        ("by_duration:PT1H", None, ""),
+    ],
+)
+def test_a_group_that_begins_at_a_duration_needs_a_client_that_has_it(
+    value: str, client: str | None, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "c.properties").write_text(f"group.id=g\nauto.offset.reset={value}\n")
+    settings = Settings.of_profile(catalogue.PROFILES["safe"])
+    if said:
+        with pytest.raises(BadInput, match=said):
+            own_consumers.of_file(settings, str(tmp_path / "c.properties"), client)
+    else:
+        of_java = own_consumers.of_file(settings, str(tmp_path / "c.properties"), client)
+        assert of_java and all("librdkafka" not in each.condition for each in of_java)

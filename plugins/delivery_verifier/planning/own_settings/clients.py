@@ -83,10 +83,12 @@ def parse(text: str, field: str = "client") -> ClientVersion:
         raise bad_input(field, text, f"{', '.join(allowed)}, each also with a version, e.g. java:3.1", remedy)
     client: Client = "java" if match[1] == "java" else "librdkafka"
     version = tuple(int(number) for number in match[2].split(".")) if match[2] else ()
-    if not releases.matching(client, version):
-        rows = releases.RELEASES[client]
+    rows = releases.RELEASES[client]
+    covers_older = bool(version) and releases.padded(version, 0) < releases.padded(rows[0].first, 0)
+    if covers_older or not releases.matching(client, version):
+        what = "which covers versions" if releases.matching(client, version) else "a version"
         raise BadInput(
-            f"{field} is {text!r}, a version whose defaults are not known; allowed: "
+            f"{field} is {text!r}, {what} whose defaults are not known; allowed: "
             f"{releases.text(rows[0].first)} to {releases.text(rows[-1].last)}"
         )
     return ClientVersion(client, version)

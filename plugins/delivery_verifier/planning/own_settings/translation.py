@@ -22,8 +22,9 @@ WITHHELD = "where a cluster is, and how to log in there; the cluster under test 
 _LIKE_A_NAME = re.compile(r"[A-Z]?[a-z][a-z0-9]*([._-][a-z0-9]+)*")
 _WORDS = frozenset(
     """
-    acknowledgements batch bootstrap_servers brokers buffer codec compression encoding format healthcheck id inputs
-    kafka key_field librdkafka_options match name producer consumer sasl spring tls topic topic_id topics type
+    acknowledgements batch bootstrap_servers broker brokers buffer codec compression consumer encoding format
+    healthcheck hosts id idempotence inputs kafka key_field librdkafka_options match name producer sasl server servers
+    spring timeout tls topic topic_id topics type
     """.split()
 )
 """Names without a dot that frameworks give their own options. Such a word is no secret."""
