@@ -187,8 +187,8 @@ def _with_producer(profile: Profile, reading: Reading, client: str | None) -> Pr
     assert chosen is not None
     if reading.since:
         since, what = reading.since
-        given, chosen = chosen, clients.that_has(chosen, what, since, "producer_config")
-        if given != chosen:
+        named, chosen = chosen, clients.that_has(chosen, what, since, "producer_config")
+        if named != chosen:
             reading.notes.append(
                 f"{what}: Kafka has it since {releases.text(since)}, so nothing is said of clients before it; the "
                 f"defaults are those of {chosen.name}, unless you name your version, e.g. java:{releases.text(since)}"

@@ -23,8 +23,8 @@ Role = Literal["producer", "consumer", "topic"]
 NO_VALUE = "the file does not have the value, and no promise depends on it"
 """Why a property with a placeholder is left out."""
 NOT_KNOWN = (
-    "give the settings that are in force as a .properties file: the Java client logs them when it starts, as "
-    "ProducerConfig values or ConsumerConfig values"
+    "give what the Java client logs when it starts, ProducerConfig values or ConsumerConfig values, or the settings "
+    "that are in force as a .properties file"
 )
 """What to do if a file does not show which settings are in force."""
 
