@@ -969,6 +969,14 @@ CLIENTS = (
         field="consumer_config",
     ),
     SettingsFile(
+        "log-without-head.properties",
+        "\n".join(PRODUCER_LOG.splitlines()[1:-2]),
+        None,
+        "",
+        ("transactional.id is null, as the Java client logs it where there is no value; leave it out, or give",),
+        refused=True,
+    ),
+    SettingsFile(
         "changed.log",
         PRODUCER_LOG + "acks=0\n",
         None,

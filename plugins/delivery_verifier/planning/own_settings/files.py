@@ -141,6 +141,11 @@ def _complete(reading: Reading, field: str) -> Reading:
     a value that may hold a secret: the messages of all later checks quote values."""
     secret_values.require_none_quotable(reading.settings, field)
     role = role_of(field)
+    if logged := [name for name, value in reading.settings.items() if value == "null" and known_names.owner(name)]:
+        raise BadInput(
+            f"{field}: {logged[0]} is null, as the Java client logs it where there is no value; leave it out, or give "
+            "the whole log, with its line ProducerConfig values or ConsumerConfig values"
+        )
     for name, value in list(reading.settings.items()):
         if not _PLACEHOLDER.search(value):
             continue
