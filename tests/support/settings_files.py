@@ -295,6 +295,34 @@ SPRING = (
         ),
     ),
     SettingsFile(
+        "open-profiles-placeholder.yml",
+        "spring.profiles.active: '${ENV:prod}'\n" + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        ("the file leaves open which of Spring's profiles are active, so Spring Boot also reads files called",),
+    ),
+    SettingsFile(
+        "open-profiles-maven.yml",
+        "spring.profiles.active: '@spring.profiles.active@'\n" + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        ("the file leaves open which of Spring's profiles are active, so Spring Boot also reads files called",),
+    ),
+    SettingsFile(
+        "open-profiles-group.yml",
+        "spring.profiles.group.prod: [eu, big]\n" + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        ("the file leaves open which of Spring's profiles are active, so Spring Boot also reads files called",),
+    ),
+    SettingsFile(
+        "open-profiles-default.yml",
+        "spring.profiles.default: prod\n" + _spring("producer:", "  acks: all"),
+        ALL,
+        "acks=all",
+        ("the file leaves open which of Spring's profiles are active, so Spring Boot also reads files called",),
+    ),
+    SettingsFile(
         "two-spellings.properties",
         "spring.kafka.producer.batch-size=1\nspring.kafka.producer.batchSize=2\n",
         None,
@@ -479,6 +507,9 @@ _WORKER_RESOURCE = (
 _CONNECTOR_RESOURCE = (
     "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\nspec: {class: x, config: {producer.override.acks: 1}}\n"
 )
+_EXACTLY_ONCE_RESOURCE = (
+    "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnect\nspec: {config: {exactly.once.source.support: enabled}}\n---\n"
+)
 CONNECT = (
     SettingsFile(
         "nested.json",
@@ -540,6 +571,15 @@ CONNECT = (
         ORDER,
         "acks=1 linger.ms=7 enable.idempotence=false",
         (),
+    ),
+    SettingsFile(
+        "strimzi-connector-of-another.yaml",
+        _WORKER_RESOURCE.format("All").replace("spec:", "metadata: {name: east}\nspec:")
+        + _CONNECTOR_RESOURCE.replace("spec:", "metadata: {labels: {strimzi.io/cluster: west}}\nspec:"),
+        None,
+        "",
+        ("the KafkaConnector belongs to another KafkaConnect (label strimzi.io/cluster) than the one beside it",),
+        refused=True,
     ),
     SettingsFile(
         "strimzi-connect-refuses.yaml",
@@ -608,7 +648,45 @@ CONNECT = (
         f"{_WORKER}exactly.once.source.support=enabled\n",
         ALL,
         "enable.idempotence=true transactional.id=connect-cluster",
-        ("exactly.once.source.support=enabled, for source connectors only, gives its producers",),
+        ("exactly.once.source.support=enabled: for source connectors only, Kafka Connect sets enable.idempotence",),
+    ),
+    SettingsFile(
+        "worker-exactly-once-overridden.properties",
+        f"{_WORKER}exactly.once.source.support=enabled\nproducer.enable.idempotence=false\n"
+        "producer.transactional.id=mine\n",
+        ALL,
+        "enable.idempotence=true transactional.id=connect-cluster",
+        ("left out: enable.idempotence, transactional.id (Kafka Connect sets it itself under exactly.once.source",),
+    ),
+    SettingsFile(
+        "worker-transactions.properties",
+        f"{_WORKER}producer.transactional.id=x\n",
+        None,
+        "",
+        ("Kafka Connect without exactly.once.source.support=enabled begins no transaction",),
+        refused=True,
+    ),
+    SettingsFile(
+        "connector-transactions.properties",
+        "name=s\nconnector.class=x.Y\nproducer.override.transactional.id=x\n",
+        None,
+        "",
+        ("has a transactional.id, but a worker without exactly.once.source.support=enabled begins no transaction",),
+        refused=True,
+    ),
+    SettingsFile(
+        "strimzi-exactly-once.yaml",
+        _EXACTLY_ONCE_RESOURCE + _CONNECTOR_RESOURCE.replace("acks: 1", "transactional.id: x"),
+        ALL,
+        "transactional.id=connect-cluster enable.idempotence=true",
+        ("for source connectors only",),
+    ),
+    SettingsFile(
+        "strimzi-exactly-once-sink.yaml",
+        _EXACTLY_ONCE_RESOURCE + _CONNECTOR_RESOURCE.replace("{producer", "{topics: a, producer"),
+        ORDER,
+        "acks=1 enable.idempotence=false !transactional.id",
+        (),
     ),
     SettingsFile(
         "worker-placeholder.properties",
@@ -639,6 +717,37 @@ CONNECT = (
         ALL,
         "acks=all enable.idempotence=true",
         ("producer.acks",),
+    ),
+    SettingsFile(
+        "mirror-source.json",
+        '{"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector", "consumer.poll.timeout.ms": 9, '
+        '"consumer.override.isolation.level": "read_uncommitted", '
+        '"source.cluster.isolation.level": "read_uncommitted", "consumer.isolation.level": '
+        '"read_uncommitted", "source.consumer.isolation.level": "read_committed", "enable.auto.commit": "true"}',
+        None,
+        "isolation.level=read_committed enable.auto.commit=false auto.offset.reset=earliest",
+        (
+            "consumer.override.isolation.level",
+            "MirrorMaker gives its consumers only names that begin with consumer. or source.consumer.",
+        ),
+        field="consumer_config",
+    ),
+    SettingsFile(
+        "source-as-consumer.json",
+        '{"connector.class": "x.Source", "consumer.override.isolation.level": "read_committed"}',
+        None,
+        "",
+        ("is the configuration of a connector that is no sink (it has no topics)", "its consumer is not known"),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "sink-as-consumer.json",
+        '{"connector.class": "x.Sink", "topics": "a", "consumer.override.auto.offset.reset": "latest"}',
+        None,
+        "auto.offset.reset=latest enable.auto.commit=false",
+        (),
+        field="consumer_config",
     ),
     SettingsFile(
         "sink.json",
@@ -691,6 +800,14 @@ MIRROR_MAKER = (
         (),
     ),
     SettingsFile(
+        "mm2-transactions.properties",
+        f"{_FLOW}east->west.producer.override.transactional.id=x\n",
+        None,
+        "",
+        ("has a transactional.id, but MirrorMaker begins no transaction",),
+        refused=True,
+    ),
+    SettingsFile(
         "mm2-two-flows.properties",
         f"{_FLOW}west->east.enabled=true\nwest.producer.acks=0\n",
         None,
@@ -709,7 +826,231 @@ MIRROR_MAKER = (
 )
 
 _JAVA = "key.serializer=x\n"
+_LOG = (
+    "[2026-01-02 03:04:05,678] INFO ProducerConfig values: \n\tacks = -1\n\tbootstrap.servers = [b:9092]\n"
+    "\tcompression.type = none\n\tenable.idempotence = {}\n\tinterceptor.classes = []\n\tinternal.auto = false\n"
+    "\tkey.serializer = class x.Y\n\tmax.in.flight.requests.per.connection = 5\n{}\tretries = 2147483647\n"
+    "\tsasl.jaas.config = [hidden]\n\tsasl.login.refresh.buffer.seconds = 300\n\tssl.protocol = TLSv1.3\n"
+    "\ttransactional.id = null\n (org.apache.kafka.clients.producer.ProducerConfig:370)\n"
+    "[2026-01-02 03:04:05,679] INFO Kafka version: 3.0.0 (org.apache.kafka.common.utils.AppInfoParser)\n"
+)
+PRODUCER_LOG = _LOG.format("true", "\tpartitioner.adaptive.partitioning.enable = true\n")
+"""What the Java client since 3.3 logs of a producer."""
+OLD_PRODUCER_LOG = _LOG.format("true", "")
+"""What an older one logs. In 3.0.0 and 3.1.0 enable.idempotence may not be in force."""
 CLIENTS = (
+    SettingsFile(
+        "too-many-retries.properties",
+        f"{_JAVA}retries=2147483648\n",
+        None,
+        "",
+        ("retries is '2147483648', and the Java client does not start with it; allowed: 0 to 2147483647",),
+        refused=True,
+    ),
+    SettingsFile(
+        "too-many-bits-librdkafka.properties",
+        "message.timeout.ms=4294967297\n",
+        None,
+        "",
+        ("message.timeout.ms is '4294967297', and librdkafka reads its last 32 bits alone",),
+        refused=True,
+    ),
+    SettingsFile(
+        "max-block.properties",
+        f"{_JAVA}max.block.ms=abc\n",
+        None,
+        "",
+        ("max.block.ms is 'abc', and the Java client does not start with it; allowed: a whole number of milliseconds",),
+        refused=True,
+    ),
+    SettingsFile(
+        "in-flight.properties",
+        f"{_JAVA}max.in.flight.requests=1\n",
+        None,
+        "",
+        ("did you mean max.in.flight.requests.per.connection?",),
+        refused=True,
+    ),
+    SettingsFile(
+        "brokers.properties",
+        f"{_JAVA}brokers=b:9092\n",
+        None,
+        "",
+        ("brokers is no producer property of Kafka; did you mean bootstrap.servers?",),
+        refused=True,
+    ),
+    SettingsFile(
+        "topic.properties",
+        f"{_JAVA}topic=orders\n",
+        None,
+        "",
+        ("topic is no producer property of Kafka; remove it, or correct its name",),
+        refused=True,
+    ),
+    SettingsFile(
+        "timeout.properties",
+        f"{_JAVA}timeout=9\n",
+        None,
+        "",
+        ("timeout is no producer property of Kafka; remove it, or correct its name",),
+        refused=True,
+    ),
+    SettingsFile(
+        "share.properties",
+        "group.id=g\nisolation.level=read_committed\nenable.auto.commit=false\nshare.acknowledgement.mode=explicit\n",
+        None,
+        "",
+        ("share.acknowledgement.mode is a share consumer's, which gets records again and in no order (KIP-932)",),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "share-protocol.properties",
+        "group.id=g\ngroup.protocol=share\n",
+        None,
+        "",
+        ("group.protocol is 'share'; allowed: classic, consumer",),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "producer.log",
+        PRODUCER_LOG,
+        ALL,
+        "acks=all enable.idempotence=true retries=2147483647 !transactional.id",
+        ("internal.auto (no part in what is promised)", "bootstrap.servers, sasl.jaas.config"),
+    ),
+    SettingsFile(
+        "before-3.log",
+        _LOG.format("false", ""),
+        KEPT,
+        "acks=all enable.idempotence=false",
+        (),
+    ),
+    SettingsFile(
+        "not-known.log",
+        OLD_PRODUCER_LOG,
+        None,
+        "",
+        (
+            "the Java client 3.0.0 and 3.1.0 logs that although it is not in force, unless the application sets it",
+            "name another version",
+        ),
+        refused=True,
+    ),
+    SettingsFile(
+        "twice.log",
+        PRODUCER_LOG * 2,
+        None,
+        "",
+        ("is a log with 2 times ProducerConfig values; allowed: 1",),
+        refused=True,
+    ),
+    SettingsFile(
+        "producer-as-consumer.log",
+        PRODUCER_LOG,
+        None,
+        "",
+        ("is a log with 0 times ConsumerConfig values",),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "consumer.log",
+        "12:00 INFO o.a.k.c.ConsumerConfig - ConsumerConfig values: \n    auto.offset.reset = earliest\n"
+        "    enable.auto.commit = false\n    group.instance.id = null\n    isolation.level = read_committed\n"
+        "    share.acquire.mode = BATCH_OPTIMIZED\n"
+        "    partition.assignment.strategy = [class x.RangeAssignor, class x.CooperativeStickyAssignor]\n"
+        "12:00 INFO ProducerConfig values: \n    acks = 0\n",
+        None,
+        "auto.offset.reset=earliest enable.auto.commit=false isolation.level=read_committed !group.instance.id "
+        "partition.assignment.strategy=range !acks",
+        (),
+        field="consumer_config",
+    ),
+    SettingsFile(
+        "log-without-head.properties",
+        "\n".join(PRODUCER_LOG.splitlines()[1:-2]),
+        None,
+        "",
+        ("transactional.id is null, as the Java client logs it where there is no value; leave it out, or give",),
+        refused=True,
+    ),
+    SettingsFile(
+        "changed.log",
+        PRODUCER_LOG + "acks=0\n",
+        None,
+        "",
+        ("is a log of a client with a line that the client does not log",),
+        refused=True,
+    ),
+    SettingsFile("comment.properties", f"# ProducerConfig values:\n{_JAVA}acks=1\n", NOTHING, "acks=1", ()),
+    SettingsFile(
+        "password-on-a-line-of-its-own.properties",
+        f"{_JAVA}sasl.password=\nhunter2\n",
+        None,
+        "",
+        ("a name (not shown: it may be part of a secret",),
+        refused=True,
+    ),
+    SettingsFile(
+        "password-on-a-line-of-a-consumer.properties",
+        f"{_JAVA}sasl.password=\nhunter2\n",
+        None,
+        "",
+        ("a name (not shown: it may be part of a secret",),
+        field="consumer_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "lost-line-break.properties",
+        f"{_JAVA}acks=all sasl.password=hunter2\n",
+        None,
+        "",
+        ("producer_config: the value of acks may hold a password (not shown); write each property on a line",),
+        refused=True,
+    ),
+    SettingsFile(
+        "lost-line-break-librdkafka.properties",
+        "request.required.acks=1 sasl.username hunter2\n",
+        None,
+        "",
+        ("the value of request.required.acks may hold a password",),
+        refused=True,
+    ),
+    SettingsFile(
+        "lost-line-break-spring.properties",
+        "spring.kafka.producer.acks=all spring.kafka.properties.sasl.jaas.config=hunter2\n",
+        None,
+        "",
+        ("the value of acks may hold a password",),
+        refused=True,
+    ),
+    SettingsFile(
+        "lost-line-break-of-a-topic.properties",
+        "min.insync.replicas=2 ssl.key.password=hunter2\n",
+        None,
+        "",
+        ("topic_config: the value of min.insync.replicas may hold a password",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "ack-mode.properties",
+        "spring.kafka.consumer.group-id=g\nspring.kafka.listener.ack-mode=batch sasl.password=hunter2\n",
+        None,
+        "enable.auto.commit=false",
+        (),
+        field="consumer_config",
+    ),
+    SettingsFile(
+        "misspelt.properties",
+        f"{_JAVA}retires=3\n",
+        None,
+        "",
+        ("retires is no producer property of Kafka; did you mean retries?",),
+        refused=True,
+    ),
     SettingsFile(
         "octal-librdkafka.properties",
         "request.required.acks=all\nmessage.send.max.retries=08\n",
@@ -962,6 +1303,68 @@ _VECTOR = '[sinks.out]\ntype = "kafka"\nbootstrap_servers = "b"\ntopic = "t"\n'
 _LOGSTASH = "input { stdin {} }\noutput {\n  # to Kafka\n  kafka {\n    codec => json { }\n%s  }\n}\n"
 SHIPPERS = (
     SettingsFile(
+        "fluent-bit-last-line.conf",
+        "[OUTPUT]\n    Name kafka\n    rdkafka.acks 1\n    RDKAFKA.Acks all\n    rdkafka.acks 0\n",
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "fluent-bit-last-line-in-other-case.conf",
+        "[OUTPUT]\n    Name kafka\n    rdkafka.acks all\n    RDKAFKA.Acks 0\n",
+        NO_COPIES,
+        "acks=0",
+        (),
+    ),
+    SettingsFile(
+        "fluent-bit-text.yaml",
+        "pipeline:\n  outputs:\n    - name: kafka\n      rdkafka.acks: all\n      rdkafka.enable.idempotence: yes\n",
+        None,
+        "",
+        ("librdkafka refuses", "enable.idempotence"),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-octal.yaml",
+        "pipeline:\n  outputs:\n    - {name: kafka, rdkafka.message.send.max.retries: 010}\n",
+        None,
+        "",
+        ("message.send.max.retries is '010', and librdkafka reads it as octal",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-underscore.yaml",
+        "pipeline:\n  outputs:\n    - {name: kafka, rdkafka.message.timeout.ms: 1_000}\n",
+        None,
+        "",
+        ("message.timeout.ms is '1_000', and librdkafka reads only the number at its beginning, 1,",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-camel.yaml",
+        "pipeline:\n  outputs:\n    - {name: kafka, rdkafka.Acks: 0}\n",
+        None,
+        "",
+        ("_acks is no producer property of Kafka",),
+        refused=True,
+    ),
+    SettingsFile(
+        "vector-transactions.toml",
+        f'{_VECTOR}[sinks.out.librdkafka_options]\n"transactional.id" = "x"\n',
+        None,
+        "",
+        ("has a transactional.id, but vector begins no transaction, so its producer cannot send",),
+        refused=True,
+    ),
+    SettingsFile(
+        "fluent-bit-transactions.conf",
+        "[OUTPUT]\n    Name kafka\n    rdkafka.transactional.id x\n",
+        None,
+        "",
+        ("has a transactional.id, but Fluent Bit begins no transaction",),
+        refused=True,
+    ),
+    SettingsFile(
         "vector-variable.yaml",
         "sinks:\n  k: {type: '${T}', librdkafka_options: {acks: '0'}}\n  j: {type: kafka}\n",
         None,
@@ -1087,7 +1490,7 @@ SHIPPERS = (
     SettingsFile(
         "vector.yaml",
         "sinks:\n  k:\n    type: kafka\n    message_timeout_ms: 5000\n    librdkafka_options:\n"
-        '      delivery.timeout.ms: "70000"\n      enable.idempotence: "true"\n',
+        '      message.timeout.ms: "70000"\n      enable.idempotence: "true"\n',
         ALL,
         "delivery.timeout.ms=70000 enable.idempotence=true max.in.flight.requests.per.connection=5",
         (),
@@ -1102,9 +1505,42 @@ SHIPPERS = (
     SettingsFile(
         "vector-nested.toml",
         f"{_VECTOR}librdkafka_options.request.required.acks = '0'\n",
+        None,
+        "",
+        ("request.required.acks in librdkafka_options is no text", "in quotes, too"),
+        refused=True,
+    ),
+    SettingsFile(
+        "vector-number.toml",
+        f'{_VECTOR}librdkafka_options."request.required.acks" = 0\n',
+        None,
+        "",
+        ("request.required.acks in librdkafka_options is no text, and vector does not start with it",),
+        refused=True,
+    ),
+    SettingsFile(
+        "vector-second-name.toml",
+        f'{_VECTOR}librdkafka_options."delivery.timeout.ms" = "1"\n',
+        None,
+        "",
+        ("delivery.timeout.ms in librdkafka_options is another name of message.timeout.ms, which vector sets itself",),
+        refused=True,
+    ),
+    SettingsFile(
+        "vector-second-name-where-no-promise-depends.toml",
+        f'{_VECTOR}librdkafka_options."compression.type" = "zstd"\n'
+        'librdkafka_options."delivery.timeout.ms" = "300000"\n',
         KEPT,
-        "acks=all",
-        ("write the name in quotes",),
+        "delivery.timeout.ms=300000",
+        ("left out: compression.type (vector sets it itself under another name",),
+    ),
+    SettingsFile(
+        "vector-batch-twice.toml",
+        f'{_VECTOR}batch.timeout_secs = 1\nlibrdkafka_options."queue.buffering.max.ms" = "5"\n',
+        None,
+        "",
+        ("sets queue.buffering.max.ms twice, by batch.timeout_secs and in librdkafka_options",),
+        refused=True,
     ),
     SettingsFile(
         "vector-two-sinks.toml",
@@ -1120,7 +1556,7 @@ SHIPPERS = (
         "    rdkafka.request.required.acks 0\n    rdkafka.sasl.password hunter2\n",
         NO_COPIES,
         "acks=0",
-        ("Name, Brokers (Fluent Bit's own)",),
+        ("name, brokers (Fluent Bit's own)",),
     ),
     SettingsFile(
         "fluent-bit-without-prefix.conf",
@@ -1213,7 +1649,70 @@ _CLUSTER = (
     "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nspec: {kafka: {config: {min.insync.replicas: 2, "
     "default.replication.factor: 3}}}\n"
 )
+_NAMED_CLUSTER = _CLUSTER.replace("spec:", "metadata: {name: east}\nspec:")
 TOPICS = (
+    SettingsFile(
+        "unmanaged.yaml",
+        _TOPIC.replace("spec:", 'metadata: {annotations: {strimzi.io/managed: "false"}}\nspec:')
+        + "  config: {min.insync.replicas: 2}\n",
+        None,
+        "",
+        ("a KafkaTopic has the annotation strimzi.io/managed: false, so Strimzi does not apply it",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "paused.yaml",
+        _CLUSTER.replace("spec:", "metadata: {annotations: {strimzi.io/pause-reconciliation: true}}\nspec:"),
+        None,
+        "",
+        ("a Kafka has the annotation strimzi.io/pause-reconciliation: true",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "of-another-cluster.yaml",
+        _NAMED_CLUSTER
+        + "---\n"
+        + _TOPIC.replace("spec:", "metadata: {labels: {strimzi.io/cluster: west}}\nspec:")
+        + "  config: {flush.messages: 1}\n",
+        None,
+        "",
+        ("the KafkaTopic belongs to another Kafka (label strimzi.io/cluster) than the one beside it",),
+        field="topic_config",
+        refused=True,
+    ),
+    SettingsFile(
+        "of-this-cluster.yaml",
+        _NAMED_CLUSTER
+        + "---\n"
+        + _TOPIC.replace("spec:", "metadata: {labels: {strimzi.io/cluster: east}}\nspec:")
+        + "  config: {flush.messages: 1}\n",
+        None,
+        "min.insync.replicas=2 flush.messages=1",
+        (),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "kubectl.yaml",
+        "apiVersion: v1\nkind: List\nmetadata: {resourceVersion: ''}\nitems:\n- apiVersion: kafka.strimzi.io/v1beta2\n"
+        "  kind: KafkaTopic\n  spec: {config: {min.insync.replicas: 2}}\n",
+        None,
+        "min.insync.replicas=2",
+        (),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "kubectl-of-two.json",
+        '{"apiVersion": "v1", "kind": "List", "items": ['
+        + ", ".join(['{"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaTopic", "spec": {}}'] * 2)
+        + "]}",
+        None,
+        "",
+        ("has several resources of the kind KafkaTopic; allowed: 1",),
+        field="topic_config",
+        refused=True,
+    ),
     SettingsFile(
         "node-pools.yaml",
         _POOL + "---\n" + _CLUSTER + "---\n" + _POOL,
@@ -1347,7 +1846,7 @@ TOPICS = (
         "min.insync.replicas=2, STATIC_BROKER_CONFIG:min.insync.replicas=1}\n",
         None,
         "min.insync.replicas=2 flush.messages=9223372036854775807",
-        (),
+        ("what the brokers' configuration sets for all topics would count before Kafka's own defaults",),
         field="topic_config",
     ),
     SettingsFile(
@@ -1394,6 +1893,23 @@ TOPICS = (
         ("describes 2 topics; allowed: 1",),
         field="topic_config",
         refused=True,
+    ),
+    SettingsFile(
+        "throttled.txt",
+        "Topic: orders\tTopicId: x\tPartitionCount: 4\tReplicationFactor: 3\tConfigs: "
+        "leader.replication.throttled.replicas=0:1,0:2,min.insync.replicas=2,flush.ms=1\n",
+        None,
+        "min.insync.replicas=2 flush.ms=1",
+        ("leader.replication.throttled.replicas (it names brokers of another cluster)",),
+        field="topic_config",
+    ),
+    SettingsFile(
+        "one-replica.txt",
+        "Topic: orders\tTopicId: x\tPartitionCount: 4\tReplicationFactor: 1\tConfigs: \n",
+        None,
+        "min.insync.replicas=1",
+        ("cannot be shown with one replica: that a record survives the loss of its broker",),
+        field="topic_config",
     ),
     SettingsFile(
         "replicas.properties",

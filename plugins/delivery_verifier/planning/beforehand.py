@@ -9,16 +9,13 @@ from collections.abc import Iterator
 
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.planning.own_settings import topic
 
 NEVER_COMMITS = (
     "if its group never commits (it keeps its offsets in a checkpoint, say), it is not known what a kill hits: the arm "
     "may then be VIOLATED, and never HELD. Let it also commit to its group, after it has stored its offsets"
 )
-ONE_REPLICA = (
-    "cannot be shown with one replica: that a record survives the loss of its broker. acks=all is the word of the "
-    "leader alone here, and HELD says that the broker still had its records when it came back. Raise "
-    "--replication-factor to know more"
-)
+ONE_REPLICA = f"{topic.ONE_REPLICA}. Raise --replication-factor to know more"
 
 DROPS_ITS_QUEUE = (
     "records are expected to be given up: the program exits on SIGTERM without flush(), and drops what it has queued. "

@@ -48,7 +48,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """The explanation of one arm, as `kdv explain --json` prints it.
 
     * `application`: the arm's consumer under test, or None.
-    * `notes`: sentences on how the user's own settings were translated.
+    * `notes`: sentences on how the user's own settings were translated, and on what the arm cannot show.
     * `expects`: the verdict and the counts that the arm is expected to have, in words.
     * `expected`: the kinds of disturbances that the fault is expected to cause.
     * `rulings`: for each anomaly, whether it is forbidden or permitted under the fault and the claim.
@@ -114,7 +114,7 @@ def explain(scenario: Scenario, arm: Arm, consumer_config: str | None = None, cl
         role=arm.role,
         profile=profile.name,
         summary=profile.summary,
-        notes=profile.notes,
+        notes=(*profile.notes, *([beforehand.ONE_REPLICA] if scenario.load.replication_factor == 1 else [])),
         producer=profile.producer,
         topic=profile.topic,
         application=arm.application,

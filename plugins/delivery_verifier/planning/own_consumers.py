@@ -16,7 +16,7 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.consumers import ConsumerExplanation, explain
-from delivery_verifier.planning.own_settings import client_values, clients, consumer, files
+from delivery_verifier.planning.own_settings import client_values, clients, consumer, files, releases
 from delivery_verifier.planning.own_settings.clients import ClientVersion
 from delivery_verifier.planning.own_settings.reading import require_client
 
@@ -117,7 +117,7 @@ def _starting(of_clients: list[ClientVersion], settings: Mapping[str, str]) -> l
     them does not, if none does."""
     reasons = {}
     for client in of_clients:
-        refusals = {name: client_values.refusal(name, text, client.client) for name, text in settings.items()}
+        refusals = {name: _refusal(name, text, client) for name, text in settings.items()}
         if text := next(
             (f"{name} is {settings[name]!r}, and {refusals[name]}" for name in refusals if refusals[name]), ""
         ):
@@ -125,6 +125,18 @@ def _starting(of_clients: list[ClientVersion], settings: Mapping[str, str]) -> l
     if len(reasons) == len(of_clients):
         raise BadInput(reasons[of_clients[-1]])
     return [client for client in of_clients if client not in reasons]
+
+
+def _refusal(name: str, text: str, client: ClientVersion) -> str:
+    is_duration = name == "auto.offset.reset" and text.startswith(client_values.DURATION)
+    since = releases.text(client_values.DURATION_SINCE)
+    if is_duration and client.client == "librdkafka":
+        return "librdkafka does not have it; allowed: earliest, latest, error"
+    if is_duration and client.version and client.version < client_values.DURATION_SINCE:
+        return (
+            f"the Java client has it since {since}; allowed: earliest, latest, none, or --client java:{since} or later"
+        )
+    return client_values.refusal(name, text, client.client)
 
 
 def _defaults(client: ClientVersion) -> dict[str, Setting]:

@@ -12,7 +12,7 @@ from delivery_verifier.catalogue import SCENARIOS, build
 from delivery_verifier.command_line import run as running
 from delivery_verifier.planning import beforehand
 from delivery_verifier.planning.build import scenario_from_params
-from delivery_verifier.planning.explanation import describe
+from delivery_verifier.planning.explanation import describe, explain, explanation_text
 from delivery_verifier.run.progress import Follower
 
 ALONE = {"replication_factor": 1, "min_insync_replicas": 1}
@@ -51,6 +51,13 @@ def test_a_run_says_the_same_before_anything_starts() -> None:
 def test_one_replica_shows_nothing_of_the_loss_of_a_broker(fault: str) -> None:
     assert said(fault=fault, **ALONE) == [beforehand.ONE_REPLICA]
     assert said(fault=fault) == []
+
+
+@pytest.mark.parametrize("fault", ["none", "kill_leader"])
+def test_an_explanation_says_what_one_replica_cannot_show(fault: str) -> None:
+    runs = [scenario_from_params({"fault": fault, **fields}, "run") for fields in (ALONE, {})]
+    texts = [explanation_text(explain(run, run.subjects[0])) for run in runs]
+    assert [f"           {beforehand.ONE_REPLICA}\n" in text for text in texts] == [True, False]
 
 
 def test_a_program_that_exits_without_flush_is_named_and_one_that_flushes_is_not() -> None:

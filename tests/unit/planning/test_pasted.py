@@ -208,7 +208,7 @@ def test_all_errors_of_a_file_are_told_at_once_with_those_of_the_other_fields() 
         "producer_config",
         "ack is",
         "linger.ms is",
-        "retry.backoff.ms:",
+        "retry.backoff.ms is",
         "queuing",
         "min.isr",
         "cleanup",

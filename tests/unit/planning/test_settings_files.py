@@ -6,16 +6,26 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.settings_files import ALL, FILES, SettingsFile
+from support.settings_files import ALL, FILES, OLD_PRODUCER_LOG, PRODUCER_LOG, SettingsFile
 
+from delivery_verifier import catalogue
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.contract.guarantees import matrix
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
+from delivery_verifier.planning import client_versions, own_consumers
 from delivery_verifier.planning.consistency import check_settings
-from delivery_verifier.planning.own_settings import connect, consumer, files, profiles, properties
+from delivery_verifier.planning.own_settings import (
+    clients,
+    connect,
+    consumer,
+    files,
+    profiles,
+    properties,
+    secret_values,
+)
 
 SECRET = "hunter2"
 
@@ -93,3 +103,83 @@ def test_a_client_that_the_framework_does_not_have_is_refused(tmp_path: Path) ->
     (tmp_path / "application.yml").write_text("spring.kafka.producer.acks: all\n")
     with pytest.raises(BadInput, match="client is 'librdkafka', but producer_config is read by a framework"):
         profiles.from_files(None, str(tmp_path / "application.yml"), None, None, "librdkafka")
+
+
+def of_client(text: str, folder: Path, client: str | None) -> Profile:
+    (folder / "client.properties").write_text(text)
+    return profiles.from_files(None, str(folder / "client.properties"), None, None, client)
+
+
+@pytest.mark.parametrize("client", ["java:3.0.0", "java:3.1.0", "java:3.0", "java:3", "java"])
+def test_a_log_of_versions_that_announce_idempotence_says_nothing_about_it(client: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="although it is not in force"):
+        of_client(OLD_PRODUCER_LOG, tmp_path, client)
+
+
+@pytest.mark.parametrize("client", ["java:2.8", "java:3.0.1", "java:3.2"])
+def test_a_log_of_other_versions_says_whether_idempotence_is_in_force(client: str, tmp_path: Path) -> None:
+    assert promised(of_client(OLD_PRODUCER_LOG, tmp_path, client)) == ALL
+
+
+def test_a_log_is_pasted_without_a_secret() -> None:
+    secret_values.require_none(PRODUCER_LOG, "producer_config")
+    with pytest.raises(BadInput, match=r"has values for sasl\.jaas\.config"):
+        secret_values.require_none(PRODUCER_LOG.replace("[hidden]", SECRET), "producer_config")
+
+
+WORKER = "key.converter=x\nexactly.once.source.support=enabled\n"
+STREAMS = "application.id=x\nprocessing.guarantee=exactly_once_v2\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "client", "since"),
+    [(WORKER, "java:3.2", "3.3"), (WORKER, "java:3", "3.3"), (STREAMS, "java:2.8", "3.0")],
+)
+def test_a_setting_that_the_version_does_not_have_is_refused(
+    text: str, client: str, since: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match=f"which Kafka has since {since}; allowed: java:{since} or later"):
+        of_client(text, tmp_path, client)
+
+
+@pytest.mark.parametrize(("text", "client"), [(WORKER, "java:3.3"), (STREAMS, "java:3.0"), (STREAMS, "java:3")])
+def test_a_setting_that_the_version_has_is_taken(text: str, client: str, tmp_path: Path) -> None:
+    assert promised(of_client(text, tmp_path, client)) == ALL
+
+
+@pytest.mark.parametrize("text", [WORKER, STREAMS])
+def test_nothing_is_said_of_versions_before_a_setting(text: str, tmp_path: Path) -> None:
+    profile = of_client(text, tmp_path, None)
+    assert [entry.versions for entry in client_versions.promises(profile)] == ["4.x"]
+    assert any("so nothing is said of clients before it" in note for note in profile.notes)
+
+
+@pytest.mark.parametrize(("client", "first"), [("java:2", "2.1"), ("librdkafka:0", "0.11")])
+def test_a_version_that_covers_releases_without_known_defaults_is_refused(client: str, first: str) -> None:
+    with pytest.raises(BadInput, match=f"which covers versions whose defaults are not known; allowed: {first} to"):
+        clients.parse(client)
+
+
+@pytest.mark.parametrize(
+    ("value", "client", "said"),
+    [
+        ("by_duration:nonsense", "java", "by_duration: and a duration in ISO 8601"),
+        ("by_duration:P", "java", "by_duration: and a duration in ISO 8601"),
+        ("by_duration:-PT1H", "java:4.1", "by_duration: and a duration in ISO 8601"),
+        ("by_duration:PT1H", "java:3.9", "the Java client has it since 4.0"),
+        ("by_duration:PT1H", "librdkafka", "librdkafka does not have it"),
+        ("by_duration:P1DT2H3.5S", "java:4.0", ""),
+        ("by_duration:PT1H", None, ""),
+    ],
+)
+def test_a_group_that_begins_at_a_duration_needs_a_client_that_has_it(
+    value: str, client: str | None, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "c.properties").write_text(f"group.id=g\nauto.offset.reset={value}\n")
+    settings = Settings.of_profile(catalogue.PROFILES["safe"])
+    if said:
+        with pytest.raises(BadInput, match=said):
+            own_consumers.of_file(settings, str(tmp_path / "c.properties"), client)
+    else:
+        of_java = own_consumers.of_file(settings, str(tmp_path / "c.properties"), client)
+        assert of_java and all("librdkafka" not in each.condition for each in of_java)

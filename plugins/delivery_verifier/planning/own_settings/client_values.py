@@ -12,7 +12,7 @@ import re
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Client
-from delivery_verifier.planning.own_settings import values
+from delivery_verifier.planning.own_settings import effective, values
 
 _JAVA_WORDS: dict[str, tuple[str, ...]] = {
     "acks": ("all", "-1", "0", "1"),
@@ -23,7 +23,13 @@ _JAVA_WORDS: dict[str, tuple[str, ...]] = {
 """Maps a property of the Java client to the only words that it takes, in exactly this spelling. Some clients before 3.6
 take other spellings of compression.type."""
 DURATION = "by_duration:"
-"""What a value of auto.offset.reset in the Java client 4.x may begin with."""
+"""What a value of auto.offset.reset in the Java client since DURATION_SINCE may begin with (KIP-1106)."""
+DURATION_SINCE = (4, 0)
+_DURATION = re.compile(
+    r"by_duration:\+?P(?=.)(?:\+?\d+D)?(?:T(?=.)(?:\+?\d+H)?(?:\+?\d+M)?(?:\+?\d+(?:[.,]\d{0,9})?S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+"""Matches what `Duration.parse` of Java takes, if it is not negative."""
 _BOOLEANS = frozenset(
     {"enable.idempotence", "enable.auto.commit", "enable.gapless.guarantee", "enable.auto.offset.store"}
 )
@@ -37,6 +43,21 @@ _NUMBERS = frozenset(
 )
 """Whole numbers in both clients, under librdkafka's names. Java's linger.ms is one, too; librdkafka's may have a
 fraction."""
+_JAVA_NUMBERS = frozenset(
+    """
+    linger.ms max.block.ms metadata.max.idle.ms metrics.num.samples metrics.sample.window.ms
+    partitioner.availability.timeout.ms
+    """.split()
+)
+_JAVA_BOOLEANS = frozenset(
+    """
+    partitioner.ignore.keys partitioner.adaptive.partitioning.enable enable.metrics.push auto.include.jmx.reporter
+    transaction.two.phase.commit.enable
+    """.split()
+)
+"""Numbers and truth values of the Java client alone. Even where they have no part in delivery, it does not start with
+another value."""
+_INT_MAX = 2147483647
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _LEADING = re.compile(r"\s*([+-]?[0-9]+)")
@@ -74,20 +95,29 @@ def refusal(name: str, text: str, client: Client) -> str:
             f"librdkafka reads only the number at its beginning, {number[1]}, and no unit; write a whole number"
             f"{_unit(name)}"
         )
+    if name in _NUMBERS and _DECIMAL.fullmatch(text) and not -_INT_MAX <= int(text) <= _INT_MAX:
+        return f"librdkafka reads its last 32 bits alone; allowed: at most {_INT_MAX}"
     return ""
 
 
 def _refusal_of_java(name: str, text: str) -> str:
     allowed = ""
     if name in _JAVA_WORDS and text not in _JAVA_WORDS[name]:
-        if not (name == "auto.offset.reset" and text.startswith(DURATION)):
+        if name == "auto.offset.reset" and text.startswith(DURATION):
+            allowed = (
+                "" if _DURATION.fullmatch(text) else "by_duration: and a duration in ISO 8601, e.g. by_duration:PT1H"
+            )
+        else:
             spelling = ", in this spelling" if text.lower() in _JAVA_WORDS[name] else ""
             older = " (clients before 3.6 may take others)" if spelling and name == "compression.type" else ""
             allowed = f"{', '.join(_JAVA_WORDS[name])}{spelling}{older}"
-    elif name in _BOOLEANS and text.lower() not in ("true", "false"):
+    elif name in _BOOLEANS | _JAVA_BOOLEANS and text.lower() not in ("true", "false"):
         allowed = "true, false"
-    elif name in {*_NUMBERS, "linger.ms"} and not _WHOLE.fullmatch(text):
+    elif name in _NUMBERS | _JAVA_NUMBERS and not _WHOLE.fullmatch(text):
         allowed = f"a whole number{_unit(name)}"
+    elif name in _NUMBERS | _JAVA_NUMBERS and not effective.java_takes(name, int(text)):
+        least, most = effective.java_limits(name)
+        allowed = f"{least} to {most}"
     return f"the Java client does not start with it; allowed: {allowed}" if allowed else ""
 
 

@@ -56,6 +56,11 @@ class ClientVersion(Struct, frozen=True):
         return releases.text(self.version) if len(self.version) > 1 else f"{self.version[0]}.x"
 
     @property
+    def written(self) -> str:
+        """The client as the user names it, e.g. `java:3.1`."""
+        return f"{self.client}:{releases.text(self.version)}" if self.version else self.client
+
+    @property
     def name(self) -> str:
         """The client and its version in words, e.g. `the Java client 4.x`."""
         return f"the Java client {self.number}" if self.client == "java" else f"librdkafka {self.number}"
@@ -78,13 +83,45 @@ def parse(text: str, field: str = "client") -> ClientVersion:
         raise bad_input(field, text, f"{', '.join(allowed)}, each also with a version, e.g. java:3.1", remedy)
     client: Client = "java" if match[1] == "java" else "librdkafka"
     version = tuple(int(number) for number in match[2].split(".")) if match[2] else ()
-    if not releases.matching(client, version):
-        rows = releases.RELEASES[client]
+    rows = releases.RELEASES[client]
+    covers_older = bool(version) and releases.padded(version, 0) < releases.padded(rows[0].first, 0)
+    if covers_older or not releases.matching(client, version):
+        what = "which covers versions" if releases.matching(client, version) else "a version"
         raise BadInput(
-            f"{field} is {text!r}, a version whose defaults are not known; allowed: "
+            f"{field} is {text!r}, {what} whose defaults are not known; allowed: "
             f"{releases.text(rows[0].first)} to {releases.text(rows[-1].last)}"
         )
     return ClientVersion(client, version)
+
+
+def that_has(client: ClientVersion, what: str, since: Version, field: str) -> ClientVersion:
+    """Returns the client that can have read a file which asks for `what`, e.g. a setting that Kafka has since `since`.
+
+    Without a version, that is the newest major version: nothing may be said of those before `since`. Raises BadInput,
+    which shows `field`, if the user named a version that covers releases before `since`.
+    """
+    newest = client.release.last[0]
+    if not client.version:
+        return ClientVersion(client.client, (newest,))
+    if releases.padded(client.version, 0) < releases.padded(since, 0):
+        raise BadInput(
+            f"client is {client.written!r}, and {field} has {what}, which Kafka has since {releases.text(since)}; "
+            f"allowed: {client.client}:{releases.text(since)} or later"
+        )
+    return client
+
+
+def require_known(client: ClientVersion, versions: Iterable[Version], field: str) -> None:
+    """Raises BadInput, which shows `field`, if `client` may be one of `versions`: releases of which a log does not show
+    whether enable.idempotence=true is in force."""
+    doubtful = [version for version in versions if version[: len(client.version)] == client.version]
+    if doubtful:
+        names = " and ".join(map(releases.text, doubtful))
+        raise BadInput(
+            f"client is {client.written!r}, and {field} is a log with enable.idempotence = true: the Java client "
+            f"{names} logs that although it is not in force, unless the application sets it (KAFKA-13598); name "
+            "another version, e.g. java:3.2, or give the application's own .properties file"
+        )
 
 
 def of_profile(profile: Profile) -> ClientVersion:

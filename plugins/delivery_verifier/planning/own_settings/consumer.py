@@ -28,7 +28,7 @@ OWN = frozenset(
     fetch.error.backoff.ms fetch.queue.backoff.ms max.partition.fetch.bytes fetch.message.max.bytes check.crcs
     queued.min.messages queued.max.messages.kbytes enable.partition.eof allow.auto.create.topics
     coordinator.query.interval.ms group.protocol.type max.poll.records default.api.timeout.ms request.timeout.ms
-    exclude.internal.topics key.deserializer value.deserializer share.acknowledgement.mode share.acquire.mode
+    exclude.internal.topics key.deserializer value.deserializer
     """.split()
 )
 """Names of consumer properties, in the Java client or in librdkafka. SHARED has more names of consumer properties."""
@@ -40,7 +40,6 @@ JAVA_ONLY: dict[str, str] = {
     "exclude.internal.topics": "librdkafka has no such filter",
     "key.deserializer": NOT_DELIVERY,
     "value.deserializer": NOT_DELIVERY,
-    "share.acquire.mode": "librdkafka's consumer has no such choice",
     "interceptor.classes": producer_names.LEFT_OUT["interceptor.classes"],
     "max.block.ms": "a producer's property: a consumer does not use it",
 }
@@ -77,6 +76,11 @@ _ASSIGNORS = {
 """Maps Java's classes for partition.assignment.strategy to librdkafka's strategies. librdkafka has no sticky strategy
 that is not cooperative, so StickyAssignor becomes cooperative-sticky."""
 
+_OF_SHARE_GROUPS = "share."
+"""What the names of `ShareConsumerConfig` begin with. A KafkaConsumer does not use them."""
+_PROTOCOLS = ("classic", "consumer")
+_COOPERATIVE = ("cooperative-sticky",)
+
 
 def translate(properties: Mapping[str, str]) -> Translation:
     """Returns the translation of the given consumer properties into librdkafka's names and values.
@@ -92,6 +96,14 @@ def translate(properties: Mapping[str, str]) -> Translation:
     for name, text in properties.items():
         if is_withheld(name):
             translation.leave_out(name, WITHHELD)
+        elif name.startswith(_OF_SHARE_GROUPS):
+            raise BadInput(
+                f"{printable_name(name)} is a share consumer's, which gets records again and in no order (KIP-932): "
+                "no rule here speaks of share groups, so nothing is promised; leave it out for a consumer of its own "
+                "group"
+            )
+        elif name == "group.protocol" and text.lower() not in _PROTOCOLS:
+            raise BadInput(f"group.protocol is {text!r}; allowed: {', '.join(_PROTOCOLS)}")
         elif reason := _reason_to_leave_out(name):
             translation.leave_out(name, reason)
         elif name in OWN or producer_names.SAME.get(name, name) in SHARED:
@@ -123,7 +135,10 @@ def _value(name: str, text: str) -> Setting:
     value."""
     if name == "partition.assignment.strategy":
         classes = [path.strip().rsplit(".", 1)[-1] for path in text.split(",")]
-        return ",".join(dict.fromkeys(_ASSIGNORS.get(assignor, assignor) for assignor in classes))
+        strategies = dict.fromkeys(_ASSIGNORS.get(assignor, assignor) for assignor in classes)
+        eager = [each for each in strategies if each not in _COOPERATIVE]
+        # Beside an eager assignor the Java client rebalances eagerly (KIP-429); librdkafka does not start with both.
+        return ",".join(eager if eager and not _ASSIGNORS.keys().isdisjoint(classes) else strategies)
     if name == "auto.offset.reset" and text == "none":
         return "error"
     if name == "auto.offset.reset" and text.startswith(client_values.DURATION):

@@ -15,7 +15,8 @@ _INT_MAX = 2147483647
 _LONG_MAX = 9223372036854775807
 _LONGS = frozenset(
     """
-    linger.ms retry.backoff.ms retry.backoff.max.ms reconnect.backoff.ms reconnect.backoff.max.ms
+    linger.ms max.block.ms metadata.max.idle.ms metrics.sample.window.ms partitioner.availability.timeout.ms
+    buffer.memory retry.backoff.ms retry.backoff.max.ms reconnect.backoff.ms reconnect.backoff.max.ms
     topic.metadata.refresh.interval.ms metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms
     connections.max.idle.ms socket.connection.setup.timeout.ms queue.buffering.max.kbytes
     """.split()
@@ -33,8 +34,14 @@ _LEAST = {
 def java_takes(name: str, value: Setting) -> bool:
     """Returns whether the Java client takes the number `value` for the property `name` (librdkafka's name), whatever
     the other settings are. The limits are those of ProducerConfig, in every release."""
-    most = _LONG_MAX if name in _LONGS else _INT_MAX
-    return type(value) is int and _LEAST.get(name, 0) <= value <= most
+    least, most = java_limits(name)
+    return type(value) is int and least <= value <= most
+
+
+def java_limits(name: str) -> tuple[int, int]:
+    """Returns the least and the greatest number that the Java client takes for the property `name` (librdkafka's
+    name)."""
+    return _LEAST.get(name, 0), _LONG_MAX if name in _LONGS else _INT_MAX
 
 
 def settings(explicit: Mapping[str, Setting], release: Release, name: str) -> dict[str, Setting]:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import (
+    client_log,
     flat_files,
     fluent_bit,
     known_names,
     properties,
+    secret_values,
     shippers,
     spring,
     spring_documents,
@@ -61,6 +63,8 @@ def read_file(path: str, field: str) -> Reading:
         syntax = syntax_of(latin_1)
     if syntax is not None:
         documents = trees.documents(content.decode("utf-8-sig", "replace"), syntax, field)
+        if syntax == "YAML" and any(fluent_bit.of_tree(document) for document in documents):
+            documents = trees.documents(content.decode("utf-8-sig", "replace"), syntax, field, typed=False)
         if any(spring.is_spring(trees.flat(document)) for document in documents):
             spring_documents.require_whole(Path(path).name, field)
         return _complete(tree_files.read(documents, role_of(field), field), field)
@@ -74,11 +78,13 @@ def read_file(path: str, field: str) -> Reading:
 
 
 def read_text(text: str, field: str) -> Reading:
-    """Returns the settings in `text`, which has .properties syntax or that of Logstash or Fluent Bit, or was printed by
-    Kafka's tools. `field`: as in `read_file`. Raises BadInput if the text is refused."""
+    """Returns the settings in `text`, which has .properties syntax or that of Logstash or Fluent Bit, was printed by
+    Kafka's tools, or logged by the Java client. `field`: as in `read_file`. Raises BadInput if the text is refused."""
     role = role_of(field)
     if topic_files.is_described(text):
         return _complete(topic_files.described(text, role, field), field)
+    if client_log.is_log(text):
+        return _complete(client_log.read(text, role, field), field)
     if _FLUENT_BIT.search(text):
         return _complete(fluent_bit.read(fluent_bit.of_text(text), role, field), field)
     if _LOGSTASH.search(text):
@@ -131,8 +137,15 @@ def documents_of(text: str) -> list[str]:
 
 
 def _complete(reading: Reading, field: str) -> Reading:
-    """Returns `reading`. Leaves out values with placeholders, if they play no part. Raises BadInput if they do."""
+    """Returns `reading`. Leaves out values with placeholders, if they play no part. Raises BadInput if they do, and for
+    a value that may hold a secret: the messages of all later checks quote values."""
+    secret_values.require_none_quotable(reading.settings, field)
     role = role_of(field)
+    if logged := [name for name, value in reading.settings.items() if value == "null" and known_names.owner(name)]:
+        raise BadInput(
+            f"{field}: {logged[0]} is null, as the Java client logs it where there is no value; leave it out, or give "
+            "the whole log, with its line ProducerConfig values or ConsumerConfig values"
+        )
     for name, value in list(reading.settings.items()):
         if not _PLACEHOLDER.search(value):
             continue

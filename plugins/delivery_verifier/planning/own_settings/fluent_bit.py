@@ -2,7 +2,8 @@
 
 Source: Fluent Bit's manual ("Kafka" output, "Commands", "Environment variables") and `flb_cf_fluentbit.c`: an included
 file adds sections of its own, and no properties to the section in which it is included. A variable that the file
-itself sets counts before the environment.
+itself sets counts before the environment. `flb_cf_key_translate` says which name counts, and `flb_kafka.c` hands the
+properties to librdkafka in the order of the file, so the last one counts. Every value in YAML is a text (libyaml).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import trees
-from delivery_verifier.planning.own_settings.reading import Reading, Role
+from delivery_verifier.planning.own_settings.reading import Reading, Role, require_no_transactional_id
 from delivery_verifier.planning.own_settings.shippers import leave_out_own, numbered, only, require_producer
 
 _PREFIX = "rdkafka."
@@ -50,7 +51,7 @@ def of_text(text: str) -> Pipeline:
             if is_output:
                 pipeline.outputs.append({})
         elif is_output and (pair := line.split(None, 1)) and not pair[0].startswith("#"):
-            pipeline.outputs[-1][pair[0]] = pair[1].strip() if len(pair) > 1 else ""
+            pipeline.outputs[-1][pair[0].lower()] = pair[1].strip() if len(pair) > 1 else ""
     return pipeline
 
 
@@ -70,7 +71,15 @@ def of_tree(tree: Mapping[str, Any]) -> Pipeline | None:
 
 def _plain(output: Mapping[str, Any]) -> dict[str, str]:
     """Returns the properties of an output. One with names below it has an empty value: Fluent Bit does not read it."""
-    return {**dict.fromkeys(map(str, output), ""), **trees.scalars(output)}
+    plain = {**dict.fromkeys(map(str, output), ""), **trees.scalars(output)}
+    return {_translated(name): value for name, value in plain.items()}
+
+
+def _translated(name: str) -> str:
+    """Returns the name that Fluent Bit gives a property in YAML: it turns camelCase into snake_case."""
+    if not name[:1].islower():
+        return name
+    return name.lower() if "_" in name else re.sub("(?<=.)([A-Z])", r"_\1", name).lower()
 
 
 def _variables(env: Any) -> dict[str, list[str]]:
@@ -92,6 +101,7 @@ def read(pipeline: Pipeline, role: Role, field: str) -> Reading:
     reading = Reading(client="librdkafka")
     named = {name: value for name, value in output.items() if name.lower().startswith(_PREFIX)}
     reading.put_all({name[len(_PREFIX) :]: value for name, value in named.items()})
+    require_no_transactional_id(reading, field, "Fluent Bit")
     leave_out_own(reading, [name for name in output if name not in named], "Fluent Bit", f"with {_PREFIX} before them")
     if pipeline.included:
         reading.notes.append(

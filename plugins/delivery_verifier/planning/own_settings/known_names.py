@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -34,6 +35,10 @@ OWNERS: dict[str, str] = {
 }
 """Maps each list of names in `kafka_names.json` to the word for whose names they are. A name in several lists belongs
 to the first."""
+_WORD = re.compile("[A-Za-z]?[a-z]+")
+_BETWEEN = re.compile("[._-]")
+_USUAL = dict.fromkeys(("broker", "brokers", "hosts", "server", "servers"), "bootstrap.servers")
+"""Maps words of other programs to the name that Kafka's clients have."""
 _ALIKE = 0.8
 """The least likeness (from 0 to 1) of a name that a message proposes."""
 _JUDGED: dict[str, frozenset[str]] = {
@@ -95,10 +100,13 @@ def hint(name: str, known: Iterable[str]) -> str:
     `known` or not, and then says whose property that is. If no name is alike, it tells the user to remove `name` or to
     correct it.
     """
-    allowed = set(known)
+    allowed = set(known) - producer_names.REFUSED.keys()
     if whose := owner(name):
         return f", but {whose}; remove it here"
-    near = nearest_of_all(name, allowed)
+    if _WORD.fullmatch(name):  # most names of several words are alike to some part of them
+        near = _USUAL.get(name.lower()) or nearest(name, filter(_WORD.fullmatch, allowed))
+    else:
+        near = nearest_of_all(name, allowed)
     if near is None:
         return "; remove it, or correct its name"
     return f"; did you mean {near}{'' if near in allowed else f', which is {owner(near)}'}?"
@@ -106,12 +114,16 @@ def hint(name: str, known: Iterable[str]) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Returns the name in `known` that is spelt like `name`, or None. A name that differs only in case and in the
-    signs between its words comes first."""
+    signs between its words comes first, and then the shortest that goes on where a `name` of three words or more
+    ends."""
     folded: dict[str, str] = {}
     for each in sorted(known):
         folded.setdefault(uniform(each), each)
     if not (text := uniform(name)):
         return None
+    longer = [each for each in folded if each.startswith(text)] if len(_BETWEEN.findall(name)) > 1 else []
+    if longer and text not in folded:
+        return folded[min(longer, key=len)]
     matches = difflib.get_close_matches(text, folded, n=1, cutoff=_ALIKE)
     return folded[matches[0]] if matches else None
 
@@ -128,7 +140,8 @@ def _uniform_names() -> frozenset[str]:
 
 def nearest_of_all(name: str, more: Iterable[str] = ()) -> str | None:
     """Returns the name that is spelt like `name`, among all that anybody knows and `more`; None if there is none."""
-    return nearest(name, {*more, *(each for owned in OWNERS for each in names(owned))})
+    every = {*more, *(each for owned in OWNERS for each in names(owned))}
+    return nearest(name, every - producer_names.REFUSED.keys())
 
 
 def is_gone(name: str) -> bool:

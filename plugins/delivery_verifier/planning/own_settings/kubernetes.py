@@ -6,7 +6,7 @@ own: that of all brokers stands in the `Kafka` resource.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import connect, topic_files, trees
@@ -17,6 +17,9 @@ _STRIMZI = "kafka.strimzi.io/"
 _TOPIC, _CLUSTER, _WORKER, _CONNECTOR = "KafkaTopic", "Kafka", "KafkaConnect", "KafkaConnector"
 _BESIDE = frozenset({"KafkaNodePool", "KafkaUser", "KafkaRebalance", "Namespace", "ConfigMap", "Secret", "Service"})
 """Kinds that stand in such files, too, and have no settings of a producer, a consumer or a topic."""
+_NOT_APPLIED = {"strimzi.io/managed": "false", "strimzi.io/pause-reconciliation": "true"}
+"""Annotations with which Strimzi's operators leave a resource alone, whatever it says."""
+_OF_CLUSTER = "strimzi.io/cluster"
 _OF_TOPICS = (_TOPIC, _CLUSTER)
 _READ = (*_OF_TOPICS, _WORKER, _CONNECTOR)
 
@@ -30,10 +33,11 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
     """Returns the settings in the resources of one file.
 
     A KafkaTopic lies over the Kafka resource beside it, and a KafkaConnector over the KafkaConnect. Raises BadInput for
-    two resources of one kind, for a kind that is not read, and if there are no settings of this `role`.
+    two resources of one kind, for a kind that is not read, for a resource that Strimzi does not apply, and if there are
+    no settings of this `role`.
     """
     by_kind: dict[str, trees.Tree] = {}
-    for document in documents:
+    for document in _single(documents):
         if str(document["kind"]) in _READ and not str(document["apiVersion"]).startswith(_STRIMZI):
             raise BadInput(
                 f"{field} is a resource of another operator than Strimzi, which is not read; give what is in force in "
@@ -43,6 +47,7 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
         if kind in by_kind and kind in _READ:
             raise BadInput(f"{field} has several resources of the kind {kind}; allowed: 1; leave the others out")
         by_kind[kind] = document
+    _require_in_force(by_kind, field)
     others = [kind for kind in by_kind if kind not in _READ]
     read_kinds = [kind for kind in by_kind if kind in _READ]
     of_role = [kind for kind in read_kinds if (kind in _OF_TOPICS) == (role == "topic")]
@@ -58,6 +63,38 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
     if beside := [kind for kind in by_kind if kind not in of_role]:
         reading.left_out[f"resources without settings of a {role}"] = beside
     return reading
+
+
+def _single(documents: Sequence[trees.Tree]) -> Iterator[trees.Tree]:
+    """Yields the resources, and those in a List, as `kubectl get -o yaml` prints several."""
+    for document in documents:
+        items = document.get("items")
+        if str(document["kind"]).endswith("List") and isinstance(items, list):
+            yield from (item for item in items if isinstance(item, dict) and is_resource(item))
+        else:
+            yield document
+
+
+def _require_in_force(by_kind: Mapping[str, trees.Tree], field: str) -> None:
+    """Raises BadInput for a resource that Strimzi does not apply, and for one that belongs to another cluster than the
+    resource beside it (Strimzi's documentation, "Pausing reconciliation", "Managing KafkaTopic resources without
+    impacting Kafka topics" and the label strimzi.io/cluster)."""
+    for kind, document in by_kind.items():
+        annotations = trees.scalars(trees.below(document, "metadata", "annotations"))
+        for name, value in _NOT_APPLIED.items():
+            if kind in _READ and annotations.get(name, "").lower() == value:
+                raise BadInput(
+                    f"{field}: a {kind} has the annotation {name}: {value}, so Strimzi does not apply it, and what "
+                    "is in force is not known; give what Kafka itself has, e.g. from kafka-configs --describe --all"
+                )
+    for kind, parent in ((_TOPIC, _CLUSTER), (_CONNECTOR, _WORKER)):
+        owner = trees.below(by_kind.get(kind, {}), "metadata", "labels").get(_OF_CLUSTER)
+        beside = trees.below(by_kind.get(parent, {}), "metadata").get("name")
+        if owner and beside and owner != beside:
+            raise BadInput(
+                f"{field}: the {kind} belongs to another {parent} (label {_OF_CLUSTER}) than the one beside it; "
+                "leave one of them out"
+            )
 
 
 def _of_kinds(by_kind: Mapping[str, trees.Tree], role: Role, field: str) -> Reading:

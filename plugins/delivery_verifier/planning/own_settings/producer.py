@@ -51,6 +51,8 @@ def translate(properties: Mapping[str, str], client: Client, transactional: bool
         elif client == "java" and known_names.is_librdkafkas(name) and name not in REFUSED:
             translation.leave_out(name, "librdkafka's property: the Java client does not use it")
         elif name in LEFT_OUT:
+            if client == "java" and (reason := client_values.refusal(name, text, client)):
+                raise BadInput(f"{name} is {text!r}, and {reason}")
             translation.leave_out(name, LEFT_OUT[name])
         elif known_names.is_serializers(name):
             translation.leave_out(name, SERIALIZERS)

@@ -185,6 +185,15 @@ def _with_producer(profile: Profile, reading: Reading, client: str | None) -> Pr
     producer.check_each(reading.settings, chosen.client if chosen else "librdkafka", refusals)
     refusals.require_none()
     assert chosen is not None
+    if reading.since:
+        since, what = reading.since
+        named, chosen = chosen, clients.that_has(chosen, what, since, "producer_config")
+        if named != chosen:
+            reading.notes.append(
+                f"{what}: Kafka has it since {releases.text(since)}, so nothing is said of clients before it; the "
+                f"defaults are those of {chosen.name}, unless you name your version, e.g. java:{releases.text(since)}"
+            )
+    clients.require_known(chosen, reading.not_known_of, "producer_config")
     return of_client(profile, reading.over(producer.translate(reading.settings, chosen.client)), chosen)
 
 

@@ -15,6 +15,7 @@ from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings.properties import is_withheld
+from delivery_verifier.planning.own_settings.releases import Version
 from delivery_verifier.planning.own_settings.translation import Translation, printable_name
 
 Role = Literal["producer", "consumer", "topic"]
@@ -22,8 +23,8 @@ Role = Literal["producer", "consumer", "topic"]
 NO_VALUE = "the file does not have the value, and no promise depends on it"
 """Why a property with a placeholder is left out."""
 NOT_KNOWN = (
-    "give the settings that are in force as a .properties file: the Java client logs them when it starts, as "
-    "ProducerConfig values or ConsumerConfig values"
+    "give what the Java client logs when it starts, ProducerConfig values or ConsumerConfig values, or the settings "
+    "that are in force as a .properties file"
 )
 """What to do if a file does not show which settings are in force."""
 
@@ -44,12 +45,17 @@ class Reading:
     * `client`: the client that the file's framework uses. None: the names decide.
     * `left_out`: maps a reason to the names that have no effect for this reason, as the file has them.
     * `notes`: sentences for the user.
+    * `since`: the first version of Kafka that has what the file asks for, and what that is. None: every version may
+      have read the file.
+    * `not_known_of`: versions of the client of which the file does not show whether enable.idempotence is in force.
     """
 
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
     client: Client | None = None
     left_out: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
+    since: tuple[Version, str] | None = None
+    not_known_of: tuple[Version, ...] = ()
 
     def put(self, name: str, value: object) -> None:
         """Adds a property under Kafka's own name. Replaces the property if it is there already."""
@@ -80,6 +86,19 @@ class Reading:
         for reason, names in translation.left_out.items():
             left_out.setdefault(reason, []).extend(names)
         return Translation(translation.settings, left_out, [*self.notes, *translation.notes])
+
+
+def require_no_transactional_id(reading: Reading, field: str, framework: str, remedy: str = "") -> None:
+    """Raises BadInput if the settings have a transactional.id.
+
+    For frameworks that begin no transactions: both clients refuse to send before initTransactions (`KafkaProducer` of
+    Apache Kafka; `rd_kafka_init_transactions` of librdkafka). `remedy`: what else to do, as the end of a sentence.
+    """
+    if "transactional.id" in reading.settings:
+        raise BadInput(
+            f"{field} has a transactional.id, but {framework} begins no transaction, so its producer cannot send; "
+            f"remove it{remedy}"
+        )
 
 
 def require_client(reading: Reading, client: str | None, field: str) -> None:

@@ -215,8 +215,8 @@ def matching(client: Client, version: Version) -> list[Release]:
 
     With an empty `version`, returns all rows. The result is empty if no known release has such a number.
     """
-    low, high = _padded(version, 0), _padded(version, _MANY)
-    return [row for row in RELEASES[client] if _padded(row.first, 0) <= high and low <= _padded(row.last, _MANY)]
+    low, high = padded(version, 0), padded(version, _MANY)
+    return [row for row in RELEASES[client] if padded(row.first, 0) <= high and low <= padded(row.last, _MANY)]
 
 
 def spans(rows: Sequence[Release]) -> str:
@@ -249,5 +249,6 @@ def _span(first: Version, last: Release) -> str:
     return f"{text(first)} {joint} {end}"
 
 
-def _padded(version: Version, number: int) -> Version:
+def padded(version: Version, number: int) -> Version:
+    """Returns `version` with three numbers. `number` stands for those that it does not name."""
     return (*version, number, number, number)[:3]

@@ -8,10 +8,12 @@ same name replaces: no producer sees them, but Airflow would store them.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import javaproperties
 
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import known_names
 from delivery_verifier.planning.own_settings.properties import CONNECTION_NAMES, broken_escape, is_withheld
 from delivery_verifier.planning.own_settings.translation import printable_name
 
@@ -20,20 +22,28 @@ HARMLESS = CONNECTION_NAMES | frozenset(
     security.protocol sasl.mechanism sasl.mechanisms sasl.kerberos.service.name sasl.client.callback.handler.class
     sasl.login.callback.handler.class sasl.login.class ssl.endpoint.identification.algorithm ssl.protocol
     ssl.enabled.protocols ssl.keystore.type ssl.keystore.location ssl.truststore.type ssl.truststore.location
-    ssl.ca.location ssl.certificate.location ssl.key.location enable.ssl.certificate.verification schema.registry.url
-    basic.auth.credentials.source
+    ssl.keymanager.algorithm ssl.trustmanager.algorithm sasl.kerberos.kinit.cmd sasl.oauthbearer.scope.claim.name
+    sasl.oauthbearer.sub.claim.name ssl.ca.location ssl.certificate.location ssl.key.location
+    enable.ssl.certificate.verification schema.registry.url basic.auth.credentials.source
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+    sasl.oauthbearer.allow.unverified.audience sasl.oauthbearer.allow.unverified.issuer
     """.split()
 )
 """Properties of connection and security whose values are no secrets: addresses, paths, names of classes and protocols.
 No run uses them, but a user need not remove them from a pasted file."""
-_HARMLESS_VALUE = re.compile(r"[\w.:/\\\[\]*${}-]*(?:\s*,\s*[\w.:/\\\[\]*${}-]*)*", re.ASCII)
+_HARMLESS_VALUE = re.compile(r"(?:class )?[\w.:/\\\[\]*${}-]*(?:\s*,\s*[\w.:/\\\[\]*${}-]*)*", re.ASCII)
 """Matches a value that a property in HARMLESS can have. Does not match a value into which the next line slipped."""
+_LOGGED = ("null", "[hidden]", "[]")
+"""What the Java client logs in place of a password, or where there is no value."""
+_PLAIN = re.compile(r"-?\d+(?:\.\d+)?|true|false|null|\[\]")
 _SECRET_NAME = re.compile("pass|pwd|secret|token|credential|jaas|(?:api|private)[._-]?key", re.IGNORECASE)
 _SECRET_FIELD = re.compile(
     r"(?:pass|pwd|secret|token|credential|jaas)[\w.-]*[\"']?\s*[=:]\s*\S|-----BEGIN|://[^\s/@:]*:[^\s/@]+@",
     re.IGNORECASE,
 )
 """Matches a secret within a text: a field such as `password=x`, a key in PEM form, or the password of a URL."""
+_SECOND_NAME = re.compile(r"\s(?:[\w.-]+\.)?(?:sasl|ssl|security|basic\.auth|bearer\.auth|schema\.registry)\.\w")
+"""Matches a property of connection or security within a value: a line break is missing before it."""
 _PREFIX = re.compile(
     r"spring\.kafka\.(?:(?:producer|consumer|admin|streams)\.)?(?:properties[.\[]\[?)?"
     r"|^(?:[\w>-]+\.)??(?:producer|consumer|admin)\.(?:override\.)?|^[\w>-]+\.(?=(?:sasl|ssl|security)\.)"
@@ -76,7 +86,24 @@ def has_quotable(text: str) -> bool:
     except ValueError:
         return True
     properties = [(element.key.strip(), element.value.strip()) for element in elements]
-    return any(_is_secret(name, value) and not _is_named(name) for name, value in properties)
+    return any(_is_quotable(name, value) for name, value in properties)
+
+
+def require_none_quotable(settings: Mapping[str, str], field: str) -> None:
+    """Raises BadInput if the value of one of `settings` may hold a secret that an error message would quote (see
+    `has_quotable`). The message shows the name alone. `field` is the field of the run that the settings come from."""
+    for name, value in settings.items():
+        if _is_quotable(name, value):
+            raise BadInput(
+                f"{field}: the value of {printable_name(name)} may hold a password (not shown); write each property on "
+                "a line of its own, and leave passwords out: no run uses them"
+            )
+
+
+def _is_quotable(name: str, value: str) -> bool:
+    if _is_named(name):
+        return False
+    return _is_secret(name, value) or _SECOND_NAME.search(value) is not None
 
 
 def _elements(text: str) -> list[javaproperties.PropertiesElement]:
@@ -92,11 +119,18 @@ def _kafkas(name: str) -> str:
 def _is_secret(name: str, value: str) -> bool:
     """Returns whether the property may hold a secret. An empty value is none."""
     known = _kafkas(name)
-    if not value:
+    if not value or (value in _LOGGED and is_withheld(known)) or _is_plain(known, value):
         return False
     if known in HARMLESS:
         return not _HARMLESS_VALUE.fullmatch(value) or _SECRET_FIELD.search(value) is not None
     return _is_named(name) or _SECRET_FIELD.search(value) is not None
+
+
+def _is_plain(known: str, value: str) -> bool:
+    """Returns whether the property is one of the Java client's own that holds no secret, with a value that is none."""
+    if _SECRET_NAME.search(known) or not _PLAIN.fullmatch(value):
+        return False
+    return known in known_names.names("producer") or known in known_names.names("consumer")
 
 
 def _is_named(name: str) -> bool:

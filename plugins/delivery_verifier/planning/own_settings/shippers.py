@@ -13,7 +13,8 @@ from typing import Any
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import known_names, trees
 from delivery_verifier.planning.own_settings.producer_names import SAME
-from delivery_verifier.planning.own_settings.reading import Reading, Role
+from delivery_verifier.planning.own_settings.reading import Reading, Role, require_no_transactional_id
+from delivery_verifier.planning.own_settings.translation import printable_name
 
 _VECTOR = {
     "message_timeout_ms": "message.timeout.ms",
@@ -21,7 +22,13 @@ _VECTOR = {
     "compression": "compression.codec",
 }
 """Vector's own names of librdkafka's properties."""
-_VECTOR_BATCH = {"timeout_secs": "linger.ms", "max_events": "batch.num.messages", "max_bytes": "batch.size"}
+_VECTOR_DEFAULTS = {"message.timeout.ms": "300000", "socket.timeout.ms": "60000", "compression.codec": "none"}
+"""What vector sets where the file says nothing."""
+_VECTOR_BATCH = {
+    "timeout_secs": "queue.buffering.max.ms",
+    "max_events": "batch.num.messages",
+    "max_bytes": "batch.size",
+}
 _LOGSTASH = frozenset(
     """
     acks batch_size bootstrap_servers buffer_memory client_dns_lookup client_id compression_type key_serializer
@@ -50,20 +57,61 @@ def vector(sinks: Mapping[str, dict[str, Any]], role: Role, field: str) -> Readi
     require_producer(role, field, "a file of vector")
     sink = only(sinks, field, "vector")
     reading = Reading(client="librdkafka")
-    all_options = trees.below(sink, "librdkafka_options")
-    options = trees.scalars(all_options)
-    nested = [name for name in all_options if name not in options]
-    reading.leave_out(nested, "vector takes a text for each of its librdkafka_options: write the name in quotes")
-    own = {_VECTOR[name]: value for name, value in trees.scalars(sink).items() if name in _VECTOR}
+    options = _vector_options(sink, field)
+    own = _VECTOR_DEFAULTS | {_VECTOR[name]: value for name, value in trees.scalars(sink).items() if name in _VECTOR}
     for name, value in trees.scalars(trees.below(sink, "batch")).items():
         if name in _VECTOR_BATCH:
-            own[_VECTOR_BATCH[name]] = _in_ms(value) if name == "timeout_secs" else value
-    replaced = {SAME.get(name, name) for name in options}
-    reading.put_all({name: value for name, value in own.items() if SAME.get(name, name) not in replaced})
-    reading.put_all(options)
+            kafkas = _VECTOR_BATCH[name]
+            own[kafkas] = _in_ms(value) if name == "timeout_secs" else value
+            if kafkas in options:
+                raise BadInput(
+                    f"{field} sets {kafkas} twice, by batch.{name} and in librdkafka_options, and vector does not "
+                    "start with both; remove one"
+                )
+    reading.put_all({name: value for name, value in own.items() if name not in options})
+    reading.put_all(_without_second_names(reading, options, own, field))
+    require_no_transactional_id(reading, field, "vector")
     rest = [name for name in sink if name not in {*_VECTOR, "librdkafka_options", "batch"}]
     leave_out_own(reading, rest, "vector", "below librdkafka_options")
     return reading
+
+
+def _vector_options(sink: Mapping[str, Any], field: str) -> dict[str, str]:
+    """Returns librdkafka_options. vector reads them as a map of texts to texts, so its reader (serde) refuses every
+    other value. Raises BadInput for one."""
+    options = trees.below(sink, "librdkafka_options")
+    for name, value in options.items():
+        if not isinstance(value, str):
+            path = next(iter(trees.flat({name: value})), str(name))
+            raise BadInput(
+                f"{field}: {printable_name(path)} in librdkafka_options is no text, and vector does not start with "
+                "it; write its value in quotes, and its whole name, with dots, in quotes, too"
+            )
+    return {str(name): str(value) for name, value in options.items()}
+
+
+def _without_second_names(
+    reading: Reading, options: Mapping[str, str], own: Mapping[str, str], field: str
+) -> dict[str, str]:
+    """Returns `options` without second names of what vector sets itself (`own`), which are left out.
+
+    vector keeps both names in a hash map, and librdkafka takes the one that comes last: nobody knows which. Raises
+    BadInput if a promise depends on it.
+    """
+    first = {SAME.get(name, name): name for name in own}
+    doubtful = {
+        name: first[SAME.get(name, name)]
+        for name, value in options.items()
+        if name not in own and SAME.get(name, name) in first and own[first[SAME.get(name, name)]] != value
+    }
+    for name, owned in doubtful.items():
+        if known_names.is_judged(name, "producer"):
+            raise BadInput(
+                f"{field}: {name} in librdkafka_options is another name of {owned}, which vector sets itself, and "
+                f"which of both counts is not known; write {owned} there instead"
+            )
+    reading.leave_out(doubtful, "vector sets it itself under another name; which of both counts is not known")
+    return {name: value for name, value in options.items() if name not in doubtful}
 
 
 _SIGN = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|=>|[{}\[\],]|[^\s{}\[\],#"'=]+|=""")

@@ -50,6 +50,8 @@ _BOUND: dict[str, dict[str, Bound]] = {
     )
 }
 _CANONICAL = re.compile(r"[a-z0-9.\[\]-]+")
+_ACK_MODES = ("record", "batch", "time", "count", "counttime", "manual", "manualimmediate")
+"""The members of `ContainerProperties.AckMode`, without the signs between their words."""
 _COMMON = ("bootstrapservers", "clientid")
 _SECURITY = ("security", "ssl", "jaas")
 _DEFAULTS: dict[Role, dict[str, str]] = {
@@ -142,7 +144,7 @@ def _require_no_doubt(of_file: Documents, used: set[NamePath], role: Role, field
 def _ack_mode(merged: Placed) -> list[str]:
     """Returns a note on when Spring's listener container commits (Spring for Apache Kafka, `ContainerProperties`)."""
     name, mode = merged.get((*_KAFKA, "listener", "ackmode"), ("", ""))
-    if not mode or "${" in mode:
+    if uniform(mode) not in _ACK_MODES:  # also a placeholder, and what no message may show
         return []
     if uniform(mode) in ("manual", "manualimmediate"):
         return [f"{name}={mode}: your listener says when an offset is committed"]

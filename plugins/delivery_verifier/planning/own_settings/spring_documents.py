@@ -106,14 +106,20 @@ def documents(entries: Iterable[Mapping[str, str]], reading: Reading, role: str,
             continue
         of_kafka = [name for path, (name, _) in document.items() if path[:2] == KAFKA]
         reading.leave_out(of_kafka, "in a document that applies only under a condition (spring.config.activate)")
-    profiles = sorted(active or ()) if active != {"default"} else []
-    if profiles:
-        files = ", ".join(f"application-{profile}" for profile in profiles)
-        reading.notes.append(
-            f"the file makes profiles active, so Spring Boot also reads files called {files} (.yml or .properties), if "
-            "there are any: they would count before this one, and are not judged"
-        )
+    reading.notes += _note_on_profiles(active)
     return Documents(merged, doubtful)
+
+
+def _note_on_profiles(active: set[str] | None) -> list[str]:
+    """Returns a note on the files of the profiles that the file makes active. None: it leaves open which these are."""
+    if active == {"default"}:
+        return []
+    makes = "makes profiles active" if active else "leaves open which of Spring's profiles are active"
+    files = ", ".join(f"application-{profile}" for profile in sorted(active or {"PROFILE"}))
+    return [
+        f"the file {makes}, so Spring Boot also reads files called {files} (.yml or .properties), if there are any: "
+        "they would count before this one, and are not judged"
+    ]
 
 
 def _require_no_import(document: Placed, role: str, field: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import known_names
-from delivery_verifier.planning.own_settings.reading import Reading, Role
+from delivery_verifier.planning.own_settings.reading import Reading, Role, require_no_transactional_id
 
 _GUARANTEE = "processing.guarantee"
 _AT_LEAST_ONCE, _EXACTLY_ONCE = "at_least_once", "exactly_once_v2"
@@ -53,10 +53,12 @@ def read(entries: Mapping[str, str], role: Role, field: str) -> Reading:
     read_names = {*bare, *(f"{_PREFIX}{name}" for name in prefixed)}
     if guarantee == _EXACTLY_ONCE:
         _force(reading, read_names)
-    elif "transactional.id" in reading.settings:
-        raise BadInput(
-            f"{field} has a transactional.id, but {_GUARANTEE} is {_AT_LEAST_ONCE}: Kafka Streams then begins no "
-            f"transaction, and its producer cannot send; remove it, or write {_GUARANTEE}={_EXACTLY_ONCE}"
+    else:
+        require_no_transactional_id(
+            reading,
+            field,
+            f"Kafka Streams with {_GUARANTEE}={_AT_LEAST_ONCE}",
+            f", or write {_GUARANTEE}={_EXACTLY_ONCE}",
         )
     reading.leave_out(
         [name for name in entries if name not in read_names], "Kafka Streams' own, or without effect on its producers"
@@ -85,6 +87,7 @@ def _force(reading: Reading, read_names: set[str]) -> None:
     """Sets what Streams sets itself, and says which names of the file have no effect therefore."""
     written = sorted(name for name in read_names if name.removeprefix(_PREFIX) in _FORCED)
     reading.put_all({"enable.idempotence": "true", "transactional.id": "streams"})
+    reading.since = ((3, 0), f"{_GUARANTEE}={_EXACTLY_ONCE}")  # KIP-732
     reading.leave_out(
         written, f"Kafka Streams sets it itself under {_GUARANTEE}={_EXACTLY_ONCE}, so the file's has no effect"
     )

@@ -71,6 +71,12 @@ RUN_OPTIONS = {
 """What a topic is created with, and the option of a run that takes it. The first names are those that people write into
 files of topic settings; the others are a broker's defaults."""
 
+ONE_REPLICA = (
+    "cannot be shown with one replica: that a record survives the loss of its broker. acks=all is the word of the "
+    "leader alone here, and HELD says that the broker still had its records when it came back"
+)
+"""What the settings of a topic with one replica do not promise, whatever else they say."""
+
 ONLY_VALUE = {"cleanup.policy": "delete", "remote.storage.enable": "false"}
 """Topic properties for which only one value is allowed. The topics under test have this value anyway."""
 
@@ -97,6 +103,8 @@ def translate(properties: Mapping[str, str]) -> Translation:
         elif name in RUN_OPTIONS:
             value = text if text.isdecimal() else "NUMBER"
             translation.leave_out(name, f"a run takes it as an option: {RUN_OPTIONS[name]} {value}")
+            if name.endswith("replication.factor") and value == "1":
+                translation.notes.append(f"{ONE_REPLICA}. What follows is said of a topic with several replicas")
         elif is_withheld(name):
             translation.leave_out(name, WITHHELD)
         else:

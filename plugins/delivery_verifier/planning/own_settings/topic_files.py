@@ -19,6 +19,9 @@ BROKER_NAMES = frozenset(
 )
 """Names that only a broker's file has."""
 _DESCRIBED = re.compile(r"^(?:Dynamic|All) configs for topic (\S+) are:", re.MULTILINE)
+_DYNAMIC = re.compile(r"^Dynamic configs for topic ", re.MULTILINE)
+_BETWEEN_CONFIGS = re.compile(r",(?=[a-z][\w.]*=)")
+"""Matches a comma between two settings of a topic. A value may have commas, too."""
 _CONFIG = re.compile(r"^\s+([a-z][\w.]*)=(.*?) sensitive=(?:true|false)", re.MULTILINE)
 _TOPIC = re.compile(
     r"^Topic:\s*(\S+)\s.*PartitionCount:\s*(?P<partitions>\d+)\s+ReplicationFactor:\s*(?P<replicas>\d+)"
@@ -75,8 +78,13 @@ def described(text: str, role: Role, field: str) -> Reading:
         )
     reading = Reading()
     reading.put_all({name: value for name, value in _CONFIG.findall(text) if not name.startswith("internal.")})
+    if _DYNAMIC.search(text):
+        reading.notes.append(
+            "kafka-configs printed the topic's own settings alone: what the brokers' configuration sets for all topics "
+            "would count before Kafka's own defaults; describe the topic with --all to see it"
+        )
     if match := _TOPIC.search(text):
-        pairs = (pair.partition("=") for pair in match["configs"].split(",") if pair)
+        pairs = (pair.partition("=") for pair in _BETWEEN_CONFIGS.split(match["configs"]) if pair)
         reading.put_all({name: value for name, _, value in pairs})
         reading.put_all({"partitions": match["partitions"], "replication.factor": match["replicas"]})
     return reading

@@ -20,6 +20,14 @@ WITHHELD = "where a cluster is, and how to log in there; the cluster under test 
 """The reason why properties of connection and security are left out."""
 
 _LIKE_A_NAME = re.compile(r"[A-Z]?[a-z][a-z0-9]*([._-][a-z0-9]+)*")
+_WORDS = frozenset(
+    """
+    acknowledgements batch bootstrap_servers broker brokers buffer codec compression consumer encoding format
+    healthcheck hosts id idempotence inputs kafka key_field librdkafka_options match name producer sasl server servers
+    spring timeout tls topic topic_id topics type
+    """.split()
+)
+"""Names without a dot that frameworks give their own options. Such a word is no secret."""
 _PART_OF_PATH = re.compile(r"[A-Z]{0,4}[a-z]*(?:[A-Z][a-z]+)*[0-9]{0,4}")
 _ENVIRONMENT = re.compile(r"[A-Z]+(?:_[A-Z0-9]+)+")
 """Matches the name of a variable of the environment."""
@@ -64,6 +72,14 @@ def defaults_in_words(defaults: Mapping[str, Setting]) -> str:
     return ", ".join(f"{name}={setting_text(value)}" for name, value in defaults.items()) or "there are none"
 
 
+def _is_dotted(name: str) -> bool:
+    return "." in name and _LIKE_A_NAME.fullmatch(name) is not None
+
+
+def _is_known(name: str) -> bool:
+    return name.lower() in _WORDS or known_names.is_spelling(name) or known_names.nearest_of_all(name) is not None
+
+
 def _is_path(name: str) -> bool:
     """Returns whether `name` looks like a path of names, e.g. `app.kafkaProducer.acks`. A path has at least one dot,
     which few passwords have."""
@@ -73,12 +89,13 @@ def _is_path(name: str) -> bool:
 
 
 def printable_name(name: str) -> str:
-    """Returns `name` if it looks like the name of a property, or is a spelling of a known one, e.g. `batchSize`.
-    Otherwise returns a text that hides `name`.
+    """Returns `name` if it looks like the name of a property, or is spelt like a known one, e.g. `batchSize` and
+    `retires`. Otherwise returns a text that hides `name`.
 
-    A text that does not look like a name may be part of a key or a password.
+    A text that does not look like a name may be part of a key or a password, and so may a single word: it is the value
+    of the line before, if a line break slipped in.
     """
-    if len(name) <= _LONGEST_NAME and (_LIKE_A_NAME.fullmatch(name) or _is_path(name) or known_names.is_spelling(name)):
+    if len(name) <= _LONGEST_NAME and (_is_dotted(name) or _is_path(name) or _is_known(name)):
         return name
     return (
         "a name (not shown: it may be part of a secret; a value of several lines needs \\ at the end of each but the "

@@ -15,13 +15,14 @@ Syntax = Literal["YAML", "TOML", "JSON"]
 Tree = dict[str, Any]
 
 
-def documents(text: str, syntax: Syntax, field: str) -> list[Tree]:
+def documents(text: str, syntax: Syntax, field: str, typed: bool = True) -> list[Tree]:
     """Returns the documents of a text that are not empty. Only YAML allows several.
 
+    `typed`: whether the reader of a YAML file takes yes for true and 010 for 8. Otherwise every value is a text.
     `field` is the field of the run that names the file; messages show it. Raises BadInput, which names the line, if the
     text has another syntax, or if a document is no mapping of names to values.
     """
-    parsed = _parsed(text, syntax, field)
+    parsed = _parsed(text, syntax, field, typed)
     if syntax == "YAML":
         _require_single_keys(text, field)
     if any(not isinstance(document, dict) for document in parsed):
@@ -29,7 +30,7 @@ def documents(text: str, syntax: Syntax, field: str) -> list[Tree]:
     return parsed
 
 
-def _parsed(text: str, syntax: Syntax, field: str) -> list[Any]:
+def _parsed(text: str, syntax: Syntax, field: str, typed: bool) -> list[Any]:
     import yaml
 
     try:
@@ -37,7 +38,8 @@ def _parsed(text: str, syntax: Syntax, field: str) -> list[Any]:
             return [json.loads(text)]
         if syntax == "TOML":
             return [tomllib.loads(text)]
-        parsed = [document for document in yaml.safe_load_all(placeholders.readable(text)) if document is not None]
+        loader = yaml.SafeLoader if typed else yaml.BaseLoader
+        parsed = [each for each in yaml.load_all(placeholders.readable(text), loader) if each not in (None, "")]
         flat({"": parsed})  # an alias may refer to what it stands in
         return parsed
     except yaml.YAMLError as error:
