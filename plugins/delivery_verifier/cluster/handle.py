@@ -91,7 +91,7 @@ class Cluster:
         states, views = self.states(), dict[int, View]()
         for broker in [via] if via is not None else self.brokers:
             if states[broker] == "running":
-                with suppress(OSError, IndexError):
+                with suppress(OSError):
                     views[broker] = self.requests.describe_partitions(broker, topics)
         return newest(views)
 

@@ -57,7 +57,8 @@ def report(arguments: argparse.Namespace) -> int:
 def reconcile(arguments: argparse.Namespace) -> int:
     """Carries out `kdv reconcile`: judges a stored run again from the log and the ledger in its run directory.
 
-    Needs no running Kafka. Prints which version of the verifier judged. Returns the exit code of the new verdict.
+    Needs no running Kafka. Prints which version of the verifier judged. If another version made the run, a note of the
+    verdict says so. Returns the exit code of the new verdict.
     """
     from delivery_verifier.run.local_spark import own_session
     from delivery_verifier.run.steps.conclude import judge_and_report

@@ -56,7 +56,7 @@ class Evidence:
     * `missing`: by (arm, partition), the reported attempts that were not found, but may stand at unreadable offsets.
     * `witness`: what brokers wrote down of the applications' groups. `outputs`: what brokers say of their output
       topics. Both are None without applications.
-    * `given_up`: maps an arm to what it gave up; without the arms whose attempts were not counted.
+    * `given_up`: maps an arm to what it gave up.
     """
 
     scenario: Scenario

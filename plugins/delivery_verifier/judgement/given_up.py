@@ -23,8 +23,7 @@ WAYS_SHOWN = 3
 
 
 def given_up_of(arm: ArmEvidence) -> GivenUp | None:
-    """Returns what an arm gave up. Returns None if that is nothing, or if it is not known: an earlier program
-    reconciled the run."""
+    """Returns what an arm gave up. Returns None if that is nothing."""
     counts = arm.run.given_up.get(arm.name, [])
     errors, ways = Counter[str](), Counter[GivingUp]()
     dropped = _dropped(arm)

@@ -216,9 +216,6 @@ def _clock(evidence: Evidence) -> Iterator[ObserverDoubt]:
     The observations are still in the right order. But their times cannot be compared any more with the times of
     injections, of records and of the snapshot, which come from the same clock (`now_us`). The verifier needs this
     comparison to find out which disturbance explains which case.
-
-    `observer_doubts` does not call this function for runs of a format without heartbeats. In such a run, times from two
-    threads may be out of order although the clock was not set back.
     """
     steps_us = [before.at_us - now.at_us for before, now in pairwise(evidence.observations)]
     steps_us += [-observation.pause_us for observation in evidence.observations]

@@ -258,8 +258,7 @@ class SequencedProducer:
 
 def main() -> int:
     """Runs one producer. Returns the exit code: 0 if the load was sent or SIGTERM has ended it, 1 if the client refused
-    its settings. After
-    IN_LOAD or BEFORE_LOAD, the file ENDED_EARLY says which error ended the producer."""
+    its settings. After IN_LOAD or BEFORE_LOAD, the file ENDED_EARLY says which error ended the producer."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)

@@ -202,8 +202,8 @@ def like(owner: type[Struct], name: str, *, ge: int | None = None, **texts: Any)
 
 def fields_of(declaration: type[Struct]) -> dict[str, Field]:
     """Returns the fields of `declaration` by name, in its order. Each is annotated with its Words, and with Meta if it
-    has limits or texts. Raises TypeError if a field lacks Words, sets a setting by default,
-    or has a type whose values nothing checks."""
+    has limits or texts. Raises TypeError if a field lacks Words, sets a setting by default, or has a type whose values
+    nothing checks."""
     hints = get_type_hints(declaration, include_extras=True)
     return {
         each.name: _field(each.name, hints[each.name], each.default) for each in msgspec.structs.fields(declaration)

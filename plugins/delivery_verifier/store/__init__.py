@@ -3,7 +3,6 @@
 Owns: every file below `runs/`. A finished step seals its files: it lists their checksums in a file called manifest. A
     verdict is never based on a file whose checksum differs from the manifest.
 May use: host, model.
-Weak spot: manifests hold checksums, not signatures. A person can pass off altered files in two ways: by computing all
-    checksums anew, or by making all manifests look like version 1 of the format. Manifests of version 1 name neither
-    their run nor other manifests.
+Weak spot: manifests hold checksums, not signatures. A person can pass off altered files by computing all checksums
+    anew.
 """

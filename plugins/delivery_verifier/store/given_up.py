@@ -41,8 +41,7 @@ def given_up_counts(signatures: Iterable[Mapping[str, Any]], arms: Iterable[str]
 
 
 def read_given_up(run: RunDirectory) -> dict[str, list[GivenUpCount]]:
-    """Maps each arm to its counts, in order of partition and error. An arm is missing if its attempts were not counted,
-    because an earlier program reconciled the run."""
+    """Maps each arm to its counts, in order of partition and error."""
     counts = {
         tuple(name.removeprefix(GIVEN_UP).split("/")): count
         for name, count in run.manifest("reconcile").counts.items()

@@ -81,7 +81,9 @@ def _other_rules(run: RunDirectory, commit: str, judge: str) -> list[str]:
     maker = _version(run.manifest("plan").notes.get("verifier", "of an unknown version"), commit)
     if maker == judge:
         return []
-    return [f"Judged by the rules of {judge}. The run was made by {maker}, whose rules may differ, and so its verdict."]
+    return [
+        f"Judged by the rules of {judge}. The run was made by {maker}, whose rules, and so whose verdict, may differ."
+    ]
 
 
 def _write_report(run_dir: Path, verdict: RunVerdict, folder: Path) -> None:
