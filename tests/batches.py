@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 import gate
@@ -96,8 +97,10 @@ def graph() -> dict[str, list[str]]:
     return reach.graph()
 
 
-def of_turn(chosen: Sequence[str], asked: Gate) -> list[Batch]:
-    """Returns the batches of a turn, without the tests that `make test` runs. Compose is no batch."""
+def of_turn(chosen: Sequence[str], owed: Sequence[str], asked: Gate) -> list[Batch]:
+    """Returns the batches of a turn, without the tests that `make test` runs. Compose is no batch. What the last turn
+    owes comes first, and the rest in the order of `make test-all`: another order would be tried nowhere else."""
+    chosen = sorted(chosen, key=lambda name: (name not in owed, name))
     heavy = [name for name in chosen if name != COMPOSE and not name.startswith("unit/")]
     done = [test for test in asked.tests if not _has_random_histories(test)]
     without = tuple(word for test in done for word in ("--deselect", f"tests/{test}"))
@@ -160,5 +163,21 @@ def _batches(ids: Sequence[str], options: tuple[str, ...] = ()) -> list[Batch]:
     for folders in PROCESSES:
         own = [name for folder in folders for name in ids if name.split("/")[0] == folder]
         if own:
-            found.append(Batch(tuple(own), options))
+            found.append(Batch(tuple(_by_folder(own)), options))
     return found
+
+
+def _by_folder(ids: Sequence[str]) -> list[str]:
+    """Returns the ids in their order, but what shares a folder stands together.
+
+    pytest makes a folder's collector anew when it comes back to the folder, and that one lacks the fixtures of
+    conftest.py (pytest 9.1).
+    """
+    paths = {
+        name: (*reversed(PurePath(name.partition("::")[0]).parents), PurePath(name.partition("::")[0])) for name in ids
+    }
+    first: dict[PurePath, int] = {}
+    for at, name in enumerate(ids):
+        for path in paths[name]:
+            first.setdefault(path, at)
+    return sorted(ids, key=lambda name: [first[path] for path in paths[name]])

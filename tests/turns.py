@@ -82,7 +82,8 @@ def _turn(capabilities: gate.Gate) -> Plan:
     chosen, owed = batches.choose(every, gate.read_costs().modules, memory, reached(files, every), slot)
     said = [f"turn {memory.turn + 1} of this host, {len(files)} files changed in the last day, {_seeded()}; run:"]
     said += [*chosen, *(f"left to the next turn: {name}" for name in owed)]
-    return Plan(batches.of_turn(chosen, capabilities), "\n  ".join(said), chosen, owed, COMPOSE in chosen, turn=True)
+    found = batches.of_turn(chosen, memory.owed, capabilities)
+    return Plan(found, "\n  ".join(said), chosen, owed, COMPOSE in chosen, turn=True)
 
 
 def files_of_the_day_before(commit: str) -> list[str]:

@@ -64,9 +64,8 @@ def both(plain_run: RunDirectory, plain_run_directly: RunDirectory) -> tuple[Run
 
 
 def test_when_the_spark_server_is_killed_in_the_middle_that_run_is_red_and_the_next_one_works(
-    local_airflow: LocalAirflow, request: pytest.FixtureRequest
+    local_airflow: LocalAirflow,
 ) -> None:
-    """The next run is `plain_run`. This test is the first of all that use it."""
     run = RunDirectory(local_airflow.runs / "spark-killed")
 
     def kill() -> None:
@@ -81,9 +80,7 @@ def test_when_the_spark_server_is_killed_in_the_middle_that_run_is_red_and_the_n
         killer.result()
     assert failure.value.task_id == "reconcile" and not (run.path / "verdict.json").exists()
     assert "the Spark Connect server has ended" in str(failure.value)
-    killed_at_us = run.manifest("settle").finished_at_us
-    plain: RunDirectory = request.getfixturevalue("plain_run")
-    assert plain.manifest("plan").started_at_us > killed_at_us and read_verdict(plain.path).green
+    assert read_verdict(local_airflow.run({**PLAIN, "records": 1000}, "spark-works-again")).green
     assert len(_spark_servers(local_airflow)) == 1
 
 

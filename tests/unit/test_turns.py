@@ -3,6 +3,7 @@ forgotten."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
@@ -67,12 +68,29 @@ def test_every_module_is_run_by_the_gate_or_in_a_turn_and_none_in_both_but_for_r
     assert heavy <= {*rest} | {*asked.tests} and COMPOSE in rest
     both = {*rest} & {*asked.tests}
     assert both == {"quality/test_every_planted_anomaly_is_found.py"}
-    for batch in batches.of_turn(rest, asked):
+    for batch in batches.of_turn(rest, [], asked):
         if batch.name == "unit":
             assert batch.options == ("-m", "slow")
         else:
             deselected = {word.removeprefix("tests/") for word in batch.options if word != "--deselect"}
             assert deselected <= {*asked.tests} and not any("histories" in test or test in both for test in deselected)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_shares_a_folder_runs_together_what_is_owed_first_and_the_rest_as_test_all_has_it(seed: int) -> None:
+    asked, dice = gate.read(), random.Random(seed)
+    chosen = dice.sample([name for name in batches.beside_the_gate(asked) if name != COMPOSE], 60)
+    owed = dice.sample(chosen, seed)
+    for batch in batches.of_turn(chosen, owed, asked):
+        folders = [name.split("/")[:-1] for name in batch.ids]
+        for at in range(1, max(map(len, folders)) + 1):
+            runs = [folder for folder, _ in itertools.groupby(folder[:at] for folder in folders)]
+            runs = [folder for folder in runs if len(folder) == at]
+            assert len(runs) == len({*map(tuple, runs)}), f"pytest returns to a folder: {runs}"
+        assert sorted(batch.ids) == sorted(name for name in chosen if name in batch.ids)
+        for tier, found in itertools.groupby(batch.ids, lambda name: name.split("/")[0]):
+            ids = [*found]
+            assert ids[0] in owed if {*owed} & {*ids} else ids == sorted(ids), tier
 
 
 class Row:
