@@ -137,12 +137,15 @@ broker."""
 def _one_large_request(profile: str, **producer: Setting) -> Profile:
     """Returns the catalogue's profile `profile`, changed so that a block of the load becomes one request.
 
-    The client looks for new leaders every half second. Its socket holds less than one such request. `producer` has
-    further settings. In their names, a `_` stands for a dot.
+    The client sends the request as soon as it has the whole block. It looks for new leaders every second. Its socket
+    holds less than one such request. `producer` has further settings. In their names, a `_` stands for a dot.
     """
     base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}
-    settings = {"linger.ms": 200, "socket.send.buffer.bytes": 65536, "topic.metadata.refresh.interval.ms": 500}
-    return replace(base, producer=base.producer | settings | named)
+    # With one request in flight, a Metadata request that the frozen leader does not answer holds the block back. So the
+    # block must not wait, and the client must not ask often.
+    whole_block = {"batch.num.messages": _LARGE_BLOCK, "linger.ms": 1000}
+    rest = {"socket.send.buffer.bytes": 65536, "topic.metadata.refresh.interval.ms": 1000}
+    return replace(base, producer=base.producer | whole_block | rest | named)
 
 
 def _sent_late(name: str, **producer: Setting) -> ArmPlan:
@@ -182,8 +185,8 @@ _ACKS_0_PARTLY_SENT = Entry(
             step(AT_ONCE, "pause", "leader", ("brief",)),
             step(AT_ONCE, "send"),
             step(after(1), "elect_preferred", "leader"),
-            step(AT_ONCE, "send"),
-            step(after(3), "kill", "leader", ("isr_shrunk",)),
+            step(after(2), "send"),
+            step(after(2), "kill", "leader", ("isr_shrunk",)),
             step(SHRUNK, "wait"),
             step(SETTLED, "start", "leader"),
         ),
@@ -192,7 +195,7 @@ _ACKS_0_PARTLY_SENT = Entry(
     rules=("reordered.acks_0", "reordered.never"),
 )
 """In this scenario, the leader is frozen and does not read, so its connection takes only a part of the first request.
-Then another replica is elected leader, and gets the second request. When the frozen broker is killed, the connection
+Then another replica is elected leader, and gets the second request, after the client has asked for the leader. When the frozen broker is killed, the connection
 breaks, and the client sends the whole first request again, behind the second one. The election must come before the
 session of the frozen broker times out, because the client would then close the connection at once."""
 
