@@ -62,6 +62,7 @@ def _entry(entry: Entry) -> str:
         "|---|---|---|---|---|",
         *(_arm(arm) for arm in entry.arms),
         "",
+        *([f"**Why no arm breaks a promise:** {entry.why_held}", ""] if entry.why_held else []),
         f"**Fault:** {entry.fault.summary}",
         "",
         *(f"{number}. {_step(step)}" for number, step in enumerate(entry.fault.steps, 1)),

@@ -57,8 +57,6 @@ class Step(Struct, frozen=True, kw_only=True):
     """What the step does, in words for people who watch the run. The load has words of its own (`run.phases`)."""
     timeout: timedelta | None
     """The execution timeout of the step's Airflow task. The value is None if the step has no task of its own."""
-    needs_cluster: bool = False
-    """Whether the step talks to the brokers, so that it must come after start_cluster and before stop_cluster."""
     repeatable: bool = False
     """Whether the step may be repeated in a stored run, that is, in the run directory of a run that has ended. The
     output of such a step depends only on the run directory. The exception is read_topic, which reads the topics."""
@@ -99,14 +97,12 @@ DECLARED: tuple[Step, ...] = (
         name="create_topics",
         doing="creating the topics",
         timeout=timedelta(minutes=5),
-        needs_cluster=True,
         rests_on=("plan",),
     ),
     Step(
         name="produce",
         doing="sending the load",
         timeout=_LONGEST_LOAD,
-        needs_cluster=True,
         rests_on=("plan",),
         writes=(_LEDGER, Output("produce.json", "how many attempts each producer announced and counted")),
     ),
@@ -114,7 +110,6 @@ DECLARED: tuple[Step, ...] = (
         name="inject_fault",
         doing="preparing the fault",
         timeout=_LONGEST_LOAD,
-        needs_cluster=True,
         rests_on=("plan",),
         writes=(Output("injections.json", "what was done to the cluster, with proof"),),
     ),
@@ -122,7 +117,6 @@ DECLARED: tuple[Step, ...] = (
         name="settle",
         doing="proving where the logs end",
         timeout=timedelta(minutes=30),
-        needs_cluster=True,
         rests_on=_LOAD,
         writes=(
             _LEDGER,  # the ledger of the canary
@@ -139,7 +133,6 @@ DECLARED: tuple[Step, ...] = (
         name="read_topic",
         doing="Spark reads the topics",
         timeout=None,
-        needs_cluster=True,
         repeatable=True,
         voids=("conclude", "validate", "reconcile"),
         rests_on=(*_LOAD, "settle"),

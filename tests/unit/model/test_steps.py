@@ -42,12 +42,6 @@ def test_a_repeatable_step_voids_all_repeatable_steps_behind_it_and_the_verdict_
     assert not any(step.voids for step in DECLARED if not step.repeatable)
 
 
-def test_the_steps_that_need_the_cluster_stand_between_its_start_and_the_reconciliation() -> None:
-    names = [step.name for step in DECLARED]
-    needing = [step.name for step in DECLARED if step.needs_cluster]
-    assert needing == names[names.index("start_cluster") + 1 : names.index("reconcile")]
-
-
 def test_the_files_and_their_writers_are_those_that_the_documentation_names() -> None:
     """The table of the document leaves out the manifest produce.json, because the document describes all manifests in
     one place."""

@@ -195,9 +195,10 @@ _ACKS_0_PARTLY_SENT = Entry(
     rules=("reordered.acks_0", "reordered.never"),
 )
 """In this scenario, the leader is frozen and does not read, so its connection takes only a part of the first request.
-Then another replica is elected leader, and gets the second request, after the client has asked for the leader. When the frozen broker is killed, the connection
-breaks, and the client sends the whole first request again, behind the second one. The election must come before the
-session of the frozen broker times out, because the client would then close the connection at once."""
+Then another replica is elected leader. The client asks for the leader, so the second request goes to the new one. When
+the frozen broker is killed, the connection breaks, and the client sends the whole first request again, behind the second
+one. The election must come before the session of the frozen broker times out, because the client would then close the
+connection at once."""
 
 
 def _soon_gone(profile: str) -> Profile:
