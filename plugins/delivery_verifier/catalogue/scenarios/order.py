@@ -196,8 +196,8 @@ _ACKS_0_PARTLY_SENT = Entry(
 )
 """In this scenario, the leader is frozen and does not read, so its connection takes only a part of the first request.
 Then another replica is elected leader. The client asks for the leader, so the second request goes to the new one. When
-the frozen broker is killed, the connection breaks, and the client sends the whole first request again, behind the second
-one. The election must come before the session of the frozen broker times out, because the client would then close the
+the frozen broker is killed, the connection breaks. Then the client sends the whole first request again, behind the
+second. The election must come before the session of the frozen broker times out: the client would then close the
 connection at once."""
 
 
