@@ -1,4 +1,4 @@
-"""Tests of excuses at the edges: the first and the last microsecond in which a disturbance excuses, and what is not
+"""Tests of the excuse of a single case: the first and the last microsecond in which a disturbance excuses, and what is not
 known of a case."""
 
 from __future__ import annotations
