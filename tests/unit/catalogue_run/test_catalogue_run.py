@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from support import runs_for_prices
 from support.catalogue_runs import Scripted, catalogue, item
-from support.runs_for_overview import planned, with_evidence
+from support.run_builder import unjudged
 from support.sealed_runs import relink
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
@@ -270,6 +270,6 @@ def test_a_page_that_cannot_be_written_stops_no_catalogue_run(caplog: pytest.Log
 
 
 def test_an_entry_without_a_verdict_whose_evidence_is_complete_says_how_to_judge_it(runs: Path) -> None:
-    with_evidence(planned(runs, "of-entry"))
+    unjudged(runs, "of-entry")
     failed = attempt_or_failure(lambda: {}["missing"], "of-entry")
     assert failed.error.endswith("| The evidence of this run is complete. To judge it: kdv reconcile of-entry")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from support import runs_for_prices
 from support.catalogue_runs import arm, attempt, catalogue, item
 from support.evidence import RUN, evidence_of, judged
-from support.runs_for_overview import judged as stored
+from support.run_builder import judged as stored
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue_run.results import COUNTS

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
-from support import runs_for_overview
+from support import run_builder
 from support.runs_for_prices import made
 
 from delivery_verifier import catalogue
@@ -75,7 +75,7 @@ def test_the_last_run_of_a_profile_and_condition_counts(tmp_path: Path) -> None:
 
 
 def test_other_runs_and_none_are_refused(tmp_path: Path) -> None:
-    other = runs_for_overview.judged(tmp_path, "other").path
+    other = run_builder.judged(tmp_path, "other").path
     for runs in ([], [other]):
         with pytest.raises(BadInput, match="allowed: runs of price scenarios"):
             price(runs, "")
