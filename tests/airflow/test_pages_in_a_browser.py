@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
-from support import catalogue_runs, live_runs, report_material, run_builder, runs_for_prices, sealed_runs
+from support import catalogue_runs, live_runs, report_material, run_builder, sealed_runs
 from support.browser import CHROMIUM, browser, check_look, shots  # noqa: F401  (two are fixtures)
 
 from delivery_verifier.catalogue.prices import PRICES
@@ -72,9 +72,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made[f"stored-{name}"] = path, verdict
     for name, (path, of_run) in made.items():
         report.write(path, of_run, folder / f"{name}.html")
-    measured = [
-        runs_for_prices.made(folder / "prices", name, lost=7 * ("kill_leader.acks_1" in name)) for name in PRICES
-    ]
+    measured = [run_builder.priced(folder / "prices", name, lost=7 * ("kill_leader.acks_1" in name)) for name in PRICES]
     price_page.write(price(measured, "2 CPUs"), folder / "price.html")
     whole = catalogue_runs.whole()
     (folder / "matrix.html").write_text(matrix.render(whole, "../..", [whole]))

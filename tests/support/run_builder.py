@@ -14,14 +14,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier import catalogue
-from delivery_verifier.catalogue import FAULTS, PROFILES
+from delivery_verifier.catalogue import FAULTS, PRICES, PROFILES
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.model.verdict import ArmVerdict, Exposure, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, RunVerdict
+from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from delivery_verifier.store.table import arrow_schema
@@ -183,3 +185,63 @@ def many(runs: Path, count: int) -> None:
             judged(runs, run_id, "INCONCLUSIVE", gap_s=None, **more)
         else:
             judged(runs, run_id, gap_s=1 + day % 4, **more)
+
+
+# ---- Runs of price scenarios, which measure what a guarantee costs, with the files that hold their figures.
+
+SILENCE = timedelta(seconds=5)
+"""The silence between the warm-up and the load."""
+LATENCIES = [(False, 1.0, 1.12, 980), (True, 1000.0, 1122.0, 15), (True, 5000.0, 5623.0, 5)]
+
+
+def priced(
+    runs: Path,
+    name: str,
+    verdict: VerdictName = "HELD",
+    *,
+    run_id: str = "",
+    doubt: str = "",
+    latencies: Sequence[tuple[bool, float, float, int]] = LATENCIES,
+    **counts: int,
+) -> Path:
+    """Makes a finished run of a price scenario. Returns the run directory.
+
+    The ledger has a warm-up and, after five silent seconds, 1,001 records, one record each millisecond.
+    """
+    plan = catalogue.build(PRICES[name], run_id or f"run-{name}", created_at="2026-11-21T12:00:00+00:00")
+    profile = name.split(".")[2]
+
+    def produce(output: StepOutput) -> None:
+        output.counts[LOAD_BEGAN] = int((BEGUN + SILENCE).timestamp() * 1e6)
+        _parquet(output, "ledger/one", _ledger(profile, plan.load.block * plan.load.partitions))
+
+    def reconcile(output: StepOutput) -> None:
+        names = ("inside", "latency_ms_from", "latency_ms_until", "records")
+        rows = [{"arm": profile, **dict(zip(names, row, strict=True))} for row in latencies]
+        _parquet(output, "timeline/latency", pa.Table.from_pylist(rows))
+
+    run = RunBuilder(plan).step("produce", produce).step("reconcile", reconcile)
+    books = {"reported": 1000, "lost": 0, "duplicated": 0, "reordered": 0, "failed": 0, "indeterminate": 0} | counts
+    doubts = [Doubt(kind="checker", name=doubt, detail="")] if doubt else []
+    run.arm(profile, verdict, books=books, doubts=doubts, exposure=[], longest_gap_s=3.25)
+    return run.conclude(verdict).write(runs).path
+
+
+def _parquet(output: StepOutput, name: str, table: pa.Table) -> None:
+    file = output.staging / f"{name}.parquet"
+    file.parent.mkdir()
+    pq.write_table(table, file)
+
+
+def _ledger(arm: str, warm_up: int) -> pa.Table:
+    moments = [BEGUN] * warm_up + [BEGUN + SILENCE + timedelta(milliseconds=at) for at in range(1001)]
+    time, count = pa.timestamp("us", tz="UTC"), len(moments)
+    return pa.table(
+        {
+            "arm": [arm] * count,
+            "sequence": list(range(count)),
+            "outcome": ["ACKED"] * count,
+            "sent_at": pa.array(moments, time),
+            "settled_at": pa.array(moments, time),
+        }
+    )

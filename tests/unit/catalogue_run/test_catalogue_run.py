@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support import runs_for_prices
+from support import run_builder
 from support.catalogue_runs import Scripted, catalogue, item
 from support.run_builder import unjudged
 from support.sealed_runs import relink
@@ -231,13 +231,13 @@ def test_p99_is_read_off_the_timeline() -> None:
 
 
 def test_throughput_of_an_arm_is_that_of_the_load_proper_as_on_every_other_page(tmp_path: Path) -> None:
-    run = runs_for_prices.made(tmp_path, "price.flat_out.acks_1")
+    run = run_builder.priced(tmp_path, "price.flat_out.acks_1")
     (arm,) = results.attempt(run).arms
     assert arm.records_per_s == pytest.approx(1001)
 
 
 def test_the_result_of_an_arm_names_its_application(tmp_path: Path) -> None:
-    run = RunDirectory(runs_for_prices.made(tmp_path, "price.flat_out.acks_1"))
+    run = RunDirectory(run_builder.priced(tmp_path, "price.flat_out.acks_1"))
     scenario = run.read_scenario()
     assert [arm.application for arm in results.attempt(run.path).arms] == [""]
     arms = tuple(replace(arm, application=APPLICATIONS["commit_first"]) for arm in scenario.arms)
