@@ -12,7 +12,7 @@ from airflow.sdk import DAG
 from airflow.sdk.api.datamodels._generated import DagRunState
 from airflow.sdk.exceptions import AirflowFailException
 from support.catalogue_runs import catalogue, item
-from support.runs_for_overview import judged
+from support.run_builder import judged
 
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local import settings

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import gate
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
-from support.runs_for_overview import judged
+from support.run_builder import judged
 
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.runs_for_overview import judged
+from support.run_builder import judged
 
 from delivery_verifier.model.steps import BEFORE_GATE
 from delivery_verifier.model.verdict import RunVerdict

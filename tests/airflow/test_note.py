@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.runs_for_overview import planned, with_evidence
+from support.run_builder import unjudged
 
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import BEFORE_GATE
@@ -146,7 +146,7 @@ def test_a_run_without_a_verdict_whose_evidence_is_complete_says_first_how_to_ju
 ) -> None:
     _tasks(monkeypatch, validate="failed")
     monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
-    with_evidence(planned(tmp_path / "runs", "manual__1"))
+    unjudged(tmp_path / "runs", "manual__1")
     with pytest.raises(GateClosed), note.of_failure("manual__1"):
         raise GateClosed("there is none")
     remedy = "The evidence of this run is complete. To judge it: kdv reconcile manual__1"

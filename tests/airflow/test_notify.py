@@ -17,7 +17,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from structlog.testing import capture_logs
 from support.mail import sink
-from support.runs_for_overview import judged, planned, with_evidence
+from support.run_builder import judged, planned, unjudged
 from support.web_sink import WebSink, web_sink
 
 from delivery_verifier.host import folders
@@ -255,5 +255,5 @@ def test_a_message_about_a_run_without_a_verdict_says_how_to_judge_it_if_its_evi
     monkeypatch.setenv("KDV_RUNS", str(tmp_path))
     run = planned(tmp_path, folders.run_directory_name(RUN_ID))
     assert not any("kdv reconcile" in line for line in message.of_run(context(NEVER_BEGUN)).lines)
-    with_evidence(run)
+    unjudged(tmp_path, run.path.name)
     assert any(line.endswith(f"kdv reconcile {run.path.name}") for line in message.of_run(context(NEVER_BEGUN)).lines)

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
-from support import catalogue_runs, live_runs, report_material, runs_for_overview, runs_for_prices, sealed_runs
+from support import catalogue_runs, live_runs, report_material, run_builder, sealed_runs
 from support.browser import CHROMIUM, browser, check_look, shots  # noqa: F401  (two are fixtures)
 
 from delivery_verifier.catalogue.prices import PRICES
@@ -72,9 +72,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made[f"stored-{name}"] = path, verdict
     for name, (path, of_run) in made.items():
         report.write(path, of_run, folder / f"{name}.html")
-    measured = [
-        runs_for_prices.made(folder / "prices", name, lost=7 * ("kill_leader.acks_1" in name)) for name in PRICES
-    ]
+    measured = [run_builder.priced(folder / "prices", name, lost=7 * ("kill_leader.acks_1" in name)) for name in PRICES]
     price_page.write(price(measured, "2 CPUs"), folder / "price.html")
     whole = catalogue_runs.whole()
     (folder / "matrix.html").write_text(matrix.render(whole, "../..", [whole]))
@@ -92,15 +90,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _overview(runs: Path) -> str:
     """The page of 60 runs on three Kafka versions, of a run that is at work, and of one without a directory."""
-    runs_for_overview.many(runs, 60)
+    run_builder.many(runs, 60)
     for number, run in enumerate(sorted(runs.iterdir())):
         plan = run / "scenario.json"
         plan.write_text(plan.read_text().replace("4.3.1", ("4.1.2", "4.2.1", "4.3.1")[number // 20]))
-    runs_for_overview.planned(runs, LONG, day=60)
+    run_builder.planned(runs, LONG, day=60)
     states: dict[str, Any] = {LONG: "running", "bad-input": "failed"}
     known = {
         name: AirflowRun(
-            name=name, page=f"../dags/verify_delivery/runs/{name}", state=state, begun_at=runs_for_overview.BEGUN
+            name=name, page=f"../dags/verify_delivery/runs/{name}", state=state, begun_at=run_builder.BEGUN
         )
         for name, state in states.items()
     }

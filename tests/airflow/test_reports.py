@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 from support.catalogue_runs import catalogue, item
 from support.live_runs import flowing, reconciling
-from support.runs_for_overview import judged, planned, with_evidence
+from support.run_builder import judged, planned, unjudged
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
@@ -186,7 +186,7 @@ def test_the_tab_tells_every_other_state_and_rests_when_the_run_has_ended(
 
 
 def test_the_tab_of_a_run_that_ended_without_a_verdict_says_how_to_judge_it(client: TestClient, runs: Path) -> None:
-    with_evidence(planned(runs, folders.run_directory_name(RUN_ID)))
+    unjudged(runs, folders.run_directory_name(RUN_ID))
     for state, is_said in (("running", False), ("failed", True)):
         _known(state, validate="failed", conclude="failed")
         assert (f"kdv reconcile {folders.run_directory_name(RUN_ID)}" in _tab(client)) == is_said

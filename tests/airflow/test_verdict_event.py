@@ -22,7 +22,7 @@ from airflow.utils.state import DagRunState, TaskInstanceState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from sqlalchemy import select
 from structlog.testing import capture_logs
-from support.runs_for_overview import judged, planned
+from support.run_builder import judged, planned
 
 from delivery_verifier.model.scenario import VerdictName
 from delivery_verifier.model.steps import BEFORE_GATE, GATE

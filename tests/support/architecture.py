@@ -142,21 +142,34 @@ def strangers_at_doors(packages: Iterable[Path], doors: Mapping[str, Collection[
 
 
 def long_files(packages: Iterable[Path], most: int) -> Iterator[str]:
-    """Yields files of more than `most` lines."""
+    """Yields files of more than `most` lines of code."""
     for module, file in sources(packages):
-        lines = len(file.read_text().splitlines())
+        lines = len(_lines_of_code(file.read_text()))
         if lines > most:
-            yield f"{module}: {lines} lines"
+            yield f"{module}: {lines} lines of code"
 
 
 def long_functions(packages: Iterable[Path], most: int) -> Iterator[str]:
-    """Yields functions of more than `most` lines, including the docstring."""
+    """Yields functions of more than `most` lines of code."""
     for module, file in sources(packages):
+        code = _lines_of_code(file.read_text())
         for node in _nodes(_tree(file)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                lines = len(code & {*range(node.lineno, (node.end_lineno or node.lineno) + 1)})
                 if lines > most:
-                    yield f"{module}:{node.lineno}: {node.name} has {lines} lines"
+                    yield f"{module}:{node.lineno}: {node.name} has {lines} lines of code"
+
+
+@functools.cache
+def _lines_of_code(text: str) -> frozenset[int]:
+    """Returns the numbers of all lines but those that are blank, hold only a comment, or belong to a docstring. What
+    stands in other texts of several lines counts, unless it begins with `#`."""
+    docstrings: set[int] = set()
+    for node in _nodes(_parsed(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            docstrings |= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return frozenset(number for number, line in lines if line and line[0] != "#" and number not in docstrings)
 
 
 PRIVATE_NAMES = frozenset(

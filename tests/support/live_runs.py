@@ -12,7 +12,7 @@ from delivery_verifier.model.history import now_us
 from delivery_verifier.model.live import SPARK_FILE, LiveSpark
 from delivery_verifier.run.marks import Marks
 from delivery_verifier.store.run_directory import RunDirectory
-from support.runs_for_overview import planned
+from support.run_builder import planned
 
 REPORTED = 900
 

@@ -16,7 +16,7 @@ from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.run import phases
 from delivery_verifier.run.marks import Marks
 from delivery_verifier.store.run_directory import RunDirectory
-from support.runs_for_overview import planned
+from support.run_builder import planned
 
 NAME = "played"
 

@@ -16,10 +16,8 @@ from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Arm, Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, Finding, GivenUp, RunVerdict
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.table import arrow_schema
-from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted, write_tables
+from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted
+from support.run_builder import RunBuilder
 
 Made = tuple[Path, RunVerdict]
 """A run directory, and the verdict of its run."""
@@ -105,10 +103,7 @@ def inconclusive(runs: Path, run_id: str = "2026-11-21-inconclusive") -> Made:
 
 def failed_early(runs: Path, run_id: str = "2026-11-21-failed") -> tuple[Path, None]:
     """Makes a run that ended while the cluster was starting. The run has a scenario and nothing else."""
-    run = RunDirectory(runs / run_id)
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", _scenario(run_id, "safe"))
-    return run.path, None
+    return RunBuilder(_scenario(run_id, "safe")).write(runs).path, None
 
 
 def quiet(runs: Path, run_id: str = "2026-11-21-quiet") -> Made:
@@ -175,26 +170,15 @@ def _arm(
     as_expected: bool = True,
     doubts: list[Doubt] | None = None,
 ) -> ArmVerdict:
-    arm, weak = plan.arm(name), "acks_0" in name
+    weak = "acks_0" in name
     books = {"attempted": 41_300, "acked": 0 if weak else 41_210, "sent": 41_210 if weak else 0, "failed": 0}
     books |= {"indeterminate": 90, "reported": 41_210, "log_records": 41_240}
     books |= {kind.value.lower(): counts.get(kind.value, 0) for kind in Anomaly}
     found = ", ".join(f"{count:,} {kind.lower()}" for kind, count in counts.items()) or "no anomaly"
-    return ArmVerdict(
-        arm=name,
-        role=arm.role,
-        profile=arm.profile.name,
-        claim=arm.claim,
-        verdict=verdict,
-        as_expected=as_expected,
-        expected=" or ".join(arm.expectation.verdicts),
-        doubts=doubts or [],
-        books=books,
-        longest_gap_s=3.412,
-        sentence=f"{verdict}: of 41,210 records, {found}.",
-        findings=_findings(weak, counts),
-        exposure=[Exposure(injection=1, reported=6_120, outstanding=48)],
-    )
+    fields = {"books": books, "findings": _findings(weak, counts), "doubts": doubts or [], "as_expected": as_expected}
+    fields |= {"sentence": f"{verdict}: of 41,210 records, {found}.", "longest_gap_s": 3.412}
+    fields["exposure"] = [Exposure(injection=1, reported=6_120, outstanding=48)]
+    return RunBuilder(plan).arm(name, verdict, **fields).arms[0]
 
 
 def _of_one_replica(arm: Arm) -> Arm:
@@ -236,27 +220,10 @@ def _write(
     broken_law: str = "",
     bit: bool = True,
 ) -> Made:
-    run = RunDirectory(runs / plan.run_id)
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", plan)
-    with run.writing("inject_fault") as output:
-        output.write_json("injections.json", [msgspec.structs.replace(_injection(plan), bit=bit)])
-        output.write_json("observations.json", [*_observations(plan)])
-    with run.writing("settle") as output:
-        output.write_json("offsets.json", _offsets(plan))
-        pq.write_table(arrow_schema(REPLICAS).empty_table(), output.staging / REPLICAS.file)
-    with run.writing("reconcile") as output:
-        write_tables(output.staging, plan, cases, counted or {}, broken_law)
-    everything = [*arms, _canary(plan)]
-    return run.path, RunVerdict(
-        run_id=plan.run_id,
-        scenario=plan.name,
-        verdict=verdict,
-        green=all(arm.as_expected for arm in everything),
-        sentence=sentence,
-        limits=LIMITS,
-        arms=everything,
-    )
+    kill = msgspec.structs.replace(_injection(plan), bit=bit)
+    run = RunBuilder(plan).fault(kill, observations=_observations(plan)).settled(_offsets(plan))
+    run.anomalies(*cases, counted=counted, broken_law=broken_law).arms += [*arms, _canary(plan)]
+    return run.write(runs).path, run.verdict(verdict, sentence, limits=LIMITS)
 
 
 def _canary(plan: Scenario) -> ArmVerdict:

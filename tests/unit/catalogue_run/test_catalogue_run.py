@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support import runs_for_prices
+from support import run_builder
 from support.catalogue_runs import Scripted, catalogue, item
-from support.runs_for_overview import planned, with_evidence
+from support.run_builder import unjudged
 from support.sealed_runs import relink
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
@@ -231,13 +231,13 @@ def test_p99_is_read_off_the_timeline() -> None:
 
 
 def test_throughput_of_an_arm_is_that_of_the_load_proper_as_on_every_other_page(tmp_path: Path) -> None:
-    run = runs_for_prices.made(tmp_path, "price.flat_out.acks_1")
+    run = run_builder.priced(tmp_path, "price.flat_out.acks_1")
     (arm,) = results.attempt(run).arms
     assert arm.records_per_s == pytest.approx(1001)
 
 
 def test_the_result_of_an_arm_names_its_application(tmp_path: Path) -> None:
-    run = RunDirectory(runs_for_prices.made(tmp_path, "price.flat_out.acks_1"))
+    run = RunDirectory(run_builder.priced(tmp_path, "price.flat_out.acks_1"))
     scenario = run.read_scenario()
     assert [arm.application for arm in results.attempt(run.path).arms] == [""]
     arms = tuple(replace(arm, application=APPLICATIONS["commit_first"]) for arm in scenario.arms)
@@ -270,6 +270,6 @@ def test_a_page_that_cannot_be_written_stops_no_catalogue_run(caplog: pytest.Log
 
 
 def test_an_entry_without_a_verdict_whose_evidence_is_complete_says_how_to_judge_it(runs: Path) -> None:
-    with_evidence(planned(runs, "of-entry"))
+    unjudged(runs, "of-entry")
     failed = attempt_or_failure(lambda: {}["missing"], "of-entry")
     assert failed.error.endswith("| The evidence of this run is complete. To judge it: kdv reconcile of-entry")

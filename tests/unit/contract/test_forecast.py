@@ -16,16 +16,27 @@ from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm
 
 ARM = Arm(name="safe", ordinal=1, role="subject", profile=PROFILES["safe"], topic_name="t")
+TRANSACTIONAL = replace(ARM, profile=PROFILES["transactional"])
 
 
 @pytest.fixture(autouse=True)
-def _power(monkeypatch: pytest.MonkeyPatch) -> None:
-    act = Act(
-        name="test_off", summary="", bites=True, does="exited", observed_as=("broker_crash",), counts_as=("power_loss",)
-    )
-    monkeypatch.setitem(fault_actions.ACTS, act.name, act)
-    start = fault_actions.ACTS["start"]
-    monkeypatch.setitem(fault_actions.ACTS, "start", Act(name="start", summary="", heals=(*start.heals, "test_off")))
+def _acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    acts = [
+        Act(
+            name="test_off",
+            summary="",
+            bites=True,
+            does="exited",
+            observed_as=("broker_crash",),
+            counts_as=("power_loss",),
+        ),
+        Act(name="test_cut", summary="", bites=True, counts_as=("isolation",)),
+        Act(name="test_slow", summary="", bites=True, counts_as=("connection_loss",)),
+        Act(name="test_back", summary="", heals=("test_off", "test_cut", "test_slow")),
+        Act(name="start", summary="", heals=(*fault_actions.ACTS["start"].heals, "test_off")),
+    ]
+    for act in acts:
+        monkeypatch.setitem(fault_actions.ACTS, act.name, act)
 
 
 def plan(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> FaultPlan:
@@ -103,3 +114,29 @@ def test_what_is_done_to_subjects_alone_is_expected_of_no_control() -> None:
     )
     assert "unclean_request" in {it.kind for it in of_subject}
     assert {it.kind for it in of_control} == {"topic_altered"}
+
+
+# ---- At the edges: which actions take a broker out of the ISR, and what a loss of power hits.
+
+
+def expected(*steps: tuple[str, str], arm: Arm = ARM) -> list[Disturbance]:
+    return expected_disturbances(plan(*steps), arm)
+
+
+@pytest.mark.parametrize(
+    ("action", "elections"), [("test_cut", ["unclean_election"]), ("test_off", ["unclean_election"]), ("test_slow", [])]
+)
+def test_only_a_broker_that_ends_or_is_cut_off_leaves_the_isr(action: str, elections: list[str]) -> None:
+    steps = (action, "followers"), ("test_cut", "leader"), ("test_back", "followers")
+    assert [it.kind for it in expected(*steps) if it.kind == "unclean_election"] == elections
+
+
+def test_a_loss_of_power_also_hits_the_coordinator_of_an_arm_with_transactions() -> None:
+    kinds = [(it.kind, it.topic, it.partitions) for it in expected(("test_off", "all"), arm=TRANSACTIONAL)]
+    assert kinds[-2:] == [("isr_power_loss", "t", [0]), ("coordinator_power_loss", "", [0])]
+    assert [it.kind for it in expected(("test_off", "all"))] == ["power_loss", "broker_crash", "isr_power_loss"]
+
+
+def test_who_comes_back_after_a_loss_of_power_does_not_hide_it() -> None:
+    steps = ("test_cut", "other_follower"), ("test_off", "leader_and_follower"), ("test_back", "other_follower")
+    assert [it.kind for it in expected(*steps)][-2:] == ["unclean_election", "isr_power_loss"]

@@ -3,6 +3,7 @@ promise."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from delivery_verifier.contract.alternatives import ALTERNATIVES, alternatives
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, GuaranteeRow, lines, matrix
 from delivery_verifier.contract.rules import RULES
 from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model.history import Disturbance
 from delivery_verifier.planning.choices import OWN
 from docs.generate import promises as promises_docs
 
@@ -141,3 +143,21 @@ def test_no_alternative_is_what_the_settings_are_already() -> None:
     for name in PROFILES:
         assert all(one.lost or one.won for one in alternatives(Settings.of_profile(PROFILES[name])))
     assert {"acks=all", "acks=1"} <= set(ALTERNATIVES)
+
+
+PLAIN = Settings.of_profile(PROFILES["acks_all"])
+SAFE = Settings.of_profile(PROFILES["safe"])
+CLASSES = {fault_class.name: fault_class for fault_class in FAULT_CLASSES}
+
+
+def test_each_class_of_faults_has_its_kinds_as_planned_disturbances() -> None:
+    for name, replicas in {"crash": 0, "none": 0, "power of one": 0, "power of last": 1, "power of all": 3}.items():
+        assert CLASSES[name].disturbances == [
+            Disturbance(kind=kind, at_us=0, planned=True, replicas=replicas) for kind in CLASSES[name].kinds
+        ]
+    assert CLASSES["power of all"].replicas == PLAIN.replication_factor
+
+
+def test_the_power_of_all_three_is_lost_even_with_three_in_sync() -> None:
+    rows = {row.fault_class: row for row in matrix(replace(SAFE, min_insync_replicas=3))}
+    assert rows["power of all"].broken_by[0] == "lost.power_of_all" and not rows["power of last"].broken_by

@@ -8,7 +8,8 @@ import pytest
 
 from delivery_verifier.contract.disturbances import disturbances
 from delivery_verifier.contract.reach import Reach, reaches
-from delivery_verifier.model.history import Injection, Observation
+from delivery_verifier.contract.refusals import regained, satisfied
+from delivery_verifier.model.history import Disturbance, Injection, Observation
 
 SECOND = 1_000_000
 
@@ -73,3 +74,37 @@ def test_the_reach_of_an_altered_min_isr_ends_when_the_isrs_are_large_enough() -
     assert end_of_alteration(4, isr(25, 1, 2, 3, epoch=2)) is None
     assert end_of_alteration(2, isr(22, 1)) == 20, "that is a shrink, and has a reach of its own"
     assert end_of_alteration(2, setting="flush.messages") is None
+
+
+# ---- At the edges: an ISR seen in the microsecond of an alteration, and a leader with the id 0.
+
+
+AT_US = 20
+
+
+def isr_of(at_us: int, size: int) -> tuple[int, Observation]:
+    return at_us, Observation(at_us=at_us, kind="partition", topic="t", partition=0, leader=0, isr=list(range(size)))
+
+
+@pytest.mark.parametrize(
+    ("seen", "end_us"),
+    [
+        ([isr_of(19, 3), isr_of(AT_US, 1), isr_of(27, 3)], 27),
+        ([isr_of(19, 1), isr_of(AT_US, 3)], AT_US),
+        ([isr_of(AT_US, 3), isr_of(AT_US, 1), isr_of(27, 3)], 27),
+        ([isr_of(19, 3), isr_of(21, 1)], AT_US),
+        ([isr_of(19, 1), isr_of(21, 3)], 21),
+        ([isr_of(18, 3), isr_of(19, 1), isr_of(27, 3)], 27),
+        ([isr_of(19, 1)], None),
+    ],
+)
+def test_the_last_isr_up_to_the_alteration_counts(seen: list[tuple[int, Observation]], end_us: int | None) -> None:
+    altered = Disturbance(
+        kind="topic_altered", at_us=AT_US, planned=True, topic="t", partitions=[0], setting="min.insync.replicas",
+        value="3",
+    )  # fmt: skip
+    assert satisfied(altered, {("t", 0): seen}) == end_us
+
+
+def test_an_isr_that_broker_0_leads_is_whole_again() -> None:
+    assert regained({("t", 0): [isr_of(1, 2), isr_of(2, 1), isr_of(3, 2)]}) == {("t", 0, 2): 3}

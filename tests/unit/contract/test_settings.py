@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.contract.settings import ContradictorySettings, Settings
+from delivery_verifier.contract.settings import ELR_SINCE, ContradictorySettings, Settings, _has_elr
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Load, Profile
 
@@ -121,3 +121,113 @@ def test_a_transaction_log_has_two_replicas_that_confirm_and_eligible_leaders_un
     defaults = {field.name: field.default for field in fields(Settings) if field.default is not MISSING}
     others = {"discipline": None, "auto_offset_reset": "earliest", "client_version": ""}
     assert defaults == {"transaction_log_min_isr": 2, "transaction_log_elr": True} | others
+
+
+# ---- At the edges: the least and the greatest values that settings may have.
+
+
+PLAIN = Settings.of_profile(PROFILES["acks_all"])
+
+
+RANGES = {
+    "retries": (0, 2147483647),
+    "max.in.flight.requests.per.connection": (1, 1_000_000),
+    "delivery.timeout.ms": (1, 2147483647),
+    "request.timeout.ms": (1, 900_000),
+    "socket.timeout.ms": (10, 300_000),
+    "linger.ms": (0, 900_000),
+    "min.insync.replicas": (1, 32767),
+    "flush.messages": (1, 9223372036854775807),
+}
+"""The ranges of librdkafka's CONFIGURATION.md and of Kafka's topic configurations; delivery.timeout.ms may be 0."""
+FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
+
+
+def with_one_value(name: str, value: Setting, base: str = "acks_all") -> Profile:
+    """A profile with one other value. linger.ms is less than any delivery.timeout.ms unless it is changed itself."""
+    producer = {**PROFILES[base].producer, "linger.ms": 0, "delivery.timeout.ms": 2147483647}
+    if base == "transactional":
+        producer["delivery.timeout.ms"] = 900
+    topic = dict(PROFILES[base].topic)
+    (topic if name in topic else producer)[name] = value
+    return Profile(name="p", summary="", producer=producer, topic=topic)
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_the_least_and_the_greatest_value_are_accepted_and_those_beyond_are_not(name: str) -> None:
+    least, greatest = RANGES[name]
+    for value in (least, greatest):
+        settings = Settings.of_profile(with_one_value(name, value))
+        assert getattr(settings, FIELDS.get(name, name.replace(".", "_")), value) == value
+    for value in (least - 1 if name != "delivery.timeout.ms" else -1, greatest + 1):
+        with pytest.raises(ContradictorySettings, match="outside allowed range"):
+            Settings.of_profile(with_one_value(name, value))
+
+
+def test_a_timeout_of_zero_is_no_limit_and_any_other_must_be_longer_than_the_linger() -> None:
+    assert Settings.of_profile(with_one_value("delivery.timeout.ms", 0)).delivery_timeout_ms == 0
+    profile = with_one_value("delivery.timeout.ms", 7)
+    assert Settings.of_profile(Profile("p", "", profile.producer | {"linger.ms": 6}, profile.topic))
+    with pytest.raises(ContradictorySettings, match=r"greater than `linger\.ms`"):
+        Settings.of_profile(Profile("p", "", profile.producer | {"linger.ms": 7}, profile.topic))
+    zero = with_one_value("delivery.timeout.ms", 0)
+    assert Settings.of_profile(Profile("p", "", zero.producer | {"linger.ms": 900_000}, zero.topic))
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted", "refused"),
+    [
+        ("transaction.timeout.ms", 1000, 999),
+        ("transaction.timeout.ms", 900_000, 900_001),
+        ("delivery.timeout.ms", 60_000, 60_001),
+        ("socket.timeout.ms", 60_100, 60_101),
+        ("max.in.flight.requests.per.connection", 5, 6),
+        ("retries", 1, 0),
+    ],
+)
+def test_transactions_and_idempotence_have_narrower_ranges(name: str, accepted: int, refused: int) -> None:
+    def with_value(value: int) -> Profile:
+        profile = with_one_value(name, value, "transactional")
+        producer = {"transaction.timeout.ms": 60_000, **profile.producer}
+        producer |= {"transaction.timeout.ms": 60_000} if name != "transaction.timeout.ms" else {}
+        producer |= {"socket.timeout.ms": 1000} if name != "socket.timeout.ms" else {}
+        return Profile(name="p", summary="", producer=producer, topic=profile.topic)
+
+    assert Settings.of_profile(with_value(accepted)).transactional_id
+    with pytest.raises(ContradictorySettings):
+        Settings.of_profile(with_value(refused))
+
+
+@pytest.mark.parametrize("name", ["retention.ms", "retention.bytes"])
+def test_topics_whose_records_never_expire_are_accepted_however_it_is_written(name: str) -> None:
+    for value in (-1, "-1"):
+        assert Settings.of_profile(with_topic_value(name, value)) == PLAIN
+    for value in (0, 1, -2):
+        with pytest.raises(ContradictorySettings, match="expire"):
+            Settings.of_profile(with_topic_value(name, value))
+
+
+def with_topic_value(name: str, value: Setting) -> Profile:
+    base = PROFILES["acks_all"]
+    return Profile(name="p", summary="", producer=base.producer, topic=base.topic | {name: value})
+
+
+def test_a_gapless_guarantee_needs_idempotence_and_is_off_unless_stated() -> None:
+    safe, plain = PROFILES["safe"], PROFILES["acks_all"]
+    gapless: dict[str, Setting] = {"enable.gapless.guarantee": True}
+    assert Settings.of_profile(Profile("p", "", safe.producer | gapless, safe.topic)).enable_idempotence
+    off: dict[str, Setting] = {"enable.gapless.guarantee": "false"}
+    assert not Settings.of_profile(Profile("p", "", plain.producer | off, plain.topic)).enable_idempotence
+
+
+def test_an_ordinary_run_has_three_replicas_eligible_leaders_the_raw_view_and_librdkafka() -> None:
+    assert (PLAIN.replication_factor, PLAIN.elr, PLAIN.client) == (3, True, "librdkafka")
+    assert PLAIN.isolation_level == "read_uncommitted"
+
+
+@pytest.mark.parametrize(
+    ("version", "has"), [("4.1.0", True), ("4.0.9", False), ("5.0.0", True), ("3.9.1", False), ("4.10", True)]
+)
+def test_eligible_leaders_are_kept_since_kafka_4_1(version: str, has: bool) -> None:
+    assert _has_elr(version) is has
+    assert ELR_SINCE == (4, 1)

@@ -12,8 +12,10 @@ from support.evidence import (
     BITE,
     HEALED,
     RECOVERED,
+    RUN,
     SECOND,
     SUBJECT,
+    WEAK,
     Change,
     Rows,
     a_scenario,
@@ -28,6 +30,7 @@ from support.evidence import (
     with_arm,
 )
 
+from delivery_verifier.judgement.applications import application_doubts, at_stake, in_hand, set_back, torn_effects
 from delivery_verifier.judgement.evaluation import LAWS_OF_EFFECTS, expected_evaluations
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
@@ -300,41 +303,6 @@ def test_books_that_prove_nothing_neither_acquit_nor_convict(sin: str, claim: Cl
     assert doubt in {name.split(":")[0] for _, name in doubts(verdict)}
 
 
-@pytest.mark.parametrize("sin", SINS)
-@pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
-def test_the_same_holds_for_an_own_application(sin: str, claim: Claim) -> None:
-    doubt, change = SINS[sin]
-    if doubt == "effects_unparsed":  # 13 of 1212 effects are more than one in a hundred
-        change = setting(EFFECTS, "unparsed", 13, arm=SUBJECT, partition=0)
-    verdict = judged(evidence_of(applied_by("own", claim), change))
-    assert arm(verdict).verdict == verdict.verdict == "INCONCLUSIVE"
-    assert doubt in {name.split(":")[0] for _, name in doubts(verdict)}
-
-
-def test_an_own_application_may_have_a_few_lines_without_a_record() -> None:
-    few = setting(EFFECTS, "unparsed", 10, arm=SUBJECT, partition=0)
-    assert judged(evidence_of(applied_by("own"), few)).verdict == "HELD"
-
-
-@pytest.mark.parametrize(("discipline", "is_checked"), [("commit_after", True), ("own", False)])
-def test_no_order_is_claimed_of_an_own_application(discipline: Discipline, is_checked: bool) -> None:
-    verdict = judged(evidence_of(applied_by(discipline)))
-    assert ("applied exactly once and in order" in arm(verdict).sentence) is is_checked
-    assert "applied exactly once" in arm(verdict).sentence
-    limit = f"The order in which the application of {SUBJECT} applied records was not checked"
-    assert any(text.startswith(limit) for text in verdict.limits) is not is_checked
-
-
-@pytest.mark.parametrize(
-    ("skipped", "unparsed", "verdict"), [(3, 3, "INCONCLUSIVE"), (4, 3, "VIOLATED"), (14, 13, "INCONCLUSIVE")]
-)
-def test_lines_without_a_record_may_be_the_skipped_records(skipped: int, unparsed: int, verdict: str) -> None:
-    torn = setting(EFFECTS, "unparsed", unparsed, arm=SUBJECT, partition=0)
-    result = judged(evidence_of(applied_by("own"), both(counted(Anomaly.SKIPPED, skipped), torn)))
-    assert result.verdict == verdict
-    assert (("checker", "effects_torn") in doubts(result)) is (verdict != "VIOLATED")
-
-
 @pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
 def test_a_member_that_was_killed_and_never_started_again_has_skipped_nothing(claim: Claim) -> None:
     dead = msgspec.structs.replace(killed(), healed_at_us=None, recovered_at_us=None)
@@ -389,3 +357,118 @@ def test_a_loss_in_the_log_and_a_ghost_are_two_cases_of_one_record() -> None:
     wrong = {finding.anomaly: finding.count for finding in arm(verdict).findings if finding.count}
     assert wrong == {"LOST": 2, "GHOST": 2}
     assert arm(verdict).verdict == "VIOLATED"
+
+
+# ---- At the edges: proofs that say nothing, and counts that the books lack.
+
+
+HAND, BACK = f"in hand of {SUBJECT}", f"rewound {SUBJECT}"
+
+
+def proven(action: str = "kill_application", **proof: object) -> Injection:
+    """Returns an injection into the application of SUBJECT, with this proof."""
+    return Injection(
+        id=1, cycle=0, action=action, brokers=[], hit={}, requested_at_us=BITE, bite_at_us=BITE, bit=True, proof=proof
+    )
+
+
+def run_of(discipline: Discipline, change: Change = lambda rows: None, arm: str = SUBJECT) -> Evidence:
+    """Returns the evidence of a run in which `arm` alone has an application, with `change` to its books."""
+    plain = a_scenario(fault="none")
+    return evidence_of(with_arm(plain, arm, application=application(discipline)), change)
+
+
+def doubts_of(run: Evidence, name: str = SUBJECT) -> dict[str, str]:
+    """Returns the details of the doubts about the application of an arm, by the doubt's name."""
+    return dict(application_doubts(next(arm for arm in run.arms if arm.name == name)))
+
+
+def without(table: str, *columns: str) -> Change:
+    """Returns a change that takes columns from a table."""
+
+    def change(rows: Rows) -> None:
+        for row in rows[table]:
+            for name in columns:
+                row.pop(name, None)
+
+    return change
+
+
+def unparsed(count: int, arm: str = SUBJECT) -> Change:
+    return setting(EFFECTS, "unparsed", count, arm=arm, partition=1)
+
+
+@pytest.mark.parametrize("key", [HAND, BACK])
+@pytest.mark.parametrize(
+    ("after", "before_heal", "count"),
+    [(1, 5, 1), (0, 1, 1), (0, 0, 0), (-1, 1, 1), ("many", 2, 2), (None, 2, 2), (None, None, 0)],
+)
+def test_what_was_at_stake_is_the_first_count_that_a_proof_has(
+    key: str, after: object, before_heal: object, count: int
+) -> None:
+    injection = proven(process={key: after}, process_before_heal={key: before_heal})
+    both_of = evidence_of(RUN, injections=[injection, injection])
+    assert at_stake(injection, SUBJECT) == count
+    assert {in_hand(both_of, SUBJECT), set_back(both_of, SUBJECT)} == {0, 2 * count}
+    assert at_stake(injection, WEAK) == 0, "the proof names an arm"
+
+
+@pytest.mark.parametrize("proof", [{}, {"process": "SIGKILL"}, {"process": {}, "process_before_heal": ""}])
+def test_a_proof_without_counts_puts_nothing_at_stake(proof: dict[str, object]) -> None:
+    assert at_stake(proven(**proof), SUBJECT) == 0
+
+
+def test_what_was_set_back_counts_where_nothing_was_in_hand() -> None:
+    assert at_stake(proven(process={HAND: 0, BACK: 7}), SUBJECT) == 7
+    assert at_stake(proven(process={HAND: 3, BACK: 7}), SUBJECT) == 3
+
+
+def test_counts_that_the_effects_lack_are_none() -> None:
+    lacking = without(EFFECTS, "effects", "unparsed", "pending", "skipped_behind", "extra")
+    run = run_of("own", both(lacking, setting(PRODUCERS, "skipped", 3, arm=SUBJECT, producer=0, partition=0)))
+    assert not list(torn_effects(run)) and not doubts_of(run)
+    undrained = both(lacking, setting(EFFECTS, "drained", 0, arm=SUBJECT, partition=1))
+    (detail,) = doubts_of(run_of("commit_after", undrained)).values()
+    assert detail.endswith("of partitions [1], and 0 records had not been applied yet")
+
+
+def test_a_group_that_starts_at_the_end_skips_nothing_behind_in_books_that_do_not_count_it() -> None:
+    program = application("commit_after")
+    latest = msgspec.structs.replace(program, consumer=program.consumer | {"auto.offset.reset": "latest"})
+    scenario = with_arm(a_scenario(fault="none"), SUBJECT, application=latest)
+    assert not doubts_of(evidence_of(scenario, without(EFFECTS, "skipped_behind")))
+    behind = setting(EFFECTS, "skipped_behind", 1, arm=SUBJECT, partition=0)
+    assert set(doubts_of(evidence_of(scenario, behind))) == {"unexplained"}
+
+
+def test_a_rewind_with_no_count_explains_nothing_and_needs_to_explain_nothing() -> None:
+    scenario = with_arm(a_scenario(fault="none"), SUBJECT, application=application("commit_first"))
+    rewind = proven("rewind")
+    hit = msgspec.structs.replace(rewind, hit={scenario.arm(SUBJECT).topic_name: [0, 1, 2]})
+    lacking, extra = without(EFFECTS, "extra"), setting(EFFECTS, "extra", 1, arm=SUBJECT, partition=0)
+    assert not doubts_of(evidence_of(scenario, lacking, injections=[hit]))
+    assert set(doubts_of(evidence_of(scenario, extra, injections=[hit]))) == {"unexplained"}
+
+
+def test_one_partition_that_was_applied_in_time_was_put_to_the_test() -> None:
+    idle = [setting(EFFECTS, "in_time", 0, arm=SUBJECT, partition=at) for at in range(3)]
+    assert set(doubts_of(run_of("commit_after", both(*idle)))) == {"application_idle"}
+    assert not doubts_of(run_of("commit_after", both(*idle[:2])))
+
+
+@pytest.mark.parametrize("damage", ["corrupted", "phantoms", "unattributed"])
+def test_each_record_without_a_name_explains_one_effect_without_a_record(damage: str) -> None:
+    damaged = setting(PRODUCERS, damage, 2, arm=SUBJECT, producer=0, partition=0)
+    for count, names in ((2, set()), (3, {"effects_unparsed"})):
+        assert set(doubts_of(run_of("commit_after", both(damaged, unparsed(count))))) == names
+
+
+def test_damage_that_the_books_do_not_count_explains_nothing() -> None:
+    uncounted = without(PRODUCERS, "corrupted", "phantoms", "unattributed")
+    assert not doubts_of(run_of("commit_after", uncounted))
+    assert set(doubts_of(run_of("commit_after", both(uncounted, unparsed(1))))) == {"effects_unparsed"}
+
+
+def test_only_an_application_is_doubted_and_not_that_of_the_canary() -> None:
+    run = run_of("commit_after", both(*[unparsed(9, name) for name in (SUBJECT, "canary")]))
+    assert [doubts_of(run, arm.name) != {} for arm in run.arms] == [arm.name == SUBJECT for arm in run.arms]

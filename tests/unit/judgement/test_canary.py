@@ -3,6 +3,7 @@ the counts that the oracle finds, and the counts in this file."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -236,3 +237,12 @@ def test_what_the_planters_say_they_add_is_what_the_oracle_finds(made: Scenario)
     hidden = sum(count for count, committed in layout.transactions if not committed)
     books, _ = judge(ledger, log, log[: len(log) - hidden] if layout.transactions else [])
     assert {name: count for name, count in layout.counts.items() if count} == dict(books)
+
+
+def test_an_offset_beyond_the_log_is_claimed_as_it_is() -> None:
+    run = scenario(["plain"])
+    layout = canary.lay_out(run)
+    (row, *_) = layout.rows
+    layout.rows[:] = [dataclasses.replace(row, acked_at=at) for at in (None, 0, NOWHERE, NOWHERE + 1)]
+    offsets = canary.ledger_table(run, layout, [77])["offset"].to_pylist()
+    assert offsets == [None, 77, NOWHERE, NOWHERE + 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -21,7 +22,8 @@ from support.evidence import (
     with_arm,
 )
 
-from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.damage import damage_doubts, unreadable_clause
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.sentences import run_sentence
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Bound, Expectation
@@ -117,3 +119,41 @@ def test_unreadable_offsets_are_counted_where_they_are_asked_for() -> None:
 
 def test_there_is_advice_for_the_doubt() -> None:
     assert "log_unreadable" in ADVICE
+
+
+# ---- At the edges: damage behind the snapshot, and several ranges.
+
+
+EVIDENCE = evidence_of(RUN)
+END = 400
+"""The end of each partition, in the hand-made run."""
+
+
+def unreadable(**ranges: list[tuple[int, int]]) -> ArmEvidence:
+    """Returns the subject with unreadable `ranges` of offsets, by partition (`p0`)."""
+    offsets = EVIDENCE.offsets
+    parts = [
+        msgspec.structs.replace(
+            part,
+            unreadable=tuple(
+                Unreadable(first=first, end=end, shown_until=first, detail="x")
+                for first, end in ranges.get(f"p{part.partition}", [])
+                if part.arm == SUBJECT
+            ),
+        )
+        for part in offsets.partitions
+    ]
+    evidence = replace(EVIDENCE, offsets=msgspec.structs.replace(offsets, partitions=parts))
+    return next(arm for arm in evidence.loaded if arm.name == SUBJECT)
+
+
+def test_damage_within_the_snapshot_comes_before_damage_behind_it() -> None:
+    arm = unreadable(p0=[(END, END + 1)], p1=[(40, 60), (END, END + 9)], p2=[(END - 1, END)])
+    assert [name.split(":")[0] for _, name in damage_doubts(arm)] == [f"{SUBJECT}/{at}" for at in (1, 2, 0)]
+    assert "in partition 1, offsets 40 to 59 of the leader" in unreadable_clause(arm)
+
+
+@pytest.mark.parametrize(("ranges", "more"), [(1, ""), (2, " (the first of 2 such ranges)")])
+def test_damage_says_how_many_ranges_of_offsets_there_are(ranges: int, more: str) -> None:
+    ((_, detail),) = damage_doubts(unreadable(p0=[(10 * at, 10 * at + 1) for at in range(ranges)]))
+    assert detail.endswith(f"because x{more}")

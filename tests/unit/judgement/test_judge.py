@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
-from support import oracle
+from support import findings, oracle
 from support.applications import applied
 from support.evidence import (
+    BITE,
     CANARY_ARM,
     RUN,
+    SECOND,
     SUBJECT,
     WEAK,
     Rows,
     a_scenario,
     arm,
     both,
+    case,
+    cases,
     evidence_of,
     judged,
     lost,
@@ -28,16 +33,21 @@ from support.evidence import (
     with_arm,
 )
 from support.planters import History, duplicated_behind_later_records
+from support.stored_data import NAMES, stored_run
 
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.judge import WORST_FIRST, _meets, load_and_judge, verdict_of
 from delivery_verifier.judgement.sentences import run_sentence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
-from delivery_verifier.model.anomalies import EFFECTS, KINDS, SECONDARY, Anomaly, also_column, column
+from delivery_verifier.model.anomalies import EFFECTS, KINDS, SECONDARY, TRANSACTIONAL, Anomaly, also_column, column
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.scenario import Arm, Bound, Claim, Expectation, Scenario
+from delivery_verifier.model.scenario import Arm, Bound, Claim, Expectation, Scenario, VerdictName
+from delivery_verifier.model.verdict import Doubt, Finding
+from delivery_verifier.store.counts import UNPROVEN
+from delivery_verifier.store.run_directory import IncompleteRun
 
 
 def test_a_run_without_doubts_and_anomalies_is_held_and_green() -> None:
@@ -281,3 +291,168 @@ def test_several_subjects_and_many_controls_are_told_in_one_line_each_and_the_fa
     )
     quiet = run_sentence(evidence_of(a_scenario(fault="none")), subjects[:1], [unhurt] * 3)
     assert quiet.endswith("Of the controls, hurt without a fault were none.")
+
+
+def finding(count: int, tolerance: int | None, also: int = 0) -> Finding:
+    return findings.finding("LOST", count, also, tolerance, ruling="FORBIDDEN")
+
+
+CHECKER = Doubt(kind="checker", name="c", detail="")
+COVERAGE = Doubt(kind="coverage", name="c", detail="")
+
+
+@pytest.mark.parametrize(
+    ("doubts", "findings", "expected"),
+    [
+        ([], [], "HELD"),
+        ([], [finding(0, 0)], "HELD"),
+        ([], [finding(1, 0)], "VIOLATED"),
+        ([], [finding(0, 0, also=1)], "VIOLATED"),
+        ([], [finding(1, 2, also=1)], "HELD"),
+        ([], [finding(2, 2, also=1)], "VIOLATED"),
+        ([], [finding(9, None)], "HELD"),
+        ([], [finding(0, 0), finding(1, 0)], "VIOLATED"),
+        ([COVERAGE], [finding(1, 0)], "VIOLATED"),
+        ([COVERAGE], [finding(0, 0)], "INCONCLUSIVE"),
+        ([CHECKER], [finding(1, 0)], "INCONCLUSIVE"),
+        ([CHECKER], [finding(0, 0)], "INCONCLUSIVE"),
+        ([COVERAGE, CHECKER], [finding(1, 0)], "INCONCLUSIVE"),
+    ],
+)
+def test_a_verdict_follows_from_doubts_and_findings(
+    doubts: list[Doubt], findings: list[Finding], expected: VerdictName
+) -> None:
+    assert verdict_of(doubts, findings) == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "met"),
+    [("=", 3, True), ("=", 2, False), ("=", 4, False), (">=", 3, True), (">=", 2, True), (">=", 4, False)]
+    + [("<=", 3, True), ("<=", 4, True), ("<=", 2, False)],
+)
+def test_a_bound_of_an_anomaly_or_of_a_column_is_met_up_to_its_value(op: str, value: int, met: bool) -> None:
+    for name in ("lost", "LOST", "failed"):
+        bound = Bound(count=name, op=op, value=value)  # type: ignore[arg-type]
+        assert _meets({"lost": 3, "failed": 3, "acked": 9}, bound) is met
+
+
+def test_a_bound_of_what_the_books_do_not_have_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no anomaly and no column"):
+        _meets({"lost": 3}, Bound(count="missing", op="=", value=0))
+
+
+def test_a_run_is_green_only_if_every_arm_is_as_expected_and_its_worst_subject_decides() -> None:
+    assert WORST_FIRST == ("VIOLATED", "INCONCLUSIVE", "HELD")
+    verdict = judged(evidence_of(RUN))
+    assert (verdict.verdict, verdict.green) == ("HELD", True) and verdict.notes == []
+    lost = judged(evidence_of(RUN, setting("books/producers.parquet", "duplicated", 1, arm=SUBJECT, producer=0)))
+    assert not lost.green
+
+
+# ---- At the edges: equal counts that must not cancel out, several bounds, and what decides on green.
+
+
+PRODUCERS = "books/producers.parquet"
+
+
+def counted(name: str = SUBJECT, **counts: int) -> object:
+    """Returns a change of the counts of the arm's first producer in partition 0."""
+
+    def change(rows: Rows) -> None:
+        next(row for row in rows[PRODUCERS] if row["arm"] == name and row["producer"] == 0).update(counts)
+
+    return change
+
+
+def findings_of(name: str, scenario: Scenario, change: object, anomaly: str, *rows: dict[str, object]) -> list[Finding]:
+    evidence = evidence_of(scenario, change, cases=cases(*rows))  # type: ignore[arg-type]
+    return [item for item in arm(judged(evidence), name).findings if item.anomaly == anomaly]
+
+
+def test_as_many_hidden_as_plain_cases_that_are_unexplained_convict() -> None:
+    late = BITE + 60 * SECOND
+    rows = [
+        case(late, late + 1, "MISPLACED", arm="acks_1"),
+        case(late, late + 1, "DUPLICATED", "MISPLACED", arm="acks_1"),
+    ]
+    change = counted("acks_1", misplaced=4, also_misplaced=3, duplicated=1)
+    permitted, forbidden = findings_of("acks_1", a_scenario("acks_1"), change, "MISPLACED", *rows)
+    assert (permitted.count, permitted.also, permitted.tolerance) == (3, 2, None)
+    assert (forbidden.count, forbidden.also, forbidden.tolerance) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("anomaly", TRANSACTIONAL)
+def test_an_anomaly_of_transactions_in_an_arm_without_any_is_left_out_only_if_it_did_not_occur(anomaly: str) -> None:
+    kind = next(each for each in TRANSACTIONAL if each == anomaly)
+    assert findings_of(SUBJECT, RUN, counted(), anomaly) == []
+    for count, also in ((2, 2), (1, 0), (0, 1)):
+        (finding,) = findings_of(SUBJECT, RUN, counted(**{column(kind): count, also_column(kind): also}), anomaly)
+        assert (finding.count, finding.also) == (count, also)
+
+
+def test_an_arm_of_transactions_has_a_finding_for_each_anomaly() -> None:
+    run = a_scenario("transactional")
+    found = {item.anomaly for item in arm(judged(evidence_of(run)), run.subjects[0].name).findings}
+    assert set(TRANSACTIONAL) <= found and "LOST" in found
+
+
+def test_a_run_that_was_expected_to_be_inconclusive_is_as_expected_but_not_green() -> None:
+    few = setting("books/exposure.parquet", "reported", 5, arm=SUBJECT)
+    verdict = judged(evidence_of(expecting("INCONCLUSIVE"), few))
+    assert (arm(verdict).verdict, arm(verdict).as_expected, verdict.green) == ("INCONCLUSIVE", True, False)
+
+
+def test_all_bounds_must_be_met_and_they_make_no_other_verdict_expected() -> None:
+    met, missed = Bound(count="LOST", op="=", value=3), Bound(count="LOST", op="=", value=4)
+    for bounds, expected in (((met, met), True), ((met, missed), False), ((missed, met), False)):
+        assert arm(judged(evidence_of(expecting("VIOLATED", bounds=bounds), lost(3)))).as_expected is expected
+        assert not arm(judged(evidence_of(expecting("HELD", bounds=bounds), lost(3)))).as_expected
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "met"),
+    [
+        ("=", 3, False),
+        ("=", 5, False),
+        (">=", 3, True),
+        (">=", 4, False),
+        ("<=", 4, False),
+        ("<=", 5, True),
+    ],
+)
+def test_a_bound_of_losses_must_be_met_whether_those_unproven_are_lost_or_not(op: str, value: int, met: bool) -> None:
+    totals = {"lost": 3, "duplicated": 3, UNPROVEN: 2}
+    assert _meets(totals, Bound(count="LOST", op=op, value=value)) is met  # type: ignore[arg-type]
+    of_copies = Bound(count="DUPLICATED", op="=", value=3)
+    assert _meets(totals, of_copies) and _meets(totals | {UNPROVEN: 9}, of_copies)
+
+
+def test_a_bound_of_losses_counts_nothing_unproven_where_nothing_is() -> None:
+    assert _meets({"lost": 3}, Bound(count="LOST", op="=", value=3))
+
+
+def test_the_canary_has_a_finding_for_each_anomaly_with_what_was_planted() -> None:
+    canary = arm(judged(evidence_of(RUN)), CANARY_ARM)
+    assert len(canary.findings) == len(evidence_of(RUN).searched)
+    assert all(item.tolerance == item.count + item.also for item in canary.findings)
+    assert all(item.sentence.startswith(f"{item.tolerance} were planted") for item in canary.findings)
+
+
+def test_a_control_without_books_is_no_control_in_the_sentence() -> None:
+    verdict = judged(evidence_of(RUN, lambda rows: [row.pop("lost") for row in rows[PRODUCERS]]))
+    assert "control" not in verdict.sentence
+
+
+def test_a_run_whose_validation_did_not_finish_has_no_verdict(tmp_path: Path) -> None:
+    run = stored_run(NAMES[0], tmp_path)
+    (run.path / "validate.json").unlink()
+    with pytest.raises(IncompleteRun, match="validate"):
+        load_and_judge(run.path)
+
+
+def test_a_validation_that_was_altered_is_refused(tmp_path: Path) -> None:
+    run = stored_run(NAMES[0], tmp_path)
+    file = run.path / "validation.json"
+    file.write_bytes(file.read_bytes() + b"\n")
+    with pytest.raises(IncompleteRun, match="SHA-256"):
+        load_and_judge(run.path)

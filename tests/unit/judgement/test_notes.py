@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from support.evidence import RUN, SUBJECT, WEAK, Rows, evidence_of, judged
+from support.evidence import RUN, SUBJECT, WEAK, Rows, evidence_of, judged, setting
 from support.sealed_runs import relink
 from support.stored_data import HELD, stored_run
 
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.notes import notes
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.pages import terminal
 from delivery_verifier.store.ledger import outcomes_key, reported_counts
@@ -66,3 +67,37 @@ def test_the_counts_come_from_what_the_producers_sealed(tmp_path: Path) -> None:
     (run.path / "produce.json").write_text(json.dumps(manifest))
     relink(run)
     assert Evidence.load(run.path).indeterminate == {"transactional": 2, "control-acks_0": 0}
+
+
+# ---- At the edges: none, one and several.
+
+
+EVIDENCE = evidence_of(RUN)
+
+
+def test_cases_that_were_not_all_written_down_are_noted() -> None:
+    cut = {"cases": 1200, "written": 1000, "cut": True}
+
+    def change(rows: Rows) -> None:
+        next(row for row in rows["books/cases.parquet"] if row["arm"] == SUBJECT and row["kind"] == "LOST").update(cut)
+
+    assert notes(EVIDENCE) == []
+    (note,) = notes(evidence_of(RUN, change))
+    assert note.startswith(f"{SUBJECT}: 1,000 of 1,200 cases of LOST were written down")
+    (column, *others) = evidence_of(RUN, change).books.rows("cases").column_names
+    assert column == "arm" and len(others) == 4, "no other column hides that one is missing"
+
+
+@pytest.mark.parametrize(("reported", "noted"), [({}, 0), ({SUBJECT: 2}, 1), ({SUBJECT: 3}, 0), ({SUBJECT: 4}, 0)])
+def test_attempts_without_a_report_are_noted(reported: dict[str, int], noted: int) -> None:
+    change = setting("books/producers.parquet", "indeterminate", 3, arm=SUBJECT, producer=0)
+    found = notes(evidence_of(RUN, change, indeterminate=reported))
+    assert len(found) == noted and all("for 1 of 3 INDETERMINATE" in note for note in found)
+
+
+def test_books_without_a_count_of_indeterminate_attempts_have_nothing_to_note() -> None:
+    def without(rows: Rows) -> None:
+        for row in rows["books/producers.parquet"]:
+            del row["indeterminate"]
+
+    assert notes(evidence_of(RUN, without, indeterminate={SUBJECT: 0})) == []

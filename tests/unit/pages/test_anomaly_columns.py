@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support import runs_for_prices
+from support import run_builder
 from support.catalogue_runs import arm, attempt, catalogue, item
 from support.evidence import RUN, evidence_of, judged
-from support.runs_for_overview import judged as stored
+from support.run_builder import judged as stored
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue_run.results import COUNTS
@@ -117,9 +117,9 @@ def test_the_markdown_has_a_column_for_it_and_rows_of_one_width(anomaly: Anomaly
 def test_the_price_shows_every_kind_of_which_a_run_has_cases(anomaly: Anomaly, tmp_path: Path) -> None:
     hurt = {column(anomaly): COUNT}
     runs = [
-        runs_for_prices.made(tmp_path, "price.none.acks_1", **hurt),
-        runs_for_prices.made(tmp_path, "price.none.acks_0"),
-        runs_for_prices.made(tmp_path, "price.kill_leader.acks_1", doubt="log_moved", **hurt),
+        run_builder.priced(tmp_path, "price.none.acks_1", **hurt),
+        run_builder.priced(tmp_path, "price.none.acks_0"),
+        run_builder.priced(tmp_path, "price.kill_leader.acks_1", doubt="log_moved", **hurt),
     ]
     prices = price(runs, "")
     html = price_page.render(prices)

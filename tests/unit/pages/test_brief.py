@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from support import report_material
 from support.commands import commands, plan, without_git
-from support.runs_for_prices import made
+from support.run_builder import priced
 
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import brief, terminal
@@ -84,7 +84,7 @@ def test_a_note_is_as_long_as_airflow_keeps_and_leaves_out_whole_sections(
 def test_the_price_of_a_remedy_is_said_where_it_was_measured(stored: tuple[Path, RunVerdict]) -> None:
     path, verdict = stored
     for name in ("price.flat_out.acks_all", "price.none.acks_all"):
-        made(path.parent, name)
+        priced(path.parent, name)
     text = "\n".join(brief.plain_lines(path, verdict))
     assert re.search(r"^acks=all: 1,001 records/s, 99 % within [\d.]+ m?s, measured here 2026-11-21$", text, re.M)
     assert "Measure the price" not in text

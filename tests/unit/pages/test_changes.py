@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from support import report_material
 from support.commands import plan, without_git
-from support.runs_for_prices import made
+from support.run_builder import priced
 
 from delivery_verifier.catalogue import FAULTS
 from delivery_verifier.catalogue.applications import APPLICATIONS
@@ -63,7 +63,7 @@ def test_a_violated_claim_names_what_would_have_held_and_why_the_control_did(tmp
 
 def test_a_price_is_that_of_the_newest_runs_beside_the_run(tmp_path: Path) -> None:
     for name in ("price.flat_out.acks_all", "price.none.acks_all"):
-        made(tmp_path, name)
+        priced(tmp_path, name)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "scenario.json").write_text('{"name": "price.none.idempotent"')
     first, second = stored(tmp_path).options

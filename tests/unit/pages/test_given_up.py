@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support import report_material, runs_for_overview
+from support import report_material, run_builder
 from support.commands import without_git
 from support.report_material import Made
 from support.sealed_runs import evaluated
@@ -151,6 +151,7 @@ def test_nothing_says_beside_it_that_nothing_went_wrong(replicas: int, tmp_path:
 
 def test_the_page_of_all_runs_says_it_beside_the_anomalies(made: Made, tmp_path: Path) -> None:
     path, verdict = made
-    runs_for_overview.seal(RunDirectory(path), verdict)
+    with RunDirectory(path).writing("conclude") as output:
+        run_builder.write_verdict(output, verdict)
     whole = overview.overview(tmp_path, RunFilter(), docs=False, dag_path="", in_airflow={})
     assert "no anomaly, <b>597 given up</b>" in whole

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
-from support.runs_for_overview import judged, many, planned
+from support.run_builder import judged, many, planned
 
 from delivery_verifier.pages.overview import page, rows, trend
 from delivery_verifier.pages.overview.rows import NO_VERDICT, StoredRunRow

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
-from support import runs_for_overview
-from support.runs_for_prices import made
+from support import run_builder
+from support.run_builder import priced
 
 from delivery_verifier import catalogue
 from delivery_verifier.command_line.main import main
@@ -24,7 +24,7 @@ from delivery_verifier.store.run_directory import IncompleteRun
 @pytest.fixture
 def both(tmp_path: Path) -> Price:
     runs = [
-        made(tmp_path, f"price.{condition}.acks_1", lost=7 * (condition == "kill_leader"), failed=1, indeterminate=2)
+        priced(tmp_path, f"price.{condition}.acks_1", lost=7 * (condition == "kill_leader"), failed=1, indeterminate=2)
         for condition in ("flat_out", "none", "kill_leader")
     ]
     return price(runs, "2 CPUs")
@@ -46,36 +46,36 @@ def test_latency_is_over_all_records_and_flat_out_there_is_none(both: Price) -> 
 
 def test_counts_of_a_run_whose_check_is_in_doubt_are_not_told(tmp_path: Path) -> None:
     (one,) = price(
-        [made(tmp_path, "price.none.safe".replace("safe", "acks_1"), "INCONCLUSIVE", doubt="log_moved")], ""
+        [priced(tmp_path, "price.none.safe".replace("safe", "acks_1"), "INCONCLUSIVE", doubt="log_moved")], ""
     ).measured
     assert (one.lost, one.duplicated, one.unanswered, one.doubts) == (None, None, None, ["log_moved"])
 
 
 def test_a_latency_table_that_is_missing_is_no_latency(tmp_path: Path) -> None:
-    path = made(tmp_path, "price.none.acks_1")
+    path = priced(tmp_path, "price.none.acks_1")
     (path / "timeline" / "latency.parquet").unlink()
     with pytest.raises(IncompleteRun, match=r"latency\.parquet"):
         price([path], "")
     (one,) = price(
-        [made(tmp_path, "price.none.acks_1", run_id="silent", latencies=[(False, 1.0, 2.0, 0)])], ""
+        [priced(tmp_path, "price.none.acks_1", run_id="silent", latencies=[(False, 1.0, 2.0, 0)])], ""
     ).measured
     assert one.latency_ms_p99 is None
 
 
 def test_a_run_without_a_verdict_has_no_price(tmp_path: Path) -> None:
-    path = made(tmp_path, "price.none.acks_1")
+    path = priced(tmp_path, "price.none.acks_1")
     (path / "conclude.json").unlink()
     with pytest.raises(IncompleteRun):
         price([path], "")
 
 
 def test_the_last_run_of_a_profile_and_condition_counts(tmp_path: Path) -> None:
-    runs = [made(tmp_path, "price.none.acks_1", run_id=name, lost=lost) for name, lost in (("a", 1), ("b", 2))]
+    runs = [priced(tmp_path, "price.none.acks_1", run_id=name, lost=lost) for name, lost in (("a", 1), ("b", 2))]
     assert [(one.run_id, one.lost) for one in price(runs, "").measured] == [("b", 2)]
 
 
 def test_other_runs_and_none_are_refused(tmp_path: Path) -> None:
-    other = runs_for_overview.judged(tmp_path, "other").path
+    other = run_builder.judged(tmp_path, "other").path
     for runs in ([], [other]):
         with pytest.raises(BadInput, match="allowed: runs of price scenarios"):
             price(runs, "")
@@ -92,7 +92,7 @@ def test_the_page_shows_every_figure_marks_what_went_wrong_and_says_how_it_was_m
 
 
 def test_what_a_run_flat_out_lost_is_shown_beside_its_throughput(tmp_path: Path) -> None:
-    prices = price([made(tmp_path, "price.flat_out.acks_1", lost=4321, indeterminate=7)], "")
+    prices = price([priced(tmp_path, "price.flat_out.acks_1", lost=4321, indeterminate=7)], "")
     page, plain = price_page.render(prices), io.StringIO()
     assert 'class="n unsure" data-name="lost">4,321<' in page and 'class="n unsure" data-name="no answer">7<' in page
     price_page.text(prices, plain)
@@ -100,12 +100,12 @@ def test_what_a_run_flat_out_lost_is_shown_beside_its_throughput(tmp_path: Path)
 
 
 def test_what_was_not_measured_is_said_and_no_figure_takes_its_place(tmp_path: Path) -> None:
-    page = price_page.render(price([made(tmp_path, "price.none.acks_1")], ""))
+    page = price_page.render(price([priced(tmp_path, "price.none.acks_1")], ""))
     assert page.count("Not measured.") == 1 and "leader killed</td>" not in page
 
 
 def test_the_command_makes_page_and_json_from_stored_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, page = made(tmp_path, "price.none.acks_1"), tmp_path / "price.html"
+    path, page = priced(tmp_path, "price.none.acks_1"), tmp_path / "price.html"
     assert main(["price", "--from", str(path), "--out", str(page), "--json"]) == 0
     told = msgspec.json.decode(capsys.readouterr().out, type=Price)
     assert told.measured[0].records_per_s == pytest.approx(1001) and page.read_text().startswith("<!DOCTYPE html>")
@@ -136,7 +136,7 @@ def test_every_price_scenario_has_one_profile_alone_and_one_load_for_all_profile
 
 def _with_rates(tmp_path: Path, **rates: float | None) -> Price:
     """Returns the price of one run per profile, flat out, with these records per second."""
-    measured = price([made(tmp_path, f"price.flat_out.{profile}") for profile in rates], "")
+    measured = price([priced(tmp_path, f"price.flat_out.{profile}") for profile in rates], "")
     return replace(measured, measured=[replace(run, records_per_s=rates[run.profile]) for run in measured.measured])
 
 

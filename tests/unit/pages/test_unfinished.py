@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.runs_for_overview import judged, planned
+from support.run_builder import judged, planned
 
 from delivery_verifier.host.processes import ProcessId, myself
 from delivery_verifier.pages.overview import page, rows

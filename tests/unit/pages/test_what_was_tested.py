@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from support import report_material
 from support.catalogue_runs import arm, attempt, catalogue, item
-from support.runs_for_overview import planned
+from support.run_builder import planned
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.judgement.evaluation import Validation

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.live_runs import REPORTED, flowing, reconciling
-from support.runs_for_overview import planned
+from support.run_builder import planned
 
 from delivery_verifier.model.live import LiveSpark
 from delivery_verifier.pages.overview import live as page

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from support.played_runs import Happening, PlayedRun, directly, play, through_airflow
 from support.refusals import bare_host
-from support.runs_for_overview import planned
+from support.run_builder import planned
 
 from delivery_verifier.catalogue import FAULTS
 from delivery_verifier.model.data import dumps

@@ -11,7 +11,7 @@ from rich.text import Text
 from support.live_runs import reconciling
 from support.patience import PATIENCE_S
 from support.refusals import bare_host
-from support.runs_for_overview import planned
+from support.run_builder import planned
 
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.live import LiveSpark

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.live_runs import give_workspace
 from support.patience import PATIENCE_S
-from support.runs_for_overview import planned
+from support.run_builder import planned
 
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.host import folders

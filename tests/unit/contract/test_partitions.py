@@ -1,4 +1,4 @@
-"""Tests of disturbances of partitions at the edges: a broker with the id 0, topics that are just created, epochs."""
+"""Tests of disturbances of partitions: a broker with the id 0, topics that are just created, epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the evidence at its edges: what stands in place of a count that the books lack, and what the canary has
+"""Tests of the evidence: what stands in place of a count that the books lack, and what the canary has
 not."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests of the sentences of a verdict at the edges: none, one and several; and what is not known."""
+"""Tests of the sentences of a verdict: none, one and several; and what is not known."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ from support.evidence import (
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract.disturbances import disturbances, disturbances_of_topic
+from delivery_verifier.contract.permissions import permitting
 from delivery_verifier.contract.reach import reaches
 from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
@@ -389,3 +390,40 @@ def test_a_clean_election_that_was_seen_late_is_a_doubt_where_unclean_ones_are_p
     back = partition(run, at_us, SUBJECT, 0, 1, 2, [1, 2, 3])  # 1 was out of the ISR when it was last seen
     verdict_of_run = judged(evidence_of(run, observations=[*the_observations(run), back]))
     assert arm(verdict_of_run).verdict == said
+
+
+PLAIN = Settings.of_profile(PROFILES["acks_all"])
+SAFE = Settings.of_profile(PROFILES["safe"])
+
+
+def loss_of_power(replicas: int) -> Disturbance:
+    return Disturbance(kind="isr_power_loss", at_us=1, planned=True, replicas=replicas)
+
+
+def seen(kind: DisturbanceKind, planned: bool = True, **more: Any) -> Disturbance:
+    return Disturbance(kind=kind, at_us=1, planned=planned, **more)
+
+
+def test_a_permission_names_the_disturbances_it_needs_and_no_others() -> None:
+    weak = replace(PLAIN, acks="1")
+    change, other = seen("leader_change"), seen("isr_shrink")
+    assert permitting(weak, [other, change, other])[Anomaly.LOST] == [change]
+    assert Anomaly.LOST not in permitting(weak, [other]) and Anomaly.LOST not in permitting(weak, [])
+    assert permitting(PLAIN, [])[Anomaly.DUPLICATED] is None, "a retry needs no disturbance"
+    assert permitting(replace(PLAIN, acks="0"), [change])[Anomaly.LOST] is None
+
+
+def test_a_permission_needs_all_that_its_rule_needs() -> None:
+    election, request = seen("unclean_election"), seen("unclean_request")
+    assert Anomaly.LOST not in permitting(SAFE, [election]) and Anomaly.LOST not in permitting(SAFE, [request])
+    assert permitting(SAFE, [request, election])[Anomaly.LOST] == [election]
+    assert permitting(SAFE, [loss_of_power(1), loss_of_power(2)])[Anomaly.LOST] == [loss_of_power(2)]
+
+
+def test_an_altered_topic_permits_what_its_weakest_settings_permit() -> None:
+    loss, altered = loss_of_power(1), seen("topic_altered", setting="min.insync.replicas", value="1")
+    assert Anomaly.LOST not in permitting(SAFE, [loss])
+    assert permitting(SAFE, [loss, altered])[Anomaly.LOST] == [loss]
+    assert permitting(SAFE, [loss, seen("topic_altered", setting="min.insync.replicas", value="2")])[Anomaly.LOST] == [
+        loss
+    ], "the controller forgets the eligible leaders"

@@ -1,5 +1,5 @@
-"""Tests of excuses at the edges: the first and the last microsecond in which a disturbance excuses, and what is not
-known of a case."""
+"""Tests of the excuse of a single case: the first and the last microsecond in which a disturbance excuses, and what is
+not known of a case."""
 
 from __future__ import annotations
 
