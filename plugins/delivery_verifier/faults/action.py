@@ -18,6 +18,20 @@ value is the fact, e.g. `exited`. The mapping is empty if nothing shows the effe
 
 
 @dataclass(frozen=True)
+class Done:
+    """What an action did. The injection keeps it for the proof, because one object performs all injections of an
+    action.
+
+    * `at_us`: the wall time just before the action took effect, in µs since the epoch.
+    * `facts`: what was seen while the action was done and cannot be seen any more. Only the action's own proof reads
+      it.
+    """
+
+    at_us: int
+    facts: ActionProof = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ActionContext:
     """What an action may use: the cluster, the target brokers, the options, the scenario, its load and its
     applications.
@@ -36,22 +50,31 @@ class ActionContext:
 
 
 class Action(Protocol):
-    """The interface of an action. An action is one thing that can be done to a cluster, its topics or its clients."""
+    """The interface of an action. An action is one thing that can be done to a cluster, its topics or its clients.
 
-    def do(self, context: ActionContext) -> int:
-        """Performs the action, and waits until its effect is complete.
+    An action keeps nothing between two calls: a later injection must never prove an earlier one.
+    """
 
-        Returns the wall time (µs since the epoch) just before the action took effect.
-        """
+    def do(self, context: ActionContext) -> Done:
+        """Performs the action, and waits until its effect is complete. Returns what it did."""
         ...
 
-    def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the facts that show that the effect of the action holds now.
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
+        """Returns the facts that show that the effect of the action holds now. `done` is what `do` returned for the
+        same injection.
 
         For a fault, the result is empty while the effect does not hold, e.g. while a thread still runs after SIGSTOP.
         For an action that is not a fault (`Act.bites` is false), the result is not used.
         """
         ...
+
+
+class Harmless:
+    """The proof of an action that breaks nothing: there is nothing to prove."""
+
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
+        """Returns an empty proof."""
+        return {}
 
 
 def applications_in(context: ActionContext) -> RunningApplications:
