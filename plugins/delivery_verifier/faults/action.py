@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from delivery_verifier.applications.handle import RunningApplications
+from delivery_verifier.cluster.backend import BreakableCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.data import Setting
@@ -75,6 +76,13 @@ class Harmless:
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns an empty proof."""
         return {}
+
+
+def breakable_in(context: ActionContext) -> BreakableCluster:
+    """Returns the cluster as one that can be broken. Raises ValueError if the run only observes the cluster."""
+    if context.cluster.breakable is None:
+        raise ValueError("an action on brokers needs a cluster that the run may break")
+    return context.cluster.breakable
 
 
 def applications_in(context: ActionContext) -> RunningApplications:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless
+from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless, breakable_in
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.step_options import links_cut
@@ -89,7 +89,7 @@ class PowerOff:
         If a process still runs, or a disk does not answer with I/O errors, the result is empty.
         """
         states = context.cluster.states()
-        off = all(states[broker] == "exited" and context.cluster.backend.is_off(broker) for broker in context.brokers)
+        off = all(states[broker] == "exited" and breakable_in(context).is_off(broker) for broker in context.brokers)
         return {f"broker {broker}": "exited, its disk is off" for broker in context.brokers} if off else {}
 
 
@@ -101,5 +101,5 @@ class Sync(Harmless):
     def do(self, context: ActionContext) -> Done:
         """Flushes the disks. Waits until the disks hold all earlier writes of the brokers. Raises OSError."""
         at_us = now_us()
-        context.cluster.backend.sync(context.brokers)
+        breakable_in(context).sync(context.brokers)
         return Done(at_us)
