@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from bench.kit import saved
 from delivery_verifier import catalogue
 from delivery_verifier.faults import triggers
-from delivery_verifier.faults.action import Action, ActionContext, ActionProof
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import now_us
@@ -41,13 +41,13 @@ class Bypassed:
 
     action: Action
 
-    def do(self, context: ActionContext) -> int:
-        """Does nothing. Returns the time, in µs since the epoch."""
-        return now_us()
+    def do(self, context: ActionContext) -> Done:
+        """Does nothing, and sees nothing."""
+        return Done(now_us())
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns the proof of the real action, which was not performed."""
-        return self.action.proof(context)
+        return self.action.proof(context, done)
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ from delivery_verifier.cluster.embedded import disks, packet_filter
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.embedded.equipment import tried
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.action import ActionContext, Done
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.open_injection import OpenInjection
 from delivery_verifier.faults.runner import FaultRunner
@@ -211,7 +211,7 @@ def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_noth
 def test_a_killed_broker_whose_disk_has_power_is_no_loss_of_power(cluster: Cluster) -> None:
     cluster.agent.send(1, "SIGKILL")
     wait_until(lambda: cluster.states()[1] == "exited", "broker 1 to end", PATIENCE_S)
-    assert ACTIONS["power_off"].proof(ActionContext(cluster, [1])) == {}
+    assert ACTIONS["power_off"].proof(ActionContext(cluster, [1]), Done(0)) == {}
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from support.plays import MomentMissed, played
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.action import ActionContext, Done
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
@@ -124,13 +124,13 @@ def test_closing_instead_of_the_first_response_writes_a_request_twice_but_not_an
     weak, safe = (client(cluster, topic, enable_idempotence=kind, client_id=f"is-{kind}") for kind in (False, True))
     now = moment(cluster, count=1, clients=2)
     ACTIONS["close"].do(now)
-    assert not ACTIONS["close"].proof(now)
+    assert not ACTIONS["close"].proof(now, Done(0))
     weak.send(b"a", b"b")
     weak.acked(2)
-    assert not ACTIONS["close"].proof(now), "one of two clients was hit"
+    assert not ACTIONS["close"].proof(now, Done(0)), "one of two clients was hit"
     safe.send(b"c", b"d")
     safe.acked(2)
-    assert ACTIONS["close"].proof(now) == {"broker 1": {"is-False": 1, "is-True": 1}}
+    assert ACTIONS["close"].proof(now, Done(0)) == {"broker 1": {"is-False": 1, "is-True": 1}}
     assert log(cluster, topic) == [b"a", b"b", b"a", b"b", b"c", b"d"]
 
 
@@ -145,10 +145,10 @@ def test_held_responses_arrive_in_order_once_they_are_released_and_nothing_is_wr
     wait_until(lambda: log(cluster, topic) == [b"a", b"b"], "the other one too", PATIENCE_S)
     mine.producer.poll(0.3)
     assert not mine.told
-    assert ACTIONS["hold"].proof(now) == {"broker 1": {"mine": 2}}
+    assert ACTIONS["hold"].proof(now, Done(0)) == {"broker 1": {"mine": 2}}
     ACTIONS["release"].do(now)
     mine.acked(2)
-    assert log(cluster, topic) == [b"a", b"b"] and not ACTIONS["hold"].proof(now)
+    assert log(cluster, topic) == [b"a", b"b"] and not ACTIONS["hold"].proof(now, Done(0))
 
 
 def test_a_held_request_is_delivered_on_release_though_its_client_has_hung_up(cluster: Cluster, topic: str) -> None:
@@ -175,7 +175,7 @@ def test_dropped_requests_reach_no_log_while_direct_clients_are_untouched(cluste
     mine.send(b"mine")
     other.send(b"other")
     other.acked(1)
-    wait_until(lambda: ACTIONS["drop"].proof(now), "the request to be swallowed", PATIENCE_S)
+    wait_until(lambda: ACTIONS["drop"].proof(now, Done(0)), "the request to be swallowed", PATIENCE_S)
     assert log(cluster, topic) == [b"other"] and not mine.told
     heal(cluster)
     mine.acked(1)
@@ -189,7 +189,7 @@ def test_delayed_responses_come_later_and_no_more_than_that(cluster: Cluster, to
     mine.send(b"a")
     mine.acked(1)
     assert time.monotonic() - sent_s >= 0.7
-    assert ACTIONS["delay"].proof(now) == {"broker 1": {"mine": 1}}
+    assert ACTIONS["delay"].proof(now, Done(0)) == {"broker 1": {"mine": 1}}
     assert log(cluster, topic) == [b"a"]
 
 
@@ -254,14 +254,14 @@ def view_after_a_late_end(cluster: Cluster, patience_ms: int, late: str, then: s
     ACTIONS["delay_end"].do(now)
     getattr(producer, f"{late}_transaction")(PATIENCE_S)
     if waits:
-        assert ACTIONS["delay_end"].proof(now)
+        assert ACTIONS["delay_end"].proof(now, Done(0))
     producer.begin_transaction()
     send(2, 1)
-    if not waits and ACTIONS["delay_end"].proof(now):  # the proxy says so, by its own clock
+    if not waits and ACTIONS["delay_end"].proof(now, Done(0)):  # the proxy says so, by its own clock
         heal(cluster)
         raise MomentMissed("the late end was answered before the next transaction had begun")
-    wait_until(lambda: ACTIONS["delay_end"].proof(now), "the late end to be answered", PATIENCE_S)
-    (facts,) = ACTIONS["delay_end"].proof(now).values()
+    wait_until(lambda: ACTIONS["delay_end"].proof(now, Done(0)), "the late end to be answered", PATIENCE_S)
+    (facts,) = ACTIONS["delay_end"].proof(now, Done(0)).values()
     assert isinstance(facts, Mapping) and facts["error_code"] == 0 and facts["late_ms"] >= DELAY_MS
     assert "EndTxn" not in facts if waits else {"EndTxn", "AddPartitionsToTxn"} <= set(facts)
     heal(cluster)

@@ -1,5 +1,5 @@
-"""What every backend (a program that runs a cluster) must do. The same checks apply to the fake (tests/unit/cluster)
-and to real brokers (tests/kafka).
+"""What every backend (a way to a cluster) must do, by what it is: observed, owned, breakable. The same checks apply to
+the fake (tests/unit/cluster) and to real brokers (tests/kafka).
 
 Each check takes a cluster whose three brokers run. After the check, the three brokers run again.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from delivery_verifier.cluster.backend import RunningCluster
+from delivery_verifier.cluster.backend import OwnedCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import Fetched
 from delivery_verifier.host.waiting import wait_until
@@ -23,6 +23,27 @@ def all_brokers_run_and_have_an_address(cluster: Cluster, topic: str) -> None:
     assert cluster.connection.bootstrap_servers == ",".join(
         str(cluster.connection.address(broker)) for broker in cluster.brokers
     )
+
+
+def every_broker_says_who_is_there_and_who_leads(cluster: Cluster, topic: str) -> None:
+    states = [cluster.partitions([topic], via=broker)[topic, 0] for broker in cluster.brokers]
+    assert {(state.leader, state.leader_epoch, frozenset(state.isr)) for state in states} == {
+        (states[0].leader, states[0].leader_epoch, frozenset(cluster.brokers))
+    }
+    assert all(cluster.requests.live_brokers(broker) == set(cluster.brokers) for broker in cluster.brokers)
+    assert cluster.isr_full([topic])
+
+
+def every_replica_answers_a_fetch(cluster: Cluster, topic: str) -> None:
+    """A follower answers as the leader does."""
+    for broker in cluster.brokers:
+        assert cluster.requests.fetch(broker, topic, 0, 0, 1000) == Fetched(0, b"")
+
+
+def the_agent_names_itself_and_every_node(cluster: Cluster, topic: str) -> None:
+    assert cluster.owned is not None and cluster.workspace == cluster.owned.workspace
+    assert set(cluster.agent.status().nodes) >= {*cluster.brokers, *cluster.owned.controllers}
+    assert all(cluster.owned.last_log(node) for node in cluster.brokers)
 
 
 def a_killed_broker_leads_no_more_and_starts_again(cluster: Cluster, topic: str) -> None:
@@ -56,22 +77,20 @@ def a_broker_that_runs_is_not_started(cluster: Cluster, topic: str) -> None:
 
 
 def what_it_was_not_started_with_is_refused_with_the_reason(cluster: Cluster, topic: str) -> None:
-    assert cluster.backend.capabilities == () and not cluster.has_proxy
+    broken = cluster.breakable
+    assert broken is not None and broken.capabilities == () and not cluster.has_proxy
     for capability, ask in {
         "network": lambda: cluster.agent.isolate([1], ["controller"]),
         "power": lambda: cluster.agent.power_off([1]),
-        "proxy": lambda: cluster.backend.proxy("release", brokers=[1]),
+        "proxy": lambda: broken.proxy("release", brokers=[1]),
     }.items():
         with pytest.raises(RuntimeError, match=f"without the capability {capability}"):
             ask()
-    assert cluster.states()[1] == "running" and cluster.agent.cut_off() == {} and not cluster.backend.is_off(1)
+    assert cluster.states()[1] == "running" and cluster.agent.cut_off() == {} and not broken.is_off(1)
     cluster.agent.rejoin([1])
 
 
-def every_replica_answers_a_fetch(cluster: Cluster, topic: str) -> None:
-    """A follower answers as the leader does. A broker that does not run is an OSError."""
-    for broker in cluster.brokers:
-        assert cluster.requests.fetch(broker, topic, 0, 0, 1000) == Fetched(0, b"")
+def a_broker_that_does_not_run_answers_no_fetch(cluster: Cluster, topic: str) -> None:
     broker = cluster.brokers[-1]
     cluster.agent.send(broker, "SIGKILL")
     wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", PATIENCE_S)
@@ -81,17 +100,25 @@ def every_replica_answers_a_fetch(cluster: Cluster, topic: str) -> None:
     _whole_again(cluster, topic)
 
 
-CHECKS: list[Callable[[Cluster, str], None]] = [
+Check = Callable[[Cluster, str], None]
+OBSERVED: list[Check] = [
     all_brokers_run_and_have_an_address,
+    every_broker_says_who_is_there_and_who_leads,
+    every_replica_answers_a_fetch,
+]
+OWNED: list[Check] = [the_agent_names_itself_and_every_node]
+BREAKABLE: list[Check] = [
     a_killed_broker_leads_no_more_and_starts_again,
     a_paused_broker_is_frozen_and_resumes,
     a_broker_that_runs_is_not_started,
-    every_replica_answers_a_fetch,
+    a_broker_that_does_not_run_answers_no_fetch,
     what_it_was_not_started_with_is_refused_with_the_reason,
 ]
+CHECKS = [*OBSERVED, *OWNED, *BREAKABLE]
+"""All checks, for a backend that is all three."""
 
 
-def stop_leaves_nothing(running: RunningCluster) -> None:
+def stop_leaves_nothing(running: OwnedCluster) -> None:
     """Checks that the end of a cluster leaves nothing behind. This is the last check, because it ends the cluster."""
     Cluster(running).finish(keep_workspace=False)
     with pytest.raises(RuntimeError):

@@ -1,18 +1,18 @@
-"""A backend whose clusters are in memory, for tests of code that starts clusters. It implements `backend.Backend`."""
+"""A backend whose clusters are in memory, for tests of code that starts clusters. It is owned and breakable."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from delivery_verifier.cluster.backend import Lack, LeavesNothing, StartRequest
+from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartRequest
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
 from support.fake_cluster import FakeCluster
 
 
-class FakeBackend(LeavesNothing):
+class FakeBackend(Owned, Breakable):
     """Starts fake clusters.
 
     * `lacks` maps a capability (proxy, network or power) to the reason why the fake host lacks the capability. The key
@@ -32,9 +32,9 @@ class FakeBackend(LeavesNothing):
         """Returns None, because a fake cluster always has what `spec` describes."""
         return None
 
-    def versions(self) -> dict[str, str]:
-        """Returns an empty dictionary, because a run records the version of Kafka anyway."""
-        return {}
+    def means(self) -> tuple[str, ...]:
+        """Returns the names of the means that the fake has."""
+        return ("network", "power", "process", "proxy")
 
     def describe(self, spec: ClusterSpec) -> str:
         """Returns a text that says that the cluster is a fake."""

@@ -1,4 +1,4 @@
-"""A cluster in memory, for tests of code that uses a cluster. It implements `backend.RunningCluster`.
+"""A cluster in memory, for tests of code that uses a cluster. It is owned and breakable.
 
 Brokers have states. Partitions have leaders, leader epochs and ISRs. A broker that exits or freezes leaves the ISR of
 its partitions at once, and stops leading these partitions. The next broker of the ISR then leads in the next epoch. The

@@ -1,22 +1,24 @@
-"""The interface between a backend, which runs the cluster under test, and the code that uses this cluster.
+"""The interfaces between a backend, which gives access to the cluster under test, and the code that uses this cluster.
 
-Each backend has one folder beside this file and one entry in `cluster.backends.NAMES`. A backend implements three
-protocols:
+Each backend has one folder beside this file and one entry in `cluster.backends.NAMES`. It implements only what it is:
 
-* `Backend`: says which capabilities (`Capability`) this host has, starts clusters, and removes what killed runs left on
-  the host.
-* `RunningCluster`: gives any process of a run access to the run's cluster.
-* `keeper_operations.KeeperOperations`: the operations of the cluster's keeper, a process that outlives the steps of a
-  run.
+* *Observed*: every backend is. `Observed` says whether the cluster can be used, and gives access to it. An
+  `ObservedCluster` has addresses, and answers requests for metadata and logs.
+* *Owned*: the run starts and ends the cluster. `Owned` starts it in a workspace, and removes what killed runs left on
+  the host. An `OwnedCluster` knows its workspace and its agent, the process that outlives the steps of a run.
+* *Breakable*: faults can be done to the brokers. `Breakable` says by which means, and a `BreakableCluster` has them.
 
-Every backend has to pass the tests in `tests/support/backend_contract.py`.
+A cluster that is only observed is started by somebody else. Its run still has a workspace and an agent of its own
+(`cluster.watcher`), which the backend need not know.
+
+Every backend has to pass the tests in `tests/support/backend_contract.py` for the parts that it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -49,7 +51,7 @@ class CapabilityMissing(VerifierError, RuntimeError):
 
 
 class StartRequest(Struct, frozen=True, kw_only=True):
-    """The input of `Backend.start`.
+    """The input of `Owned.start`.
 
     * `workspace`: the folder for the cluster's data, logs and sockets. At the start, the folder is empty, or holds only
       an empty file with the name `keeper.json`.
@@ -68,33 +70,14 @@ class StartRequest(Struct, frozen=True, kw_only=True):
     lock_descriptor: int | None = None
 
 
-class RunningCluster(Protocol):
-    """Access to a running cluster. Every process of the run can get such an object from `Backend.attach`."""
-
-    @property
-    def workspace(self) -> Path:
-        """The folder that holds the cluster's data and logs, and the files that producers write while they run."""
-        ...
-
-    @property
-    def socket(self) -> Path:
-        """The path of the Unix socket at which the keeper (the process in charge of the cluster) takes requests."""
-        ...
+@runtime_checkable
+class ObservedCluster(Protocol):
+    """Access to a cluster that runs, whoever started it. Every process of the run can get such an object from
+    `Observed.attach`."""
 
     @property
     def brokers(self) -> list[int]:
         """The broker ids, in ascending order."""
-        ...
-
-    @property
-    def controllers(self) -> list[int]:
-        """The ids of the nodes that are controllers but not brokers. The list is empty if the backend does not report
-        the states of such nodes."""
-        ...
-
-    @property
-    def capabilities(self) -> tuple[Capability, ...]:
-        """The capabilities that this cluster was started with."""
         ...
 
     @property
@@ -103,9 +86,18 @@ class RunningCluster(Protocol):
         ...
 
     @property
-    def load_connection(self) -> Connection:
-        """The addresses and security settings for the producers under test. If the cluster has a proxy, these are the
-        addresses of the proxy."""
+    def requests(self) -> BrokerRequests:
+        """The object that sends requests of Kafka's protocol to single brokers."""
+        ...
+
+
+@runtime_checkable
+class OwnedCluster(ObservedCluster, Protocol):
+    """Access to a cluster that the run has started, and will end."""
+
+    @property
+    def workspace(self) -> Path:
+        """The folder that holds the cluster's data and logs, and the files that producers write while they run."""
         ...
 
     @property
@@ -114,8 +106,36 @@ class RunningCluster(Protocol):
         ...
 
     @property
-    def requests(self) -> BrokerRequests:
-        """The object that sends requests of Kafka's protocol to single brokers."""
+    def controllers(self) -> list[int]:
+        """The ids of the nodes that are controllers but not brokers. The list is empty if the backend does not report
+        the states of such nodes."""
+        ...
+
+    def last_log(self, node: int) -> str:
+        """Returns the last error lines of a node's log, for error messages of the verifier."""
+        ...
+
+    def release(self) -> None:
+        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay.
+
+        A call is harmless if the keeper ended in the normal way.
+        """
+        ...
+
+
+@runtime_checkable
+class BreakableCluster(ObservedCluster, Protocol):
+    """Access to a cluster to whose brokers faults can be done."""
+
+    @property
+    def capabilities(self) -> tuple[Capability, ...]:
+        """The capabilities that this cluster was started with."""
+        ...
+
+    @property
+    def load_connection(self) -> Connection:
+        """The addresses and security settings for the producers under test. If the cluster has a proxy, these are the
+        addresses of the proxy."""
         ...
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
@@ -138,25 +158,20 @@ class RunningCluster(Protocol):
         """Returns whether the disk of a broker has no power."""
         ...
 
-    def last_log(self, node: int) -> str:
-        """Returns the last error lines of a node's log, for error messages of the verifier."""
-        ...
 
-    def release(self) -> None:
-        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay.
-
-        A call is harmless if the keeper ended in the normal way.
-        """
-        ...
+class RunningCluster(OwnedCluster, BreakableCluster, Protocol):
+    """Access to a cluster that the run has started, and whose brokers it can break."""
 
 
-class Backend(Protocol):
-    """A way to run clusters on this host."""
+@runtime_checkable
+class Observed(Protocol):
+    """A way to clusters. A backend that only implements this protocol has a cluster that somebody else runs."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why this host lacks `capability`, or None if the host has it.
+        """Returns why this host lacks `capability`, or None if the host has it. A backend that is not breakable lacks
+        every capability.
 
-        Without `capability`, returns why the backend cannot run on this host, or None if the backend can run.
+        Without `capability`, returns why the backend cannot be used on this host, or None if it can be used.
         """
         ...
 
@@ -165,27 +180,38 @@ class Backend(Protocol):
         it.
 
         Two examples of reasons: the backend's brokers have other settings, or the backend cannot cut the links that
-        `plan` cuts. A missing capability does not count here (see `lack`).
+        `plan` cuts. A missing capability does not count here (see `lack`). A backend that is not breakable can do no
+        action to brokers.
         """
-        ...
+        undone = [] if plan is None or isinstance(self, Breakable) else list(dict.fromkeys(actions_on_brokers(plan)))
+        if not undone:
+            return None
+        why = f"the fault {plan.name if plan else ''} does {', '.join(undone)} to brokers"
+        return Lack(f"{why}, and the backend {spec.backend} only observes them: choose another fault, or none")
 
     def versions(self) -> dict[str, str]:
         """Returns the versions that a run records beside `ClusterSpec.kafka_version`, e.g. the digest of an image."""
-        ...
+        return {}
 
     def describe(self, spec: ClusterSpec) -> str:
         """Describes, in words, the cluster that a run with `spec` gets."""
         ...
 
-    def start(self, request: StartRequest) -> RunningCluster:
+    def attach(self, workspace: Path) -> ObservedCluster:
+        """Returns the cluster of the run whose workspace is `workspace`. The backend of an owned cluster raises
+        ClusterGone if the workspace is gone."""
+        ...
+
+
+@runtime_checkable
+class Owned(Observed, Protocol):
+    """A way to start clusters on this host."""
+
+    def start(self, request: StartRequest) -> OwnedCluster:
         """Starts a cluster, and returns it once the cluster's keeper answers. Some brokers may still be booting then.
 
         Raises RuntimeError with the reason if the keeper ends before it answers.
         """
-        ...
-
-    def attach(self, workspace: Path) -> RunningCluster:
-        """Returns the cluster that was started in `workspace`. Raises ClusterGone if the workspace is gone."""
         ...
 
     def is_mounted(self, workspace: Path) -> bool:
@@ -194,7 +220,7 @@ class Backend(Protocol):
 
         If so, the caller must call `release` before it removes the folder.
         """
-        ...
+        return False
 
     def release(self, workspace: Path) -> None:
         """Makes the host stop using a workspace (the folder of one cluster), e.g. unmounts the disks there. The data
@@ -202,32 +228,28 @@ class Backend(Protocol):
 
         Raises DeadlinePassed if a process does not stop using the workspace in time.
         """
-        ...
+        return
 
     def leftovers(self) -> list[str]:
         """Returns the names of things that killed processes have left on this host outside workspaces, e.g. filter
         rules."""
-        ...
+        return []
 
     def sweep(self) -> list[str]:
         """Removes everything that `leftovers` names. Returns what was removed, in words."""
+        return []
+
+
+@runtime_checkable
+class Breakable(Observed, Protocol):
+    """A way to break the brokers of a cluster."""
+
+    def means(self) -> tuple[str, ...]:
+        """Returns the names of the means by which this backend breaks brokers (see `Act.means`), in the order of the
+        alphabet."""
         ...
 
 
-class LeavesNothing:
-    """Implements four methods of `Backend` for a backend that mounts no disks and leaves nothing on the host."""
-
-    def is_mounted(self, workspace: Path) -> bool:
-        """Returns False."""
-        return False
-
-    def release(self, workspace: Path) -> None:
-        """Does nothing."""
-
-    def leftovers(self) -> list[str]:
-        """Returns an empty list."""
-        return []
-
-    def sweep(self) -> list[str]:
-        """Returns an empty list."""
-        return []
+def actions_on_brokers(plan: FaultPlan) -> list[str]:
+    """Returns the actions of `plan` that are done to brokers by some means, in their order."""
+    return [step.action for step in plan.steps if step.act.means]

@@ -5,14 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from delivery_verifier.cluster.backend import RunningCluster
+from delivery_verifier.cluster import lease, watcher
+from delivery_verifier.cluster.backend import BreakableCluster, ObservedCluster, Owned, OwnedCluster, StartRequest
 from delivery_verifier.cluster.backends import backend_of
+from delivery_verifier.cluster.keeper_client import keeper_at
 from delivery_verifier.cluster.keeper_operations import ClusterStatus
+from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.host.java.class_archive import patience_s
 from delivery_verifier.host.processes import how_it_ended, identify
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -25,56 +29,104 @@ class ControllerDied(VerifierError, RuntimeError):
 
 
 class Cluster:
-    """The cluster of one run. Every process of the run may create its own `Cluster` object. `backend` is the running
-    cluster that `Backend.start` or `Backend.attach` returned.
+    """The cluster of one run. Every process of the run may create its own `Cluster` object. `backend` is the cluster
+    that `Observed.attach` returned. `workspace` is needed if the backend only observes the cluster.
 
-    * `agent`: the operations of the cluster agent, the process in charge of the cluster.
+    * `agent`: the operations of the cluster agent, the process in charge of the run's cluster. It also renews the lease
+      and records what it observes if the run does not own the cluster.
     * `requests`: the requests to single brokers in Kafka's protocol.
     * `workspace`: the folder that holds the cluster's data and logs, and the files that producers write while they run.
     * `socket`: the Unix socket at which the agent takes requests.
     * `connection`: how the verifier's own clients reach the brokers. They never use the proxy.
     * `load_connection`: how the producers under test reach the brokers: through the proxy, if the cluster has one.
     * `brokers`: the broker ids, in ascending order.
+    * `owned`, `breakable`: `backend` as what it is, or None if it is not.
 
     Every method that sends a request to the agent raises ClusterGone if the cluster has ended, and RuntimeError with
     the reason if the request is refused.
     """
 
-    def __init__(self, backend: RunningCluster) -> None:
-        self.backend, self.agent, self.requests = backend, backend.agent, backend.requests
-        self.workspace, self.socket = backend.workspace, backend.socket
-        self.connection, self.load_connection = backend.connection, backend.load_connection
-        self.brokers = backend.brokers
+    def __init__(self, backend: ObservedCluster, workspace: Path | None = None) -> None:
+        self.backend, self.requests, self.brokers = backend, backend.requests, backend.brokers
+        self.owned = backend if isinstance(backend, OwnedCluster) else None
+        self.breakable = backend if isinstance(backend, BreakableCluster) else None
+        self.connection = backend.connection
+        self.load_connection = backend.connection if self.breakable is None else self.breakable.load_connection
+        if self.owned is not None:
+            self.workspace, self.agent = self.owned.workspace, self.owned.agent
+        elif workspace is not None:
+            self.workspace, self.agent = workspace, keeper_at(workspace / KEEPER_SOCKET)
+        else:
+            raise ValueError("a cluster that is only observed needs the workspace of the run")
+        self.socket = self.workspace / KEEPER_SOCKET
+
+    @classmethod
+    def start(cls, request: StartRequest) -> Cluster:
+        """Starts the cluster of a run. If the backend only observes, starts only the run's own agent, which watches
+        the cluster.
+
+        Raises RuntimeError with the reason if the agent ends before it answers, and BadInput if there is no such
+        backend.
+        """
+        backend, workspace = backend_of(request.spec), Path(request.workspace)
+        if isinstance(backend, Owned):
+            return cls(backend.start(request))
+        watcher.start(backend, request)
+        return cls(backend.attach(workspace), workspace)
 
     @classmethod
     def of_run(cls, run: RunDirectory) -> Cluster:
         """Returns the cluster of a run. Raises IncompleteRun if the run has not started a cluster. Raises ClusterGone
         if the cluster's folder is gone."""
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
-        return cls(backend_of(run.read_scenario().cluster).attach(workspace))
+        backend = backend_of(run.read_scenario().cluster)
+        if not isinstance(backend, Owned) and not (workspace / KEEPER_SPEC).is_file():
+            raise lease.ClusterGone(f"the workspace {workspace} is gone: this run has ended")
+        return cls(backend.attach(workspace), workspace)
 
     def states(self) -> dict[int, str]:
-        """Returns the state of every broker by broker id. A state is running, frozen or exited. Raises ControllerDied
-        if a controller has exited."""
+        """Returns the state of every broker by broker id. A state is running, frozen or exited. Nobody tells the states
+        of processes that the run does not own: their state is running if the broker answers, and else `silent`. Raises
+        ControllerDied if a controller of the run has exited."""
         status = self.agent.status()
-        self._require_controllers(status)
+        if self.owned is None:
+            return {broker: "running" if self._answers(broker) else "silent" for broker in self.brokers}
+        self._require_controllers(status, self.owned)
         return {broker: status.nodes[broker].state for broker in self.brokers}
 
-    def _require_controllers(self, status: ClusterStatus) -> None:
-        for controller in self.backend.controllers:
+    def _answers(self, broker: int) -> bool:
+        try:
+            return bool(self.requests.live_brokers(broker))
+        except OSError:
+            return False
+
+    def _require_controllers(self, status: ClusterStatus, owned: OwnedCluster) -> None:
+        for controller in owned.controllers:
             node = status.nodes.get(controller)
             if node is None or node.state != "exited":
                 continue
             exit_code = node.exit_code if node.exit_code is not None else 0
             message = f"the controller exited unexpectedly with {how_it_ended(exit_code)}"
             if exit_code >= 0:  # a controller that was killed had no time to log a reason
-                message += f": {self.backend.last_log(controller)}"
+                message += f": {owned.last_log(controller)}"
             raise ControllerDied(message)
 
     @property
     def has_proxy(self) -> bool:
         """Whether the producers under test reach the brokers through a proxy."""
-        return "proxy" in self.backend.capabilities
+        return "proxy" in self.capabilities
+
+    @property
+    def capabilities(self) -> tuple[Capability, ...]:
+        """What the cluster was started with for faults. Empty if it is not breakable."""
+        return () if self.breakable is None else self.breakable.capabilities
+
+    def release(self) -> None:
+        """Removes what a killed agent left on the host, e.g. mounts. The cluster's data and logs stay."""
+        if self.owned is None:
+            self.socket.unlink(missing_ok=True)
+        else:
+            self.owned.release()
 
     def finish(self, keep_workspace: bool) -> None:
         """Ends the cluster, and waits until the keeper has ended. If `keep_workspace` is false, removes the workspace.
@@ -108,9 +160,9 @@ class Cluster:
 
         def up() -> bool:
             for broker, state in self.states().items():
-                if broker in expected and state == "exited":
-                    raise StepFailed(f"broker {broker} ended while starting: {self.backend.last_log(broker)}")
-            if not self.backend.proxy_listens():
+                if broker in expected and state == "exited" and self.owned is not None:
+                    raise StepFailed(f"broker {broker} ended while starting: {self.owned.last_log(broker)}")
+            if self.breakable is not None and not self.breakable.proxy_listens():
                 return False
             try:
                 return all(expected <= self.requests.live_brokers(broker) for broker in expected)

@@ -140,8 +140,8 @@ class Keeper:
             self.clean_up()
 
     def _carry_out(self, operation: str, arguments: Mapping[str, Any]) -> object:
-        if operation not in OPERATIONS:
-            raise ValueError(f"unknown operation {operation!r}")
+        if operation not in OPERATIONS or not hasattr(self, operation):
+            raise ValueError(f"this agent knows no operation {operation!r}")
         return getattr(self, operation)(**arguments)
 
     def _reason_to_end(self) -> str:

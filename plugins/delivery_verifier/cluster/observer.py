@@ -52,11 +52,15 @@ class Observer:
 
     Polls the partitions of the watched topics. Each broker has a thread of its own, so that a silent broker delays no
     other. A thread asks again once the last request was answered or timed out. The caller reports the states of the
-    processes with the method `process`.
+    processes with the method `process`, and a broker whose process does not run is not asked. If nobody knows the
+    processes, `sees_processes` is false, and every broker is asked.
     """
 
-    def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
+    def __init__(
+        self, requests: BrokerRequests, brokers: Sequence[int], file: Path, *, sees_processes: bool = True
+    ) -> None:
         self._requests, self._file, self._brokers = requests, file, frozenset(brokers)
+        self._sees_processes = sees_processes
         self._topics: list[str] = []
         self._answers: dict[int, _Answer] = {}
         self._believed: dict[int, View] = {}
@@ -114,7 +118,7 @@ class Observer:
 
     def _ask(self, broker: int, topics: list[str]) -> _Answer:
         """Asks one broker for the states of `topics`. The answer of a process that does not run has no view."""
-        view, serves = None, self._processes.get(broker) == "running"
+        view, serves = None, self._may_run(broker)
         if serves:
             try:
                 view = self._requests.describe_partitions(broker, topics)
@@ -124,11 +128,14 @@ class Observer:
                 pass
         return _Answer(view, serves, time.monotonic())
 
+    def _may_run(self, broker: int) -> bool:
+        return not self._sees_processes or self._processes.get(broker) == "running"
+
     def _ask_leader(self, broker: int) -> None:
         """Records what `broker` says of its elections (see `cluster.leaders`). If it is silent, it is asked again."""
         with self._lock:
             due = self._leaders.due(broker)
-        if any(due) and self._processes.get(broker) == "running":
+        if any(due) and self._may_run(broker):
             with suppress(OSError):
                 answers = ask(self._requests, broker, due)
                 with self._lock:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from delivery_verifier.cluster import lease
-from delivery_verifier.cluster.backends import BACKENDS
+from delivery_verifier.cluster.backends import owning_backends
 from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
 from delivery_verifier.host import folders, variables
 from delivery_verifier.host.processes import identify, lives, myself
@@ -94,13 +94,13 @@ def sweep() -> list[Path]:
 
 def sweep_host() -> list[str]:
     """Removes everything that `host_leftovers` names. Returns a description of each removed thing."""
-    return [removed for backend in BACKENDS.values() for removed in backend.sweep()]
+    return [removed for backend in owning_backends() for removed in backend.sweep()]
 
 
 def host_leftovers() -> list[str]:
     """Returns the names of things that killed processes left on the host outside workspaces, e.g. in the packet
     filter."""
-    return [name for backend in BACKENDS.values() for name in backend.leftovers()]
+    return [name for backend in owning_backends() for name in backend.leftovers()]
 
 
 def mounted() -> list[Path]:
@@ -171,12 +171,12 @@ def _erase(workspace: Path) -> None:
 
 
 def _release(workspace: Path) -> None:
-    for backend in BACKENDS.values():
+    for backend in owning_backends():
         backend.release(workspace)
 
 
 def _is_mounted(workspace: Path) -> bool:
-    return any(backend.is_mounted(workspace) for backend in BACKENDS.values())
+    return any(backend.is_mounted(workspace) for backend in owning_backends())
 
 
 def _marked_workspaces() -> Iterator[tuple[int, Path]]:

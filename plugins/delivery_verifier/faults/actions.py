@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults import outages
-from delivery_verifier.faults.action import Action, ActionContext
+from delivery_verifier.faults.action import Action, ActionContext, Done
 from delivery_verifier.faults.administration import AlterTopic, ElectPreferred, ElectUnclean
 from delivery_verifier.faults.applications import KillApplication, Park, RestartApplication, Rewind
 from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, Send, TerminateProducer, Wait
 from delivery_verifier.faults.processes import Signal, Start
 from delivery_verifier.faults.proxied import DelayEnd, Frames, Release
 from delivery_verifier.faults.zombies import FreezeApplication, ThawApplication
+from delivery_verifier.model.history import now_us
 
 ACTIONS: dict[str, Action] = {
     "kill": Signal("SIGKILL", "exited"),
@@ -47,21 +48,30 @@ ACTIONS: dict[str, Action] = {
     "send": Send(),
     "wait": Wait(),
 }
-"""Maps the name of each action in a fault plan to the object that performs the action."""
+"""Maps the name of each action in a fault plan to the object that performs the action. The objects keep nothing: what
+was done is in the `Done` of each injection."""
+REMEDIES = {"frozen": "resume", "exited": "start"}
+"""Maps the state of a broker that a fault has stopped to the action that ends this state."""
 
 
-def heal(cluster: Cluster) -> None:
-    """Undoes what actions did to the brokers and to the proxy. If there is nothing to undo, does no harm.
+def heal(cluster: Cluster) -> Done:
+    """Undoes what actions did to the brokers and to the proxy. If there is nothing to undo, does no harm. Returns when
+    it began, and what it did to which brokers.
 
     Afterwards, the proxy forwards everything again, isolated brokers have rejoined, frozen brokers have resumed, and
     brokers that had exited run again. Killed producers and members of applications stay dead, and altered topics stay
-    altered. Any process may call this function.
+    altered. Nothing of a cluster that the run only observes is touched. Any process may call this function.
     """
+    at_us, healed = now_us(), dict[str, str]()
+    if cluster.breakable is None:
+        return Done(at_us)
     if cluster.has_proxy:
         ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))
-    cluster.agent.rejoin(list(cluster.agent.cut_off()))
+    if cut_off := sorted(cluster.agent.cut_off()):
+        ACTIONS["rejoin"].do(ActionContext(cluster, cut_off))
+        healed |= {f"broker {broker}": "reachable" for broker in cut_off}
     for broker, state in cluster.states().items():
-        if state == "frozen":
-            ACTIONS["resume"].do(ActionContext(cluster, [broker]))
-        elif state == "exited":
-            ACTIONS["start"].do(ActionContext(cluster, [broker]))
+        if state in REMEDIES:
+            ACTIONS[REMEDIES[state]].do(ActionContext(cluster, [broker]))
+            healed[f"broker {broker}"] = "running"
+    return Done(at_us, healed)

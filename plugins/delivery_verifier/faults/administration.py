@@ -7,12 +7,13 @@ scenario.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.protocol.requests import PartitionState
-from delivery_verifier.faults.action import ActionContext, ActionProof
+from delivery_verifier.faults.action import ActionContext, ActionProof, Done
 from delivery_verifier.faults.open_injection import partition_name
 from delivery_verifier.faults.proofs import PartitionStates
 from delivery_verifier.host.waiting import wait_until
@@ -24,6 +25,7 @@ from delivery_verifier.model.scenario import Arm, Scenario
 DEADLINE_S = 20.0
 
 
+@dataclass(frozen=True)
 class ElectPreferred:
     """Gives a new leader to every partition that a target broker leads.
 
@@ -36,7 +38,7 @@ class ElectPreferred:
     needed, the action raises no error, and the effect `re_elected` is not seen.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Puts the replicas into a new order, and asks for the election.
 
         If the controller grants the election, waits until every running broker knows the new leaders. Raises OSError if
@@ -58,9 +60,9 @@ class ElectPreferred:
                 DEADLINE_S,
                 every_s=0.02,
             )
-        return at_us
+        return Done(at_us)
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Maps each partition that is led by its preferred leader to the partition's replicas.
 
         The preferred leader is the first in the list of replicas. The result is empty if there is no such partition.
@@ -72,6 +74,7 @@ class ElectPreferred:
         }
 
 
+@dataclass(frozen=True)
 class ElectUnclean:
     """Elects a leader from outside the ISR for every partition of the subject arms that has no leader.
 
@@ -80,7 +83,7 @@ class ElectUnclean:
     proof is then usually empty.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Asks for the election if a partition has no leader.
 
         If the controller grants the election, waits until every partition of the subject arms has a leader. Raises
@@ -95,9 +98,9 @@ class ElectUnclean:
                 "the partitions to be led again",
                 DEADLINE_S,
             )
-        return at_us
+        return Done(at_us)
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Maps each partition of the subject arms to its leader.
 
         If one of these leaders is not a target broker, the result is empty.
@@ -107,6 +110,7 @@ class ElectUnclean:
         return leaders if set(leaders.values()) <= set(context.brokers) else {}
 
 
+@dataclass(frozen=True)
 class AlterTopic:
     """Changes the value of a topic setting while the load goes on. Does this to the topics of all arms that carry load.
 
@@ -115,7 +119,7 @@ class AlterTopic:
     Proof: a broker reports the new value for every topic, and no arm's topic was created with that value.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Alters the setting, and waits until a broker reports the new value.
 
         Raises OSError if the change is refused, and DeadlinePassed if no broker reports the new value.
@@ -126,9 +130,9 @@ class AlterTopic:
         wait_until(
             lambda: set(_values(context).values()) == {value}, f"{setting} to be {value}", DEADLINE_S, every_s=0.005
         )
-        return at_us
+        return Done(at_us)
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Maps each topic to the value of the altered setting, as a broker reports it.
 
         The result is empty if a topic does not have the new value, or if an arm's topic was created with the new value.

@@ -8,11 +8,12 @@ of the user's own.
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
 from typing import cast
 
 from delivery_verifier.applications.pool import applications_of, group_of
 from delivery_verifier.cluster import groups, topics
-from delivery_verifier.faults.action import ActionContext, ActionProof, applications_in, scenario_in
+from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless, applications_in, scenario_in
 from delivery_verifier.faults.own_applications import begin_life, commits, freeze_in_hand, goes_on, in_hand
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.model.application import CrashPoint
@@ -20,27 +21,27 @@ from delivery_verifier.model.history import now_us
 
 NEVER_COMMITTED = "has never committed"
 """What the proof of a kill says of the group of an own application that keeps its offsets elsewhere."""
+GOES_ON = "own applications go on after the kill"
+"""The fact of a kill that says whether an own application applied or committed anything after it."""
 
 
-class Park:
+@dataclass(frozen=True)
+class Park(Harmless):
     """Orders every member to stand still at a crash point. A crash point is a named place in a member's work on a
     batch.
 
     The options `at`, `batch` and `record` name the place. The action by itself breaks nothing, and has no proof.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Gives the order. Returns before the members are parked, because the trigger `parked` waits for that."""
         options, ordered_at_us = context.options, now_us()
         point = cast(CrashPoint, options["at"])
         applications_in(context).park(point, int(options.get("batch", 1)), int(options.get("record", 1)))
-        return ordered_at_us
-
-    def proof(self, context: ActionContext) -> ActionProof:
-        """Returns an empty proof, because the action breaks nothing."""
-        return {}
+        return Done(ordered_at_us)
 
 
+@dataclass(frozen=True)
 class KillApplication:
     """Kills all members of all applications at the same moment. The action `restart_application` heals the injection.
 
@@ -54,10 +55,7 @@ class KillApplication:
     The proof also says how many records each arm had in hand. An arm without any was not put to the test.
     """
 
-    def __init__(self) -> None:
-        self._goes_on = False
-
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Kills the members, and waits until no member runs. Raises DeadlinePassed.
 
         If the run has applications of the user's own, first freezes each of them at a moment at which it has records in
@@ -66,10 +64,9 @@ class KillApplication:
         freeze_in_hand(context)
         killed_at_us = now_us()
         applications_in(context).kill()
-        self._goes_on = goes_on(context)
-        return killed_at_us
+        return Done(killed_at_us, {GOES_ON: "yes" if goes_on(context) else "no"})
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns how each member ended, where it had parked, and how many records each arm had in hand.
 
         The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. For an own application, there
@@ -79,7 +76,7 @@ class KillApplication:
         applications = applications_in(context)
         exits, parked = applications.exits(), applications.parked_at()
         was_killed = len(exits) == applications.members and set(exits.values()) == {-signal.SIGKILL}
-        if not (was_killed and not self._goes_on and all(parked.values())):
+        if not (was_killed and done.facts.get(GOES_ON) == "no" and all(parked.values())):
             return {}
         return {
             **{f"member {name}": how_it_ended(code) for name, code in exits.items()},
@@ -104,21 +101,19 @@ def _own_facts(context: ActionContext) -> dict[str, str | int]:
     return facts
 
 
-class RestartApplication:
+@dataclass(frozen=True)
+class RestartApplication(Harmless):
     """Starts again all members that were killed. This action has no proof."""
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Starts the members, and waits until each has its partitions. Raises DeadlinePassed."""
         started_at_us = now_us()
         begin_life(context)
         applications_in(context).restart()
-        return started_at_us
-
-    def proof(self, context: ActionContext) -> ActionProof:
-        """Returns an empty proof, because the action breaks nothing."""
-        return {}
+        return Done(started_at_us)
 
 
+@dataclass(frozen=True)
 class Rewind:
     """Sets the committed offset of every application's group back to 0 in every partition, as an operator might.
 
@@ -126,16 +121,12 @@ class Rewind:
     an offset above 0, and while no member ran after the change, the brokers reported offset 0 for every partition.
     """
 
-    def __init__(self) -> None:
-        self._facts: ActionProof = {}
-
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Stops the members, sets back the offsets of their groups, and starts them. Waits until they have their
         partitions.
 
         Raises DeadlinePassed, and KafkaException or ValueError if a group cannot be set back.
         """
-        self._facts = {}
         applications, scenario = applications_in(context), scenario_in(context)
         applications.stop()
         client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
@@ -146,17 +137,16 @@ class Rewind:
             groups.set_offsets(client, group, arm.topic_name, dict.fromkeys(partitions, 0))
             after = groups.committed_offsets(client, group, arm.topic_name, partitions)
             facts[f"rewound {arm.name}"] = 0 if any(after.values()) else sum(before.values())
-        self._facts = facts if all(facts.values()) else {}
         begin_life(context)
         applications.restart()
-        return set_back_at_us
+        return Done(set_back_at_us, facts)
 
-    def proof(self, context: ActionContext) -> ActionProof:
-        """Returns by how many records the latest rewind set back the group of each arm. The keys are `rewound <arm>`.
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
+        """Returns by how many records the rewind set back the group of each arm. The keys are `rewound <arm>`.
 
         The result is empty if a group was not set back by at least one record.
         """
-        return self._facts
+        return done.facts if all(done.facts.values()) else {}
 
 
 def are_caught_up(context: ActionContext) -> bool:

@@ -5,26 +5,28 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from dataclasses import dataclass
 
-from delivery_verifier.faults.action import ActionContext, ActionProof
+from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.history import left_key, now_us
 
 
+@dataclass(frozen=True)
 class KillProducer:
     """Kills the producers of all arms at the same moment. The action `restart_producer` heals the injection.
 
     Proof: SIGKILL ended every producer, and none was started again.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Kills the producers, and waits until all of them have ended. Raises DeadlinePassed."""
         at_us = now_us()
         _load(context).kill()
-        return at_us
+        return Done(at_us)
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns a text for each producer that says how the producer ended. The keys are `producer <name>`.
 
         If a producer ended in another way, or was started again, the result is empty.
@@ -35,6 +37,7 @@ class KillProducer:
         return {f"producer {name}": how_it_ended(code) for name, code in exits.items()} if killed else {}
 
 
+@dataclass(frozen=True)
 class TerminateProducer:
     """Sends SIGTERM to the producers of all arms at the same moment. The action `restart_producer` heals the injection.
 
@@ -42,13 +45,13 @@ class TerminateProducer:
     least one record without a delivery report in hand, every producer then exited with 0, and none was started again.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Terminates the producers, and waits until all of them have ended. Raises DeadlinePassed."""
         at_us = now_us()
         _load(context).terminate()
-        return at_us
+        return Done(at_us)
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns a text for each producer that says what it had in hand and how it ended. The keys are `producer
         <name>`. Also returns how many records the producers of each arm left unreported. The keys are `left_key(arm)`.
 
@@ -70,11 +73,12 @@ class TerminateProducer:
         return texts | unreported
 
 
-class RestartProducer:
+@dataclass(frozen=True)
+class RestartProducer(Harmless):
     """Starts again the producers that the action `kill_producer` or `terminate_producer` ended. This action has no
     proof."""
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Starts the ended producers again.
 
         Each producer that was killed sends the records whose outcome is unknown once more. Waits until all of them have
@@ -82,13 +86,10 @@ class RestartProducer:
         """
         at_us = now_us()
         _load(context).restart()
-        return at_us
-
-    def proof(self, context: ActionContext) -> ActionProof:
-        """Returns an empty proof, because the action breaks nothing."""
-        return {}
+        return Done(at_us)
 
 
+@dataclass(frozen=True)
 class Resend:
     """Makes every producer send some records again, as an application might do.
 
@@ -96,7 +97,7 @@ class Resend:
     subject arm sent at least one record again. The action ends at once, so nothing has to be healed.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Makes every producer send again the records whose last attempt is INDETERMINATE.
 
         Waits until the producers have handed these records to their Kafka clients. Does not wait until the records are
@@ -104,9 +105,9 @@ class Resend:
         """
         at_us = now_us()
         _load(context).resend()
-        return at_us
+        return Done(at_us)
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns how many records each arm sent again. The keys are `resent by <arm>`.
 
         If a subject arm sent no record again, the result is empty.
@@ -119,14 +120,15 @@ class Resend:
         return {f"resent by {arm}": count for arm, count in counts.items()}
 
 
-class Send:
+@dataclass(frozen=True)
+class Send(Harmless):
     """Makes the producers of a scripted load send more records. The action breaks nothing and has no proof.
 
     In a scripted load, producers send only when a step of the fault plan makes them send. The option `blocks` says how
     many blocks every producer sends to each partition. A block is a fixed number of consecutive records.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Makes every producer send the number of blocks that the option `blocks` gives.
 
         Waits until the producers have handed the records to their Kafka clients. Does not wait until the records are
@@ -134,23 +136,16 @@ class Send:
         """
         at_us = now_us()
         _load(context).send(int(context.options.get("blocks", 1)))
-        return at_us
-
-    def proof(self, context: ActionContext) -> ActionProof:
-        """Returns an empty proof, because the action breaks nothing."""
-        return {}
+        return Done(at_us)
 
 
-class Wait:
+@dataclass(frozen=True)
+class Wait(Harmless):
     """Does nothing. A fault plan uses this action in a step that only waits for its trigger. It has no proof."""
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Returns the current time at once."""
-        return now_us()
-
-    def proof(self, context: ActionContext) -> ActionProof:
-        """Returns an empty proof, because the action breaks nothing."""
-        return {}
+        return Done(now_us())
 
 
 def _load(context: ActionContext) -> RunningLoad:

@@ -58,12 +58,13 @@ class Injections:
         self.all.append(injection)
         self.open.append(injection)
         action, context = ACTIONS[step.action], self.context(brokers, step.options)
-        injection.bite_at_us = bite_at_us = action.do(context)
-        injection.proofs.process = action.proof(context)
+        injection.done = action.do(context)
+        injection.bite_at_us = injection.done.at_us
+        injection.proofs.process = self.action_proof(injection)
         if step.act.momentary:
             self.prove(injection)
             self.close(injection, injection.brokers, now_us())
-        return bite_at_us
+        return injection.bite_at_us
 
     def _new_injection(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
         """Returns a new injection. Notes in it the leader of each hit partition before the action is done."""
@@ -129,8 +130,11 @@ class Injections:
 
     def action_proof(self, injection: OpenInjection) -> ActionProof:
         """Returns the proof that the injection's action gives now (see `Action.proof`). The result is empty if the
-        effect does not hold now."""
-        return ACTIONS[injection.action].proof(self.context(injection.brokers, injection.options))
+        effect does not hold now, or if the action is not complete."""
+        if injection.done is None:
+            return {}
+        context = self.context(injection.brokers, injection.options)
+        return ACTIONS[injection.action].proof(context, injection.done)
 
     def close(self, injection: OpenInjection, brokers: list[int], healed_at_us: int) -> None:
         """Marks `brokers` as healed. Closes the injection once all of its target brokers are healed.

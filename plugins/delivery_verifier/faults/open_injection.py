@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from delivery_verifier.faults.action import ActionProof
+from delivery_verifier.faults.action import ActionProof, Done
 from delivery_verifier.model.act import Act, Proof
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_actions import ACTS
@@ -82,7 +82,8 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
 class OpenInjection:
     """An injection from its request until the cluster has recovered. All times are µs since the epoch.
 
-    `Injection` explains most fields. `brokers_to_heal` are the target brokers that no action has healed yet.
+    `Injection` explains most fields. `done` is what the action did; it is None as long as the action is not complete.
+    `brokers_to_heal` are the target brokers that no action has healed yet.
     """
 
     id: int
@@ -95,6 +96,7 @@ class OpenInjection:
     requested_at_us: int
     bite_at_us: int
     proofs: Proofs
+    done: Done | None = None
     bit: bool = False
     healed_at_us: int | None = None
     recovered_at_us: int | None = None

@@ -6,7 +6,9 @@ These actions need a cluster with the capability `network` or `power` (see act.C
 
 from __future__ import annotations
 
-from delivery_verifier.faults.action import ActionContext, ActionProof
+from dataclasses import dataclass
+
+from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless, breakable_in
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.step_options import links_cut
@@ -14,6 +16,7 @@ from delivery_verifier.model.step_options import links_cut
 DEADLINE_S = 10.0
 
 
+@dataclass(frozen=True)
 class Isolate:
     """Cuts brokers off on some of their links. The peers get no error, but their connections hang.
 
@@ -24,14 +27,15 @@ class Isolate:
     heals the injection.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Cuts the links. Waits until the packet filter has dropped a packet on each cut link. Raises
         DeadlinePassed."""
-        at_us = context.cluster.agent.isolate(context.brokers, list(links_cut(context.options)))
-        wait_until(lambda: bool(self.proof(context)), f"packets of brokers {context.brokers} to be dropped", DEADLINE_S)
-        return at_us
+        done = Done(context.cluster.agent.isolate(context.brokers, list(links_cut(context.options))))
+        message = f"packets of brokers {context.brokers} to be dropped"
+        wait_until(lambda: bool(self.proof(context, done)), message, DEADLINE_S)
+        return done
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns how many packets were dropped so far. The outer keys are `broker <id>`, the inner keys are the links.
 
         If the packet filter lacks a rule that the action sets, or has dropped no packet on one of the cut links, the
@@ -47,22 +51,24 @@ class Isolate:
         return {f"broker {broker}": packets for broker, packets in counts.items()}
 
 
+@dataclass(frozen=True)
 class Rejoin:
     """Lets the packets of brokers through again. This heals what the action `isolate` did."""
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Ends the isolation of the target brokers. After that, TCP may take seconds until it sends the dropped data
         again."""
         at_us = now_us()
         context.cluster.agent.rejoin(context.brokers)
-        return at_us
+        return Done(at_us)
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns the text `reachable` for each target broker that is not isolated now. The keys are `broker <id>`."""
         cut_off = context.cluster.agent.cut_off()
         return {f"broker {broker}": "reachable" for broker in context.brokers if broker not in cut_off}
 
 
+@dataclass(frozen=True)
 class PowerOff:
     """Kills brokers and cuts the power of their disks. Data that was not flushed is lost.
 
@@ -70,37 +76,30 @@ class PowerOff:
     the injection.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Cuts the power of all target brokers at once, and waits until the power is off. Raises DeadlinePassed."""
-        at_us = context.cluster.agent.power_off(context.brokers)
-        wait_until(
-            lambda: bool(self.proof(context)),
-            f"brokers {context.brokers} to be without power",
-            DEADLINE_S,
-            every_s=0.005,
-        )
-        return at_us
+        done = Done(context.cluster.agent.power_off(context.brokers))
+        message = f"brokers {context.brokers} to be without power"
+        wait_until(lambda: bool(self.proof(context, done)), message, DEADLINE_S, every_s=0.005)
+        return done
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns the text `exited, its disk is off` for each target broker. The keys are `broker <id>`.
 
         If a process still runs, or a disk does not answer with I/O errors, the result is empty.
         """
         states = context.cluster.states()
-        off = all(states[broker] == "exited" and context.cluster.backend.is_off(broker) for broker in context.brokers)
+        off = all(states[broker] == "exited" and breakable_in(context).is_off(broker) for broker in context.brokers)
         return {f"broker {broker}": "exited, its disk is off" for broker in context.brokers} if off else {}
 
 
-class Sync:
+@dataclass(frozen=True)
+class Sync(Harmless):
     """Flushes the disks of brokers, so that a later power cut does not lose the data written so far. The action breaks
     nothing."""
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Flushes the disks. Waits until the disks hold all earlier writes of the brokers. Raises OSError."""
         at_us = now_us()
-        context.cluster.backend.sync(context.brokers)
-        return at_us
-
-    def proof(self, context: ActionContext) -> ActionProof:
-        """Returns an empty proof, because the action breaks nothing."""
-        return {}
+        breakable_in(context).sync(context.brokers)
+        return Done(at_us)

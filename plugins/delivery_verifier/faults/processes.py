@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delivery_verifier.faults.action import ActionContext, ActionProof
+from delivery_verifier.faults.action import ActionContext, ActionProof, Done
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import now_us
 
@@ -25,28 +25,25 @@ class Signal:
     state: str
     deadline_s: float = DEADLINE_S
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Sends the signal, and waits for the state. Raises DeadlinePassed."""
-        at_us = min(context.cluster.agent.send(broker, self.name) for broker in context.brokers)
-        wait_until(
-            lambda: bool(self.proof(context)),
-            f"brokers {context.brokers} to be {self.state}",
-            self.deadline_s,
-            every_s=0.005,
-        )
-        return at_us
+        done = Done(min(context.cluster.agent.send(broker, self.name) for broker in context.brokers))
+        message = f"brokers {context.brokers} to be {self.state}"
+        wait_until(lambda: bool(self.proof(context, done)), message, self.deadline_s, every_s=0.005)
+        return done
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns the process state of each target broker. If one of them is not in `state`, the result is empty."""
         states = context.cluster.states()
         reached = all(states[broker] == self.state for broker in context.brokers)
         return {f"broker {broker}": states[broker] for broker in context.brokers} if reached else {}
 
 
+@dataclass(frozen=True)
 class Start:
     """Starts brokers that have exited. This heals what the actions `kill`, `stop` and `power_off` did."""
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Starts the brokers that have exited, and waits until all target brokers serve requests.
 
         This can take a while, because the controller accepts a broker only after the broker's old session has ended
@@ -58,8 +55,8 @@ class Start:
             if context.cluster.states()[broker] == "exited":
                 context.cluster.agent.start(broker)
         context.cluster.wait_up(*context.brokers)
-        return at_us
+        return Done(at_us)
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns the process state of each target broker, whatever it is."""
         return {f"broker {broker}": context.cluster.states()[broker] for broker in context.brokers}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from delivery_verifier.cluster.proxy.rules import LateEnd, ProxyRule, rule_of
-from delivery_verifier.faults.action import ActionContext, ActionProof
+from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless, breakable_in
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.late_ends import facts_of, name_of
 from delivery_verifier.model.step_options import APIS
@@ -25,19 +25,19 @@ class Frames:
 
     name: str
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Puts the rule in force.
 
         Raises RuntimeError if the rule is in force already, and ValueError for a wrong option.
         """
         at_us = now_us()
-        context.cluster.backend.proxy("put", rule=msgspec.to_builtins(self._rule(context)))
-        return at_us
+        breakable_in(context).proxy("put", rule=msgspec.to_builtins(self._rule(context)))
+        return Done(at_us)
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns how often the rule acted, by broker and client.id. The result is empty while the rule has
         acted on fewer clients than the option `clients` gives (default: 1)."""
-        hits = context.cluster.backend.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))
+        hits = breakable_in(context).proxy("hits", rule=msgspec.to_builtins(self._rule(context)))
         clients = {client for counts in hits.values() for client in counts}
         enough = len(clients) >= int(context.options.get("clients", 1))
         return {f"broker {broker}": counts for broker, counts in hits.items()} if enough else {}
@@ -51,6 +51,7 @@ API_NAMES = {key: name for name, key in APIS.items()}
 """Maps an API key to the name of the request."""
 
 
+@dataclass(frozen=True)
 class DelayEnd(Frames):
     """Delays the first EndTxn request of each client. EndTxn is the request that ends a transaction. If the client
     repeats the request, the proxy does not delay the repetition.
@@ -63,7 +64,7 @@ class DelayEnd(Frames):
     injection.
     """
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns the late requests that brokers have answered. A key of the mapping names a late request. Its value
         holds these facts:
 
@@ -74,7 +75,7 @@ class DelayEnd(Frames):
 
         The result is empty while brokers have answered fewer clients than the option `clients` gives (default: 1).
         """
-        answer = context.cluster.backend.proxy("late_ends", rule=msgspec.to_builtins(self._rule(context)))
+        answer = breakable_in(context).proxy("late_ends", rule=msgspec.to_builtins(self._rule(context)))
         ends = [end for end in msgspec.convert(answer, list[LateEnd], strict=False) if end.error_code is not None]
         enough = len({end.client for end in ends}) >= int(context.options.get("clients", 1))
         return {name_of(end.transactional_id, end.is_commit, end.broker): _facts(end) for end in ends} if enough else {}
@@ -95,16 +96,13 @@ def _facts(end: LateEnd) -> dict[str, int]:
     return facts_of(end.error_code or 0, end.late_ms or 0, overtaking)
 
 
-class Release:
+@dataclass(frozen=True)
+class Release(Harmless):
     """Lets the proxy forward everything again. This heals the injections of all other actions of the proxy."""
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Ends every rule for the target brokers. The proxy then forwards all requests and responses that it held
         back."""
         at_us = now_us()
-        context.cluster.backend.proxy("release", brokers=context.brokers)
-        return at_us
-
-    def proof(self, context: ActionContext) -> ActionProof:
-        """Returns an empty proof, because the action breaks nothing."""
-        return {}
+        breakable_in(context).proxy("release", brokers=context.brokers)
+        return Done(at_us)

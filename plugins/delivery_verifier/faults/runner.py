@@ -102,7 +102,7 @@ class FaultRunner:
         if step.act.bites:
             at_us = self.injections.inject(step, brokers, cycle)
         else:
-            at_us = ACTIONS[step.action].do(self.injections.context(brokers, step.options))
+            at_us = ACTIONS[step.action].do(self.injections.context(brokers, step.options)).at_us
         for injection in healed:
             self.injections.close(injection, brokers, at_us)
         if step.action != "wait":  # it does nothing
@@ -118,8 +118,7 @@ class FaultRunner:
         for injection in injections.open:
             if injection.proofs.failed is None:
                 injections.prove(injection)
-        healed_at_us = now_us()
-        heal(self._cluster)
+        healed_at_us = heal(self._cluster).at_us
         if any(injection.act.clients for injection in injections.open):
             self._load.restart()
             if self._applications is not None:

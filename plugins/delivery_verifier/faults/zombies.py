@@ -4,13 +4,14 @@ goes on."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.pool import group_of
 from delivery_verifier.applications.zombies import Zombie
 from delivery_verifier.cluster import groups, topics
-from delivery_verifier.faults.action import ActionContext, ActionProof, applications_in, scenario_in
+from delivery_verifier.faults.action import ActionContext, ActionProof, Done, applications_in, scenario_in
 from delivery_verifier.faults.applications import are_caught_up
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import IN_TRANSACTIONS
@@ -22,6 +23,7 @@ THAWED_S = 60.0
 """Seconds in which a thawed member must end, or do all that it has to do (see `_is_done`)."""
 
 
+@dataclass(frozen=True)
 class FreezeApplication:
     """Freezes the member of every application, and starts a substitute for each. The action `thaw_application` heals
     the injection.
@@ -38,7 +40,7 @@ class FreezeApplication:
     If the member has committed all that was sent, the substitute can apply nothing until more is sent.
     """
 
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Freezes the members, starts the substitutes, and waits until each substitute has taken over. If there is
         nothing to apply, a substitute can take over without applying anything. Raises DeadlinePassed."""
         zombies, frozen_at_us = applications_in(context).zombies, now_us()
@@ -51,9 +53,9 @@ class FreezeApplication:
             every_s=0.1,
             detail=lambda: "; ".join(_lacks(context, _is_idle)),
         )
-        return frozen_at_us
+        return Done(frozen_at_us)
 
-    def proof(self, context: ActionContext) -> ActionProof:
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns, for each arm, that its member is frozen and where the member is parked, how many records the member
         has in hand, and how many records the substitute has applied.
 
@@ -73,6 +75,7 @@ class FreezeApplication:
         }
 
 
+@dataclass(frozen=True)
 class ThawApplication:
     """Lets the frozen members go on, and stops them when they have nothing more to do. The injection is then over, so
     nothing has to be healed.
@@ -80,13 +83,9 @@ class ThawApplication:
     The proof shows that each member, after the thaw, applied records, was refused, or ended because it was fenced.
     """
 
-    def __init__(self) -> None:
-        self._facts: ActionProof = {}
-
-    def do(self, context: ActionContext) -> int:
+    def do(self, context: ActionContext) -> Done:
         """Thaws the members. Waits until each member has ended or has finished its work, and until all records are
         applied. Then stops the thawed members that still run. Raises DeadlinePassed."""
-        self._facts = {}
         applications = applications_in(context)
         zombies, in_hand = applications.zombies, _in_hand(applications)
         before = {zombie.name: _counts(zombie) for zombie in zombies.all}
@@ -105,19 +104,20 @@ class ThawApplication:
         wait_until(lambda: are_caught_up(context), "the applications to be caught up", THAWED_S)
         zombies.stop()
         deeds = {zombie.name: _deeds(zombie, before[zombie.name]) for zombie in zombies.all}
-        if all(deeds.values()):
-            self._facts = {
-                **{f"in hand of {arm}": count for arm, count in in_hand.items()},
-                **{f"member {name} when thawed": deed for name, deed in deeds.items()},
-            }
-        return thawed_at_us
+        if not all(deeds.values()):
+            return Done(thawed_at_us)
+        facts: dict[str, str | int] = {
+            **{f"in hand of {arm}": count for arm, count in in_hand.items()},
+            **{f"member {name} when thawed": deed for name, deed in deeds.items()},
+        }
+        return Done(thawed_at_us, facts)
 
-    def proof(self, context: ActionContext) -> ActionProof:
-        """Returns what each member did after the latest thaw, and how many records it had in hand before the thaw.
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
+        """Returns what each member did after the thaw, and how many records it had in hand before the thaw.
 
         The keys are `member <name> when thawed` and `in hand of <arm>`. The result is empty if a member did nothing.
         """
-        return self._facts
+        return done.facts
 
 
 def _in_hand(applications: RunningApplications) -> dict[str, int]:

@@ -100,10 +100,16 @@ class Act(Struct, frozen=True, kw_only=True):
     proofs: tuple[Proof, ...] = ()
     """The effects that must be seen just before healing, to prove that the fault took effect. A step of a fault plan
     may require other effects instead (`FaultStep.proofs`)."""
-    needs: tuple[Capability, ...] = ()
-    """What the cluster must have for the action."""
+    means: str = ""
+    """The means by which the action is done to brokers: a module of that name in the folder `means` of a backend. Empty
+    if the action needs no means, because it is done to clients or is an ordinary request to the cluster."""
     options: tuple[Option, ...] = ()
     """The options that a step of a fault plan may set for the action."""
+
+    @property
+    def needs(self) -> tuple[Capability, ...]:
+        """What the cluster must be started with for the action."""
+        return tuple(capability for capability in CAPABILITIES if capability == self.means)
 
     @property
     def clients(self) -> bool:

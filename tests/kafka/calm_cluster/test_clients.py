@@ -21,7 +21,7 @@ from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import whole_batches
-from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.action import ActionContext, Done
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
@@ -396,9 +396,9 @@ def test_a_crash_that_nobody_ordered_is_no_part_of_the_plan(
     monkeypatch.setattr(handle, "HANDOVER_DEADLINE_S", 0.2)
     with pytest.raises(DeadlinePassed, match="produce to kill all producers"):
         ACTIONS["kill_producer"].do(now)  # nobody obeys
-    assert ACTIONS["kill_producer"].proof(now) == {}
+    assert ACTIONS["kill_producer"].proof(now, Done(0)) == {}
     stage.pool.producers[0].process.kill()
     stage.pool.producers[0].process.wait()
     with pytest.raises(ProducerDied, match="killed by SIGKILL"):
         stage.pool.check()
-    assert ACTIONS["kill_producer"].proof(now) == {}
+    assert ACTIONS["kill_producer"].proof(now, Done(0)) == {}

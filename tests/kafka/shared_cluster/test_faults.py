@@ -17,7 +17,7 @@ from delivery_verifier.catalogue import FAULTS, PROFILES, for_one_replica, lasti
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.contract.disturbances import disturbances
-from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.action import ActionContext, Done
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.processes import Signal
 from delivery_verifier.faults.runner import FaultRunner
@@ -124,12 +124,12 @@ def test_after_pause_every_thread_of_the_broker_stands_still_until_it_is_resumed
     pid = stage.pid(victim)
     ACTIONS["pause"].do(ActionContext(stage.cluster, [victim]))
     assert threads(pid) == {"T"} and is_frozen(pid)
-    assert ACTIONS["pause"].proof(ActionContext(stage.cluster, [victim])) == {f"broker {victim}": "frozen"}
+    assert ACTIONS["pause"].proof(ActionContext(stage.cluster, [victim]), Done(0)) == {f"broker {victim}": "frozen"}
     spent = cpu_ticks(pid)
     wait_until(lambda: stage.leader() != victim, "another broker to lead", PATIENCE_S)
     assert cpu_ticks(pid) == spent
     ACTIONS["resume"].do(ActionContext(stage.cluster, [victim]))
-    assert threads(pid) != {"T"} and ACTIONS["pause"].proof(ActionContext(stage.cluster, [victim])) == {}
+    assert threads(pid) != {"T"} and ACTIONS["pause"].proof(ActionContext(stage.cluster, [victim]), Done(0)) == {}
     wait_until(lambda: cpu_ticks(pid) > spent, "the broker to work again", PATIENCE_S)
     assert stage.pid(victim) == pid
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,17 +14,33 @@ from support import backend_contract
 from support.evidence import RUN
 from support.fake_backend import FakeBackend
 from support.fake_cluster import FakeCluster
+from support.observing_backend import ObservingBackend, ObservingCluster
+from support.patience import PATIENCE_S
 
+from delivery_verifier.catalogue import FAULTS
 from delivery_verifier.cluster import backends, lease, topics
-from delivery_verifier.cluster.backend import Backend, Lack, RunningCluster
+from delivery_verifier.cluster.backend import (
+    Breakable,
+    BreakableCluster,
+    Lack,
+    Observed,
+    ObservedCluster,
+    Owned,
+    OwnedCluster,
+    RunningCluster,
+)
 from delivery_verifier.cluster.backends import BACKENDS, backend_of
 from delivery_verifier.cluster.embedded.keeper import Keeper
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.keeper_client import keeper_at
 from delivery_verifier.cluster.keeper_operations import OPERATIONS, KeeperOperations
 from delivery_verifier.cluster.protocol.requests import BrokerRequests
+from delivery_verifier.cluster.watcher import Watcher, WatcherSpec
 from delivery_verifier.command_line import main as cli
+from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.targets import Targets
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import ClusterSpec
 
@@ -80,10 +97,86 @@ CHECKED = {"embedded": "kafka/shared_cluster/test_backend_contract.py", "docker"
 """For each backend, the test module that applies the checks of support.backend_contract to it."""
 
 
-def test_every_backend_goes_through_the_checks_of_the_contract() -> None:
+PARTS = {"OBSERVED": Observed, "OWNED": Owned, "BREAKABLE": Breakable}
+
+
+def test_every_backend_goes_through_the_checks_of_what_it_is() -> None:
     assert set(CHECKED) == set(BACKENDS)
-    for module in CHECKED.values():
-        assert "backend_contract" in (Path(__file__).parents[2] / module).read_text()
+    for name, module in CHECKED.items():
+        text = (Path(__file__).parents[2] / module).read_text()
+        parts = [part for part, kind in PARTS.items() if isinstance(BACKENDS[name], kind)]
+        assert (
+            "backend_contract.CHECKS" in text
+            if len(parts) == len(PARTS)
+            else all(f"backend_contract.{part}" in text for part in parts)
+        )
+
+
+def test_a_backend_is_what_it_implements_and_no_more() -> None:
+    kinds = (ObservedCluster, OwnedCluster, BreakableCluster)
+    assert [isinstance(FakeCluster(), kind) for kind in kinds] == [True, True, True]
+    assert [isinstance(ObservingCluster, kind) for kind in PARTS.values()] == [False, False, False]
+    assert [isinstance(ObservingBackend(), kind) for kind in PARTS.values()] == [True, False, False]
+
+
+class OnlyObserved:
+    """The brokers of a fake, of which nobody may do more than to look at them."""
+
+    def __init__(self, fake: FakeCluster) -> None:
+        self.brokers, self.connection, self.requests = fake.brokers, fake.connection, fake.requests
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cluster:
+    """A cluster that is only observed. Its agent answers, and tells no node."""
+    monkeypatch.setattr(lease, "call", lambda *_, **more: {"nodes": {}, "pid": 1})
+    (fake := FakeCluster()).set_partition("topic", 0, leader=2)
+    cluster = Cluster(OnlyObserved(fake), tmp_path)
+    cluster.fake = fake  # type: ignore[attr-defined]
+    return cluster
+
+
+@pytest.mark.parametrize("check", backend_contract.OBSERVED, ids=lambda check: check.__name__)
+def test_what_is_only_observed_keeps_the_contract_of_that(check: Callable[[Cluster, str], None], watched: Any) -> None:
+    check(watched, "topic")
+    assert watched.owned is watched.breakable is None
+
+
+def test_a_broker_that_is_only_observed_runs_as_long_as_it_answers_and_is_never_healed(watched: Any) -> None:
+    watched.fake.process_states[3] = "exited"
+    assert watched.states() == {1: "running", 2: "running", 3: "silent"}
+    assert not watched.isr_full(["topic"]) and "broker 3 silent" in watched.out_of_sync(["topic"])
+    with pytest.raises(DeadlinePassed):
+        watched.wait_up(deadline_s=0.0)
+    assert heal(watched).facts == {} and watched.fake.process_states[3] == "exited" and not watched.fake.requested
+    with pytest.raises(ValueError, match="a cluster that the run may break"):
+        ACTIONS["sync"].do(ActionContext(watched, [1]))
+
+
+@pytest.mark.parametrize("fault", [name for name, plan in FAULTS.items() if plan.name != "none"])
+def test_a_backend_that_only_observes_is_unfit_for_what_breaks_brokers(fault: str) -> None:
+    misfit = ObservingBackend().misfit(ClusterSpec(backend="observing"), FAULTS[fault])
+    breaks = any(step.act.means for step in FAULTS[fault].steps)
+    assert (misfit is not None) == breaks
+    assert misfit is None or f"the fault {fault} does" in misfit.why
+
+
+def test_the_agent_of_what_is_only_observed_asks_every_broker_and_breaks_none(tmp_path: Path) -> None:
+    (fake := FakeCluster()).set_partition("topic", 0, leader=2)
+    spec = WatcherSpec(run_id="r", workspace=str(tmp_path), deadline_s=60, backend="nowhere")
+    agent = Watcher(spec, OnlyObserved(fake))
+    agent.observer._requests = fake  # type: ignore[assignment]
+    agent.watch(["topic"])
+    agent.observer.start()
+    observations = tmp_path / "observations.jsonl"
+    wait_until(lambda: observations.exists() and b'"heartbeat"' in observations.read_bytes(), "a look", PATIENCE_S)
+    agent.observer.stop()
+    assert b'"process"' not in observations.read_bytes(), "nobody knows the processes"
+    assert agent.status().nodes == {} and agent.failure() == ""
+    with pytest.raises(ValueError, match="this agent knows no operation"):
+        agent._carry_out("power_off", {"nodes": [1]})
+    agent.clean_up()
+    assert set(fake.process_states.values()) == {"running"} and not fake.requested
 
 
 def test_an_unknown_backend_is_refused_and_names_those_that_there_are() -> None:
@@ -94,7 +187,7 @@ def test_an_unknown_backend_is_refused_and_names_those_that_there_are() -> None:
 def test_a_scenario_whose_backend_cannot_run_here_is_unavailable_and_starts_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    absent: Backend = FakeBackend({None: Lack("no containers: install them")})
+    absent: Observed = FakeBackend({None: Lack("no containers: install them")})
     monkeypatch.setitem(BACKENDS, "absent", absent)
     monkeypatch.setenv("KDV_HOME", str(tmp_path))
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))

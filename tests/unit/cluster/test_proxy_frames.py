@@ -16,7 +16,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.proxy.flows import UNTIL_RELEASED, Closed, Conversation, Flow
 from delivery_verifier.cluster.proxy.frames import NotKafka, Splitter, TransactionEnd, request_of, transaction_end_of
 from delivery_verifier.cluster.proxy.rules import ProxyRule, RuleBook, rule_of
-from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.action import ActionContext, Done
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.proxied import Frames
 from delivery_verifier.model.fault_actions import ACTS
@@ -229,7 +229,7 @@ def test_every_step_of_the_catalogue_at_the_proxy_is_a_rule() -> None:
         assert [rule_of(rule).brokers for rule in fake.proxy_rules] == [(1,)]
 
 
-PROXIED = [name for name, act in ACTS.items() if act.needs == ("proxy",)]
+PROXIED = [name for name, act in ACTS.items() if act.bites and act.needs == ("proxy",)]
 
 
 def test_the_actions_of_the_proxy_are_those_of_its_rules() -> None:
@@ -310,9 +310,9 @@ def test_late_ends_are_proof_once_brokers_have_answered_enough_clients() -> None
     answered = {"late_ms": 6003, "error_code": 0, "overtaken_by": {str(END_TXN): 1, str(ADD_PARTITIONS): 2}}
     context = ActionContext(Cluster(fake), [1, 2, 3], {"delay_ms": 6000, "clients": 2})
     fake.late_ends = [{**fields, **answered}, {**fields, "client": "b-0", "transactional_id": "kdv-b-0"}]
-    assert ACTIONS["delay_end"].proof(context) == {}
+    assert ACTIONS["delay_end"].proof(context, Done(0)) == {}
     fake.late_ends[1] |= {"late_ms": 6001, "error_code": 48, "is_commit": False}
-    assert ACTIONS["delay_end"].proof(context) == {
+    assert ACTIONS["delay_end"].proof(context, Done(0)) == {
         "EndTxn (commit) of kdv-a-0 at broker 2": {
             "error_code": 0,
             "late_ms": 6003,

@@ -24,6 +24,6 @@ def test_heal_undoes_every_action_that_lasts(action: str, tmp_path: Path) -> Non
     known = {option.name for option in ACTS[action].options}
     options = {name: value for name, value in OPTIONS.items() if name in known}
     context = ActionContext(Cluster(fake), [1], options)
-    ACTIONS[action].do(context)
+    done = ACTIONS[action].do(context)
     heal(context.cluster)
-    assert not ACTIONS[action].proof(context), f"faults.actions.heal does not undo {action}"
+    assert not ACTIONS[action].proof(context, done), f"faults.actions.heal does not undo {action}"

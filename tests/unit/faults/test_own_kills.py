@@ -80,8 +80,7 @@ def context(
 
 def kill(made: Any) -> Any:
     action = KillApplication()
-    action.do(made)
-    return action.proof(made)
+    return action.proof(made, action.do(made))
 
 
 @pytest.mark.parametrize("look", [BEHIND, AHEAD, InHand(undecided=3)])

@@ -15,6 +15,7 @@ from support.quiet_load import QuietLoad
 from delivery_verifier.catalogue import ENTRIES, build
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.faults.action import Done
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import DeadlinePassed
@@ -84,15 +85,15 @@ class Elects:
     def __init__(self, cluster: TwoLeaders, late: bool = False) -> None:
         self.cluster, self.late = cluster, late
 
-    def do(self, context: Any) -> int:
-        """Makes broker 2 the leader. Returns the time before, in µs since the epoch."""
+    def do(self, context: Any) -> Done:
+        """Makes broker 2 the leader."""
         at_us = now_us()
         self.cluster.elect(2)
         if self.late:
             raise DeadlinePassed("timed out")
-        return at_us
+        return Done(at_us)
 
-    def proof(self, context: Any) -> dict[str, object]:
+    def proof(self, context: Any, done: Done) -> dict[str, object]:
         """Returns EFFECT, whatever happened."""
         return dict(EFFECT)
 
@@ -100,19 +101,19 @@ class Elects:
 class Stops(Elects):
     """A stand-in for an action after which no broker runs, so that no broker can be asked."""
 
-    def do(self, context: Any) -> int:
+    def do(self, context: Any) -> Done:
         """Stops all brokers."""
         self.cluster.runs = False
-        return now_us()
+        return Done(now_us())
 
 
 class Continues(Elects):
     """An action after which all brokers run."""
 
-    def do(self, context: Any) -> int:
+    def do(self, context: Any) -> Done:
         """Lets all brokers run."""
         self.cluster.runs = True
-        return now_us()
+        return Done(now_us())
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from delivery_verifier.applications.control import Word
 from delivery_verifier.faults import zombies
+from delivery_verifier.faults.action import Done
 from delivery_verifier.faults.zombies import FreezeApplication
 
 
@@ -50,4 +51,4 @@ def test_pending_offsets_do_not_hold_up_a_substitute_that_was_handed_records_mea
 
     monkeypatch.setattr(zombies.topics, "admin", lambda connection: None)
     monkeypatch.setattr(zombies.groups, "has_pending_offsets", has_pending_offsets)
-    assert bool(FreezeApplication().proof(context(substitute))) == is_proof
+    assert bool(FreezeApplication().proof(context(substitute), Done(0))) == is_proof

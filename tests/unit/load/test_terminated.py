@@ -20,7 +20,7 @@ from support.patience import PATIENCE_S
 
 from delivery_verifier.catalogue import SCENARIOS, build
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.action import ActionContext, Done
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.load import pool as pools
@@ -55,7 +55,7 @@ def words(folder: Path, **more: int) -> list[Control]:
 def proof(folder: Path) -> object:
     cluster = cast(Cluster, SimpleNamespace())
     context = ActionContext(cluster, [], scenario=SCENARIO, load=RunningLoad(SCENARIO, folder))
-    return ACTIONS["terminate_producer"].proof(context)
+    return ACTIONS["terminate_producer"].proof(context, Done(0))
 
 
 def test_the_proof_says_what_each_producer_had_in_hand_and_how_it_ended(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from delivery_verifier.cluster.backend import Backend, Lack, LeavesNothing, StartRequest
+from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartRequest
 from delivery_verifier.cluster.docker import composed
 from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
 from delivery_verifier.cluster.docker.door_client import DoorClient, DoorGone, DoorRefused, door
@@ -38,7 +38,7 @@ LACKS: dict[Capability, str] = {
 """Maps each capability that this backend always lacks to the reason and the remedy."""
 
 
-class DockerBackend(LeavesNothing):
+class DockerBackend(Owned, Breakable):
     """A backend that uses the brokers that Docker Compose runs. The environment variables in `VARIABLES` say where
     these brokers and the fault door are.
 
@@ -78,6 +78,10 @@ class DockerBackend(LeavesNothing):
             return Lack(f"the composed cluster cannot be looked at: {error}", failed=True)
         different += _uncuttable(plan) if plan else []
         return Lack(f"the composed cluster is another: {'; '.join(different)}") if different else None
+
+    def means(self) -> tuple[str, ...]:
+        """Returns the names of the means."""
+        return ("network", "process")
 
     def versions(self) -> dict[str, str]:
         """Returns the digest of the brokers' image. Raises DoorGone or DoorRefused."""
@@ -174,4 +178,4 @@ def _healed_nodes(client: DoorClient) -> list[Node]:
     return client.nodes()
 
 
-BACKEND: Backend = DockerBackend()
+BACKEND = DockerBackend()

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from delivery_verifier.cluster.backend import Backend, Lack, StartRequest
+from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartRequest
 from delivery_verifier.cluster.embedded import disks, equipment, nodes, packet_filter
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.keeper import KeeperSpec, start_keeper
 from delivery_verifier.cluster.layout import ClusterLayout
 from delivery_verifier.model.act import Capability
-from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
 
 
@@ -21,7 +20,7 @@ class EmbeddedKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
     layout: ClusterLayout
 
 
-class EmbeddedBackend:
+class EmbeddedBackend(Owned, Breakable):
     """A backend that runs clusters as processes of this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
@@ -33,13 +32,9 @@ class EmbeddedBackend:
         """
         return None if capability is None else equipment.tried(capability)
 
-    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
-        """Returns None, because the backend starts a cluster of its own for every run."""
-        return None
-
-    def versions(self) -> dict[str, str]:
-        """Returns an empty dictionary, because a run records the version of Kafka anyway."""
-        return {}
+    def means(self) -> tuple[str, ...]:
+        """Returns the names of the means."""
+        return ("network", "power", "process", "proxy")
 
     def describe(self, spec: ClusterSpec) -> str:
         """Describes, in words, the cluster that a run with `spec` gets."""
@@ -94,4 +89,4 @@ class EmbeddedBackend:
         return chains + [str(folder) for folder in equipment.sweep()]
 
 
-BACKEND: Backend = EmbeddedBackend()
+BACKEND = EmbeddedBackend()

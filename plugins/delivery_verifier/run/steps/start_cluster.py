@@ -9,7 +9,6 @@ from pathlib import Path
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.backend import StartRequest
-from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.processes import process_of
 from delivery_verifier.model.scenario import Scenario
@@ -60,7 +59,7 @@ def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) ->
         owner=process_of(owner or ""),
         lock_descriptor=lock,
     )
-    cluster = Cluster(backend_of(scenario.cluster).start(request))
+    cluster = Cluster.start(request)
     with lease.renewed(cluster.socket):
         cluster.wait_up()
     return cluster

@@ -32,6 +32,6 @@ def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
         keep = (run.path / "reconcile.json").is_file()
     with suppress(lease.ClusterGone):  # the keeper was killed: its brokers died with it, its workspace is left
         cluster.finish(keep_workspace=keep)
-    cluster.backend.release()  # removes what a killed keeper left on the host
+    cluster.release()  # removes what a killed keeper left on the host
     if not keep:
         workspaces.remove(cluster.workspace)

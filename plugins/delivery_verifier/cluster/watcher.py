@@ -1,0 +1,80 @@
+"""The agent of a cluster that a run only observes (see `cluster.keeper`). Somebody else runs the brokers.
+
+The agent renews the run's lease, records what it observes, and kills the run's own processes at the end. It starts,
+ends and breaks no broker. It knows nothing of the brokers' processes: a broker is there as long as it answers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from delivery_verifier.cluster import keeper
+from delivery_verifier.cluster.backend import Observed, ObservedCluster, StartRequest
+from delivery_verifier.cluster.keeper import KeeperSpec, start_keeper
+from delivery_verifier.cluster.keeper_operations import ClusterStatus
+from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
+from delivery_verifier.cluster.protocol.requests import RepeatedRequests
+
+
+class WatcherSpec(KeeperSpec, frozen=True, kw_only=True):
+    """The inputs of the agent. `backend` is the module whose constant BACKEND gives access to the cluster: addresses
+    and secrets stand in no file of the run."""
+
+    backend: str
+
+
+class Watcher(keeper.Keeper):
+    """The agent of one cluster that somebody else runs."""
+
+    def __init__(self, spec: WatcherSpec, cluster: ObservedCluster) -> None:
+        requests, file = RepeatedRequests(cluster.connection), Path(spec.workspace) / OBSERVATIONS
+        super().__init__(spec, Observer(requests, cluster.brokers, file, sees_processes=False))
+
+    def begin(self) -> None:
+        """Does nothing, because the brokers are somebody else's."""
+
+    def observe(self) -> None:
+        """Does nothing, because nobody tells the states of the brokers' processes."""
+
+    def failure(self) -> str:
+        """Returns an empty text: the agent itself can always go on."""
+        return ""
+
+    def end_cluster(self) -> None:
+        """Does nothing, because the brokers are somebody else's."""
+
+    def status(self) -> ClusterStatus:
+        """Returns the pid of the agent, and no nodes."""
+        return ClusterStatus(nodes={}, pid=os.getpid())
+
+
+def start(backend: Observed, request: StartRequest) -> None:
+    """Starts the agent of a run whose cluster is only observed, and waits until it takes requests.
+
+    Raises StepFailed with the last line of the agent's log if the agent ends before, and DeadlinePassed.
+    """
+    spec = WatcherSpec(
+        run_id=request.run_id,
+        workspace=request.workspace,
+        deadline_s=request.deadline_s,
+        owner=request.owner,
+        lock_descriptor=request.lock_descriptor,
+        backend=type(backend).__module__,
+    )
+    start_keeper(__name__, spec)
+
+
+def main() -> None:
+    """Runs an agent: `python -m delivery_verifier.cluster.watcher SPEC`. SPEC is a JSON file with a WatcherSpec."""
+    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=WatcherSpec)
+    backend: Observed = import_module(spec.backend).BACKEND
+    keeper.keep(spec, lambda: Watcher(spec, backend.attach(Path(spec.workspace))))
+
+
+if __name__ == "__main__":
+    main()
