@@ -51,9 +51,9 @@ help: ## list what can be made
 	    || { tail -n 3 "$$runs/log"; echo "not written now; the next make setup tries again"; }
 
 # A database that has all tables, and nothing of a user. The first `kdv up` copies it.
-.venv/.airflow-database: .venv/.synced $(addprefix plugins/delivery_verifier/orchestration/local/,database.py settings.py)
+.venv/.airflow-database: .venv/.synced $(addprefix plugins/delivery_verifier/local_airflow/,database.py settings.py)
 	@echo "setup 4 of 4: the database of the local Airflow (once)"
-	@if .venv/bin/python -m delivery_verifier.orchestration.local.database; then touch $@; else echo "not prepared now: kdv up makes its own"; fi
+	@if .venv/bin/python -m delivery_verifier.local_airflow.database; then touch $@; else echo "not prepared now: kdv up makes its own"; fi
 
 # Our own modules: compileall compiles those that changed since the last time.
 .bytecode: .venv/.synced

@@ -48,7 +48,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, task, teardown
 
-from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, nightly
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, nightly
 from delivery_verifier.orchestration.tasks import catalogue_form, message, notify
 from delivery_verifier.orchestration.tasks.verify_catalogue import (
     AGAIN,

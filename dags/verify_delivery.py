@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import DAG, setup, task, teardown
 
 from delivery_verifier.model.steps import TIMEOUTS
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks import form, notify, verdict_event
 from delivery_verifier.orchestration.tasks import verify_delivery as steps
 

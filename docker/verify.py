@@ -17,8 +17,8 @@ from delivery_verifier.command_line.stored import read_scenario, read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.orchestration.local.client import ENDED, AirflowSilent, Client, ui_url
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.client import ENDED, AirflowSilent, Client, ui_url
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.pages import terminal
 from delivery_verifier.planning.consistency import as_conf
 

@@ -37,7 +37,7 @@ def written_dag() -> DAG:
     from airflow.utils.db import initdb
     from airflow.utils.session import create_session
 
-    from delivery_verifier.orchestration.local.settings import DAG_ID
+    from delivery_verifier.orchestration.names import DAG_ID
 
     initdb()
     with create_session() as session:

@@ -14,9 +14,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from support.catalogue_runs import catalogue, item
 from support.run_builder import judged
 
+from delivery_verifier.local_airflow.run_catalogue import item_of
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.local import settings
-from delivery_verifier.orchestration.local.run_catalogue import item_of
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID, MARK, NIGHTLY, nightly
 from delivery_verifier.orchestration.tasks import message, notify, verify_catalogue
 from delivery_verifier.orchestration.tasks.gate import GateClosed
 from delivery_verifier.orchestration.tasks.verify_catalogue import (
@@ -34,7 +34,7 @@ DAGS = Path(__file__).resolve().parents[2] / "dags"
 def dag() -> DAG:
     bag = DagBag(dag_folder=str(DAGS))
     assert bag.import_errors == {}
-    return bag.dags[settings.CATALOGUE_DAG_ID]
+    return bag.dags[CATALOGUE_DAG_ID]
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def test_a_user_finds_out_what_it_is(dag: DAG) -> None:
 @pytest.mark.parametrize(
     ("chosen", "local", "schedule"),
     [
-        (None, False, settings.NIGHTLY),
+        (None, False, NIGHTLY),
         (None, True, None),
-        ("1", True, settings.NIGHTLY),
+        ("1", True, NIGHTLY),
         ("0", False, None),
         ("30 1 * * 1-5", True, "30 1 * * 1-5"),
     ],
@@ -87,18 +87,18 @@ def test_it_runs_nightly_but_on_a_laptop_only_if_it_is_told_to(
     chosen: str | None, local: bool, schedule: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KDV_NIGHTLY", raising=False)
-    monkeypatch.delenv(settings.MARK, raising=False)
+    monkeypatch.delenv(MARK, raising=False)
     if chosen is not None:
         monkeypatch.setenv("KDV_NIGHTLY", chosen)
     if local:
-        monkeypatch.setenv(settings.MARK, "/somewhere")
-    assert settings.nightly() == schedule
+        monkeypatch.setenv(MARK, "/somewhere")
+    assert nightly() == schedule
 
 
 def test_a_schedule_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KDV_NIGHTLY", "at night")
     with pytest.raises(BadInput, match="cron"):
-        settings.nightly()
+        nightly()
 
 
 def test_it_never_catches_up(dag: DAG) -> None:
@@ -109,7 +109,7 @@ class Instance:
     """A stand-in for Airflow's task instance. It holds XComs, the states of other DAG runs (`states`) and the states of
     the other tasks of its own run (`tasks`)."""
 
-    dag_id = settings.CATALOGUE_DAG_ID
+    dag_id = CATALOGUE_DAG_ID
 
     def __init__(
         self, try_number: int = 1, states: dict[str, str] | None = None, tasks: dict[str, str | None] | None = None
@@ -126,7 +126,7 @@ class Instance:
 
     def get_dagrun_state(self, dag_id: str, run_id: str) -> DagRunState:
         """Returns an enumeration member, as Airflow's task SDK does, and not the member's string."""
-        assert dag_id == settings.DAG_ID
+        assert dag_id == DAG_ID
         return DagRunState(self.states[run_id])
 
 
@@ -233,7 +233,7 @@ def test_the_mail_names_what_is_red(runs: Path) -> None:
     content = message.of_catalogue({"run_id": "c"})
     subject, text = content.subject, notify.html_text(content)
     assert subject.startswith("Catalogue run is red: 2 of 3 scenarios")
-    assert "b: failed" in text and "d: not as expected" in text and f"/dags/{settings.CATALOGUE_DAG_ID}/runs/c" in text
+    assert "b: failed" in text and "d: not as expected" in text and f"/dags/{CATALOGUE_DAG_ID}/runs/c" in text
     assert "never began" in message.of_catalogue({"run_id": "other"}).subject
 
 

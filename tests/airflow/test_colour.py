@@ -22,7 +22,7 @@ from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from sqlalchemy.orm import Session
 
 from delivery_verifier.model.steps import BEFORE_GATE, GATE, STEPS
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks import gate
 
 BESIDE = {"produce", "inject_fault"}

@@ -14,8 +14,8 @@ from support.run_builder import unjudged
 
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import BEFORE_GATE
-from delivery_verifier.orchestration.local import settings
-from delivery_verifier.orchestration.local.client import AirflowError, Client, Task
+from delivery_verifier.orchestration.client import AirflowError, Client, Task
+from delivery_verifier.orchestration.names import MARK
 from delivery_verifier.orchestration.tasks import note, verify_delivery
 from delivery_verifier.orchestration.tasks.gate import GateClosed
 from delivery_verifier.store.run_directory import RunDirectory
@@ -51,8 +51,11 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
     with RunDirectory(tmp_path).writing("conclude") as output:
         (output.staging / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": []}))
     monkeypatch.setenv("KDV_HOME", str(tmp_path))
-    monkeypatch.setenv(settings.MARK, "here")
-    monkeypatch.setenv("AIRFLOW__API__PORT", "8080")
+    monkeypatch.setenv(MARK, "here")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:8080")
+    passwords = tmp_path / "passwords.json"
+    passwords.write_text('{"admin": "a"}')
+    monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE", str(passwords))
     notes: list[tuple[str, str]] = []
     monkeypatch.setattr(Client, "note", lambda self, dag_id, run_id, text: notes.append((run_id, text)))
     return notes
@@ -97,7 +100,7 @@ def test_every_task_that_leads_to_the_verdict_withdraws_the_note_and_none_does_f
 def test_in_another_airflow_there_is_no_note(
     noted: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(settings.MARK)
+    monkeypatch.delenv(MARK)
     note.attach_verdict(tmp_path, "manual__1")
     assert noted == []
 

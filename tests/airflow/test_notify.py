@@ -21,11 +21,12 @@ from support.run_builder import judged, planned, unjudged
 from support.web_sink import WebSink, web_sink
 
 from delivery_verifier.host import folders
+from delivery_verifier.local_airflow import settings
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.steps import GATE
-from delivery_verifier.orchestration.local import notifiers, settings
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration import notifiers
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks import channels, message, notify
 
 

@@ -24,7 +24,7 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
 from delivery_verifier.model.live import LiveSpark
-from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, unreported
 from delivery_verifier.orchestration.plugin import app as reports
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step

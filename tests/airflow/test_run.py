@@ -10,17 +10,14 @@ import pytest
 
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import processes
-from delivery_verifier.orchestration.local import queue_watch as queue_watch_module
-from delivery_verifier.orchestration.local import run as run_module
-from delivery_verifier.orchestration.local import settings, supervisor
-from delivery_verifier.orchestration.local.client import AirflowError, AirflowSilent, Client, Task, ui_url
-from delivery_verifier.orchestration.local.queue_watch import QueueWatch, RunFailed
-from delivery_verifier.orchestration.local.run import (
-    _require_verdict,
-    naming_what_ended_airflow,
-    patiently,
-    trigger,
-)
+from delivery_verifier.local_airflow import queue_watch as queue_watch_module
+from delivery_verifier.local_airflow import run as run_module
+from delivery_verifier.local_airflow import supervisor
+from delivery_verifier.local_airflow.queue_watch import QueueWatch
+from delivery_verifier.local_airflow.run import _require_verdict, naming_what_ended_airflow, patiently, trigger
+from delivery_verifier.orchestration.client import AirflowError, AirflowSilent, Client, Task, ui_url
+from delivery_verifier.orchestration.failures import RunFailed
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
 
 GREEN_TASKS = [Task("validate", "success"), Task("conclude", "success"), Task("stop_cluster", "success")]
@@ -208,7 +205,7 @@ def test_a_task_that_its_dead_worker_will_never_begin_ends_the_run_and_one_that_
 ) -> None:
     now_s = 0.0
     monkeypatch.setattr(queue_watch_module.time, "monotonic", lambda: now_s)
-    queue_watch, queued = QueueWatch(settings.CATALOGUE_DAG_ID), Task("plan", "queued")
+    queue_watch, queued = QueueWatch(CATALOGUE_DAG_ID), Task("plan", "queued")
     second = Task("cell", "queued", map_index=1)
     for now_s, tasks in (
         (0.0, [queued]),
@@ -231,7 +228,7 @@ def test_a_task_that_its_dead_worker_will_never_begin_ends_the_run_and_one_that_
 def test_a_stuck_task_on_which_no_verdict_rests_is_to_be_ended_and_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, stuck = 0.0, Task("stop_cluster", "queued")
     monkeypatch.setattr(queue_watch_module.time, "monotonic", lambda: now_s)
-    watches = QueueWatch(), QueueWatch(settings.CATALOGUE_DAG_ID)
+    watches = QueueWatch(), QueueWatch(CATALOGUE_DAG_ID)
     for now_s in (0.0, 80.0, 160.0):
         assert [watch.check([stuck]) for watch in watches] == [[], []]
     now_s = 190.0

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.bases.hook import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from delivery_verifier.orchestration.local import settings
+from delivery_verifier.local_airflow import settings
 from delivery_verifier.orchestration.tasks.spark_connection import NoSparkConnection, is_server, require, server_url
 
 VARIABLE = "AIRFLOW_CONN_SPARK_DEFAULT"

@@ -26,7 +26,7 @@ from support.run_builder import judged, planned
 
 from delivery_verifier.model.scenario import VerdictName
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks import red_run, verdict_event, verify_delivery
 from delivery_verifier.run.steps import conclude
 from delivery_verifier.store.run_directory import RunDirectory

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from delivery_verifier.model.steps import TIMEOUTS
-from delivery_verifier.orchestration.local.settings import MARK
+from delivery_verifier.orchestration.names import MARK
 from delivery_verifier.orchestration.plugin import warm
 
 START = """

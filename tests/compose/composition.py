@@ -19,7 +19,7 @@ from delivery_verifier.host.folders import CATALOGUES
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.orchestration.local.client import ENDED, AirflowSilent, Client
+from delivery_verifier.orchestration.client import ENDED, AirflowSilent, Client
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = "kdv-test"

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser
 from support.browser import CHROMIUM, Visitor, browser, check_look, shots  # noqa: F401  (two are fixtures)
 from support.patience import PATIENCE_S
 
-from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 
 SCENARIO = "acks_1.frozen_followers"
 ACKS_1: dict[str, object] = {"profile": "acks_1", "claim": "at_least_once", "fault": "pause_leader", "records": 20_000}

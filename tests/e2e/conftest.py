@@ -15,7 +15,7 @@ from support.own_host import own_host
 from support.readme import breaking_example, terminal  # noqa: F401  (fixtures)
 
 from delivery_verifier.host import folders
-from delivery_verifier.orchestration.local.queue_watch import RunFailed
+from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 

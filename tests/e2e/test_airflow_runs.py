@@ -21,11 +21,11 @@ from support.stored_runs import arm
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.local_airflow import settings, spark_server, supervisor
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.orchestration.local import settings, spark_server, supervisor
-from delivery_verifier.orchestration.local.queue_watch import RunFailed
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.failures import RunFailed
+from delivery_verifier.orchestration.names import DAG_ID, MARK
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -36,7 +36,7 @@ OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer"
 def of_the_run(airflow: LocalAirflow) -> dict[int, str]:
     """Returns the command lines, by pid, of the living processes of the run: keeper, brokers, producers."""
     with airflow.environment():
-        return alive(settings.MARK, str(settings.airflow_home()), OF_A_RUN)
+        return alive(MARK, str(settings.airflow_home()), OF_A_RUN)
 
 
 def is_loading(airflow: LocalAirflow) -> None:
@@ -51,7 +51,7 @@ def is_loading(airflow: LocalAirflow) -> None:
 def nothing_is_left(airflow: LocalAirflow, kept: set[Path]) -> None:
     """Asserts that, within 30 s, nothing of the run is left. `kept` are the workspaces that earlier runs have left."""
     with airflow.environment():
-        wait_until_gone(settings.MARK, str(settings.airflow_home()), OF_A_RUN)
+        wait_until_gone(MARK, str(settings.airflow_home()), OF_A_RUN)
     assert lease.holder() is None
     assert {*workspaces.folder().iterdir()} <= kept
 
@@ -86,7 +86,7 @@ def test_when_the_spark_server_is_killed_in_the_middle_that_run_is_red_and_the_n
 
 def _spark_servers(airflow: LocalAirflow) -> list[int]:
     with airflow.environment():
-        return [*alive(settings.MARK, str(settings.airflow_home()), f"java.*{spark_server.PLUGIN}")]
+        return [*alive(MARK, str(settings.airflow_home()), f"java.*{spark_server.PLUGIN}")]
 
 
 def test_a_run_through_airflow_says_on_which_spark_it_was_reconciled(plain_run: RunDirectory) -> None:
@@ -217,5 +217,5 @@ def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(local_airfl
     os.kill(state.children["scheduler"].pid, signal.SIGKILL)
     nothing_is_left(local_airflow, kept)
     with local_airflow.environment():
-        wait_until_gone(settings.MARK, str(settings.airflow_home()))
+        wait_until_gone(MARK, str(settings.airflow_home()))
     assert not (local_airflow.runs / "unscheduled" / "verdict.json").exists()

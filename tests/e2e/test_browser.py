@@ -14,7 +14,7 @@ from support.airflow import LocalAirflow
 from support.browser import CHROMIUM, OPENED, RUN_ID, SIZES, Visitor, check_look, choose, chromium, open_form
 from support.catalogue_runs import catalogue, item
 
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import RunDirectory
 

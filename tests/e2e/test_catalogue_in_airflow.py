@@ -10,7 +10,7 @@ from support.smoke_scenarios import THROUGH_AIRFLOW, assert_recounted
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.model.catalogue_run import CatalogueRun
-from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import RunDirectory
 

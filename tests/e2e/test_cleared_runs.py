@@ -13,10 +13,10 @@ from support.stored_data import stored_run
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.local_airflow.run import patiently
 from delivery_verifier.model.steps import BEFORE_GATE
-from delivery_verifier.orchestration.local.queue_watch import RunFailed
-from delivery_verifier.orchestration.local.run import patiently
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.failures import RunFailed
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
 
 RUN_ID = "cleared:twice"

@@ -19,10 +19,10 @@ from support.airflow import LocalAirflow
 from support.patience import PATIENCE_S
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local import database, lifecycle, offered, settings, supervisor
-from delivery_verifier.orchestration.local.client import AirflowError
-from delivery_verifier.orchestration.local.queue_watch import RunFailed
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.local_airflow import database, lifecycle, offered, settings, supervisor
+from delivery_verifier.orchestration.client import AirflowError
+from delivery_verifier.orchestration.failures import RunFailed
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.plugin import warm
 from delivery_verifier.run.steps import conclude
 

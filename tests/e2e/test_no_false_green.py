@@ -21,10 +21,10 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local.client import Task
-from delivery_verifier.orchestration.local.queue_watch import RunFailed
-from delivery_verifier.orchestration.local.run import patiently, trigger
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.local_airflow.run import patiently, trigger
+from delivery_verifier.orchestration.client import Task
+from delivery_verifier.orchestration.failures import RunFailed
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.run.signals import Signals
 from delivery_verifier.store.run_directory import RunDirectory
 

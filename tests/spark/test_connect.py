@@ -17,7 +17,7 @@ from support.patience import PATIENCE_S
 from support.spark_progress import followed, require_progress
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local import settings, spark_server
+from delivery_verifier.local_airflow import settings, spark_server
 from delivery_verifier.store.run_directory import RunDirectory
 
 Copy = Callable[[str], RunDirectory]

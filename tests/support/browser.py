@@ -16,8 +16,8 @@ from playwright.sync_api import Browser, ConsoleMessage, FrameLocator, Locator, 
 
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local import settings
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.local_airflow import settings
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
 from support.airflow import LocalAirflow
 from support.watched import through_airflow

@@ -21,7 +21,7 @@ import pytest
 
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local import settings, spark_server
+from delivery_verifier.local_airflow import settings, spark_server
 from delivery_verifier.store.run_directory import RunDirectory
 from support.patience import PATIENCE_S
 

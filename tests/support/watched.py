@@ -12,10 +12,10 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from delivery_verifier.host import folders
+from delivery_verifier.local_airflow import run as local_run
 from delivery_verifier.model.history import now_us, read_injections
 from delivery_verifier.model.steps import DOING
-from delivery_verifier.orchestration.local import run as local_run
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.run import phases
 from delivery_verifier.run.progress import Follower
 from delivery_verifier.store.ledger import LOAD_BEGAN

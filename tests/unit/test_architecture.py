@@ -50,8 +50,9 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "verify_catalogue": "orchestration catalogue_run run catalogue model",
         "delivery_plugin": "orchestration",
         "__main__": "command_line",
-        "command_line": f"upkeep orchestration expectations spark_jobs {_ALL}",
-        "upkeep": "orchestration planning cluster store host model",
+        "command_line": f"upkeep local_airflow orchestration expectations spark_jobs {_ALL}",
+        "upkeep": "local_airflow planning cluster store host model",
+        "local_airflow": "orchestration run cluster spark_jobs store host model",
         "orchestration": "catalogue_run run pages planning cluster catalogue spark_jobs store host model",
         "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
         "run": "planning pages judgement expectations spark_jobs faults applications load cluster contract catalogue"

@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 
 from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier.local_airflow import lifecycle, spark_server, supervisor
 from delivery_verifier.model import steps
-from delivery_verifier.orchestration.local import lifecycle, spark_server, supervisor
 
 MARK = "KDV_TEST_CHAOS"
 """An environment variable that all processes of the trials inherit, so that they can be found. A process keeps it even

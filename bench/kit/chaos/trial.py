@@ -18,9 +18,9 @@ from bench.kit.chaos import host as chaos_host
 from bench.kit.chaos import truth as chaos_truth
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.orchestration.local import lifecycle
-from delivery_verifier.orchestration.local.client import ENDED, AirflowError, Client
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.local_airflow import lifecycle
+from delivery_verifier.orchestration.client import ENDED, AirflowError
+from delivery_verifier.orchestration.names import DAG_ID
 
 SCENARIOS = {
     "safe": ("--profile", "safe", "--fault", "kill_leader"),
@@ -202,7 +202,7 @@ def _unfinished(run_id: str) -> list[str]:
     if not status.ready or status.url is None:
         return []
     try:
-        state = Client.local(int(status.url.rsplit(":", 1)[1])).state(DAG_ID, run_id)
+        state = lifecycle.client_of(status.url).state(DAG_ID, run_id)
     except AirflowError as error:
         return [] if "404" in str(error) else [f"Airflow: {error}"]
     return [] if state in ENDED else [f"the run is {state} in Airflow"]

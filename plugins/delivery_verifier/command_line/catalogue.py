@@ -148,10 +148,10 @@ def _run_through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
     """
     from delivery_verifier.catalogue_run import begin
     from delivery_verifier.catalogue_run.progress import Progress
-    from delivery_verifier.orchestration.local import lifecycle
-    from delivery_verifier.orchestration.local.client import ui_url
-    from delivery_verifier.orchestration.local.run_catalogue import item_of, run_catalogue_through_airflow
-    from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID
+    from delivery_verifier.local_airflow import lifecycle
+    from delivery_verifier.local_airflow.run_catalogue import item_of, run_catalogue_through_airflow
+    from delivery_verifier.orchestration.client import ui_url
+    from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID
     from delivery_verifier.orchestration.tasks.verify_catalogue import attempt_of
 
     if arguments.resume or arguments.repeat != 1:

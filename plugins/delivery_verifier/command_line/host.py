@@ -35,7 +35,7 @@ def register(add: Add) -> None:
 
 def up(arguments: argparse.Namespace) -> int:
     """Carries out `kdv up`: starts the local Airflow, and prints its address. Returns 0."""
-    from delivery_verifier.orchestration.local import lifecycle
+    from delivery_verifier.local_airflow import lifecycle
 
     folders.require_writable()
     print(f"Airflow: {lifecycle.up(parsers.port(arguments)).url}  (user admin, password in {password_file()})")
@@ -44,7 +44,7 @@ def up(arguments: argparse.Namespace) -> int:
 
 def down(_arguments: argparse.Namespace) -> int:
     """Carries out `kdv down`: stops the local Airflow, if it runs. Returns 0."""
-    from delivery_verifier.orchestration.local import lifecycle
+    from delivery_verifier.local_airflow import lifecycle
 
     print("Airflow is stopped" if lifecycle.down() else "Airflow was not running")
     return 0

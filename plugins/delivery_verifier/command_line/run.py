@@ -147,10 +147,10 @@ def _show_promises(params: dict[str, Any], follower: Follower) -> None:
 def _run_through_airflow(
     params: dict[str, Any], run_id: str, follower: Follower, port: int | None
 ) -> tuple[RunVerdict, Path, str]:
-    from delivery_verifier.orchestration.local import lifecycle, offered
-    from delivery_verifier.orchestration.local.client import Client, ui_url
-    from delivery_verifier.orchestration.local.run import run_through_airflow
-    from delivery_verifier.orchestration.local.settings import DAG_ID, ensure_passwords
+    from delivery_verifier.local_airflow import lifecycle, offered
+    from delivery_verifier.local_airflow.run import run_through_airflow
+    from delivery_verifier.orchestration.client import ui_url
+    from delivery_verifier.orchestration.names import DAG_ID
     from delivery_verifier.planning import preflight
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.consistency import as_conf
@@ -161,7 +161,7 @@ def _run_through_airflow(
     status = lifecycle.up(port)
     url = ui_url(status.url or "", DAG_ID, run_id)
     follower.say(f"Airflow is up; this run: {url}")
-    offered.wait(Client(status.url or "", "admin", ensure_passwords()["admin"]), params, follower.say)
+    offered.wait(lifecycle.client_of(status.url or ""), params, follower.say)
     run_dir = run_through_airflow(
         as_conf(params),
         run_id,

@@ -179,7 +179,7 @@ def _location(run: RunDirectory, step: str, file: Path) -> str:
 
 def password_file() -> Path:
     """Returns the file in which the local Airflow keeps its passwords."""
-    from delivery_verifier.orchestration.local.settings import passwords_file
+    from delivery_verifier.local_airflow.settings import passwords_file
 
     return passwords_file()
 

@@ -1,8 +1,8 @@
-"""All code for Airflow: the tasks of the DAGs, a plugin with pages, and a local Airflow.
+"""All code for Airflow, whoever runs it: the tasks of the DAGs, and a plugin with pages.
 
 Owns: `tasks` (code of the DAG files and of Airflow's workers), `plugin` (code of Airflow's web server and scheduler),
-    `local` (an Airflow on this host that is driven from a terminal). No other room imports Airflow.
+    `client` (Airflow's REST API), the names of the DAGs, and why a run failed. No other room imports Airflow.
 May use: catalogue_run, run, pages, planning, cluster, catalogue, spark_jobs, store, host, model.
-Weak spot: the local Airflow keeps its state in SQLite, which refuses writes while the database is busy.
-    Callers repeat a refused request.
+Weak spot: the plugin reads functions of Airflow that are no public interface (`plugin.dag_runs`). A new version of
+    Airflow may change them.
 """

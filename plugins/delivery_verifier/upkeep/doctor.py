@@ -65,8 +65,8 @@ def _java() -> Check:
 
 
 def _port() -> Check:
-    from delivery_verifier.orchestration.local import lifecycle
-    from delivery_verifier.orchestration.local.settings import port
+    from delivery_verifier.local_airflow import lifecycle
+    from delivery_verifier.local_airflow.settings import port
 
     status = lifecycle.status()
     if status.running:

@@ -18,7 +18,7 @@ from delivery_verifier.command_line.main import _exit_code
 from delivery_verifier.model import errors
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.local.queue_watch import RunFailed, TaskNeverStarted
+from delivery_verifier.orchestration.failures import RunFailed, TaskNeverStarted
 from delivery_verifier.planning.preflight import Unavailable, Unfit
 from delivery_verifier.store.run_directory import IncompleteRun
 

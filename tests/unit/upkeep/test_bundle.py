@@ -19,7 +19,7 @@ from support.sealed_runs import judged
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.parsers import BAD_INPUT
-from delivery_verifier.orchestration.local import settings
+from delivery_verifier.local_airflow import settings
 from delivery_verifier.planning.preflight import Check
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.upkeep import bundle, doctor

@@ -12,7 +12,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import select
 
 from delivery_verifier.host import folders
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.pages.overview.unfinished import AirflowRun
 
 LISTED = 2000

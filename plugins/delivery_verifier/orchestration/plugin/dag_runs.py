@@ -18,7 +18,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
 from delivery_verifier.model.steps import STEPS
-from delivery_verifier.orchestration.local.client import ENDED, last_log_lines
+from delivery_verifier.orchestration.client import ENDED, last_log_lines
 
 _SAID_LINES = 40
 """The greatest number of log lines that are read of a failed task."""

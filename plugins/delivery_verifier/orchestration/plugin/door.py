@@ -24,7 +24,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.names import DAG_ID
 
 PATH = f"/api/v2/dags/{DAG_ID}/dagRuns"
 _MATERIALIZE = re.compile(r"/api/v2/assets/([0-9]+)/materialize$")

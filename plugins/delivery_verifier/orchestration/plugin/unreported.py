@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.orchestration.plugin.live_run import LiveRun
 from delivery_verifier.pages.overview import page

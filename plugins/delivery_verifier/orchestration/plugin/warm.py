@@ -24,7 +24,7 @@ from pathlib import Path
 
 from airflow.listeners import hookimpl
 
-from delivery_verifier.orchestration.local.settings import MARK
+from delivery_verifier.orchestration.names import MARK
 
 _log = logging.getLogger(__name__)
 

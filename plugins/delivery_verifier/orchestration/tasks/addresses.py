@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk.configuration import conf
 
-from delivery_verifier.orchestration.local.client import ui_url
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.client import ui_url
+from delivery_verifier.orchestration.names import DAG_ID
 
 
 def run_url(dag_id: str, run_id: str) -> str:

@@ -16,7 +16,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.orchestration.local import notifiers
+from delivery_verifier.orchestration import notifiers
 from delivery_verifier.orchestration.tasks.message import Message
 from delivery_verifier.pages.words import clean
 

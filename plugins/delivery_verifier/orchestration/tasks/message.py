@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.tasks import verdict_event
 from delivery_verifier.orchestration.tasks.addresses import run_url
 from delivery_verifier.pages.matrix import page

@@ -3,10 +3,12 @@ no verdict."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from airflow.sdk import Context
@@ -14,8 +16,9 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from delivery_verifier.host import folders
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
-from delivery_verifier.orchestration.local import settings
-from delivery_verifier.orchestration.local.client import Client
+from delivery_verifier.orchestration.client import Client
+from delivery_verifier.orchestration.failures import failure_of
+from delivery_verifier.orchestration.names import DAG_ID, MARK
 from delivery_verifier.pages.words import clean
 from delivery_verifier.store.judgeable import how_to_judge
 from delivery_verifier.store.run_directory import RunDirectory
@@ -78,13 +81,18 @@ def of_failure(run_id: str) -> Iterator[None]:
 
 def _attach(run_id: str, text: Callable[[Client], str]) -> None:
     """Replaces the note of the DAG run by the result of `text`. If this fails, logs the error and raises nothing."""
-    if settings.MARK not in os.environ:
+    if MARK not in os.environ:
         return
     try:
-        client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))
-        client.note(settings.DAG_ID, run_id, text(client))
+        client = _client()
+        client.note(DAG_ID, run_id, text(client))
     except Exception as error:  # the note is a convenience, and must not change the state of the task
         _log.warning("the run's note could not be written: %s", error)
+
+
+def _client() -> Client:
+    passwords = json.loads(Path(os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"]).read_text())
+    return Client(os.environ["AIRFLOW__API__BASE_URL"], "admin", passwords["admin"])
 
 
 def _why(client: Client, run_id: str) -> str:
@@ -94,10 +102,8 @@ def _why(client: Client, run_id: str) -> str:
     * If all tasks before the gate have succeeded, the text is empty.
     * Otherwise the note says that the run was ended too early.
     """
-    from delivery_verifier.orchestration.local.run import failure_of  # it imports more than the DAG's file may
-
-    before = [task for task in client.tasks(settings.DAG_ID, run_id) if task.task_id in BEFORE_GATE]
-    failure = failure_of(client, run_id, [task for task in before if task.state == "failed"])
+    before = [task for task in client.tasks(DAG_ID, run_id) if task.task_id in BEFORE_GATE]
+    failure = failure_of([task for task in before if task.state == "failed"], partial(client.log_tail, DAG_ID, run_id))
     if failure is not None:
         log = [line for line in failure.log if line != AIRFLOWS_OWN]
         return f"**NO VERDICT**: step `{failure.task_id}` failed.{_quoted(chr(10).join(log))}"

@@ -24,7 +24,7 @@ from delivery_verifier.host.optional import optional
 from delivery_verifier.host.processes import lives
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks import gate
 from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import IncompleteRun

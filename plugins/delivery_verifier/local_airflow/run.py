@@ -13,14 +13,14 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.optional import warned
 from delivery_verifier.host.waiting import DeadlinePassed, pause, wait_until
+from delivery_verifier.local_airflow import lifecycle, settings, supervisor, tree
+from delivery_verifier.local_airflow.queue_watch import QueueWatch
 from delivery_verifier.model.progress import ProgressListener, StepProgress
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.orchestration.local import lifecycle, settings, supervisor, tree
-from delivery_verifier.orchestration.local.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
-from delivery_verifier.orchestration.local.queue_watch import QueueWatch, RunFailed, TaskNeverStarted
-from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID, ensure_passwords
-from delivery_verifier.run.signals import ParallelStepFailed
+from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
+from delivery_verifier.orchestration.failures import RunFailed, TaskNeverStarted, failure_of
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 _POLL_S = 1.0
@@ -41,7 +41,7 @@ def run_through_airflow(
     Raises RunFailed if the run has no verdict, or if the verdict contradicts the run's state in Airflow. Raises
     AirflowError if Airflow refuses the run or cannot be reached."""
     status = lifecycle.up(port)
-    client = Client(status.url or "", "admin", ensure_passwords()["admin"])
+    client = lifecycle.client_of(status.url or "")
     run = (status.runs or folders.runs_dir()) / folders.run_directory_name(run_id)
     with naming_what_ended_airflow():
         trigger(client, DAG_ID, run_id, {**conf, "owner": str(processes.myself())})
@@ -162,6 +162,10 @@ def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None
     * If the run failed, the verdict must not be green, and of these steps only the gate must have failed.
     * No verdict rests on any other task. If one failed, logs a warning.
     """
+
+    def log_of(task: Task) -> list[str]:
+        return patiently(partial(client.log_tail, DAG_ID, run_id, task))
+
     tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
     failed = [task for task in tasks if task.state in FAILED_TASK and task.task_id in (*BEFORE_GATE, GATE)]
     for task in tasks:
@@ -172,27 +176,9 @@ def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None
         return
     if verdict is not None and state == "failed" and not verdict.green and [task.task_id for task in failed] == [GATE]:
         return
-    raise failure_of(client, run_id, [task for task in failed if task.state == "failed"]) or RunFailed(
+    raise failure_of([task for task in failed if task.state == "failed"], log_of) or RunFailed(
         DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", []
     )
-
-
-def failure_of(client: Client, run_id: str, failed: list[Task]) -> RunFailed | None:
-    """Returns the error that names the first task that failed, with its last log lines; None if no task failed."""
-    # The gate fails if a task before it fails. So the gate counts only if it failed alone.
-    candidates = [task for task in failed if task.task_id != GATE] or failed
-    if not candidates:
-        return None
-    logs = [patiently(partial(client.log_tail, DAG_ID, run_id, task)) for task in candidates]
-
-    def order(failure: tuple[Task, list[str]]) -> tuple[bool, str]:
-        # If one of two steps that run side by side fails, the other step fails because of this, with
-        # ParallelStepFailed. The other step may well end before the step that failed first.
-        task, log = failure
-        return any(ParallelStepFailed.__name__ in line for line in log), task.end_date or "~"
-
-    task, log = min(zip(candidates, logs, strict=True), key=order)
-    return RunFailed(task.task_id, "the task failed", log)
 
 
 def _verdict(run: Path) -> RunVerdict | None:

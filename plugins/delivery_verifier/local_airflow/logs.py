@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from delivery_verifier.orchestration.local import settings
+from delivery_verifier.local_airflow import settings
 
 
 def log_file(name: str) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders, variables
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local import settings, spark_server
+from delivery_verifier.local_airflow import settings, spark_server
 
 LISTENS_WITHIN_S = 120.0
 MOST_BYTES = 32 << 20

@@ -21,8 +21,9 @@ from delivery_verifier.host import folders
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.orchestration.local import database, logs, settings, supervisor, tree
-from delivery_verifier.orchestration.local.client import AirflowError, Client
+from delivery_verifier.local_airflow import database, logs, settings, supervisor, tree
+from delivery_verifier.orchestration.client import AirflowError, Client
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 
 START_WITHIN_S = 180.0
 """Seconds within which the local Airflow must become ready."""
@@ -83,6 +84,12 @@ def status() -> Status:
         runs=Path(state.runs),
         detail=problem or "ready",
     )
+
+
+def client_of(url: str, user: str = "admin") -> Client:
+    """Returns a client of the local Airflow at `url`. The client logs in as `user`, `admin` or `viewer`, with the
+    password that was generated for this user."""
+    return Client(url, user, settings.ensure_passwords()[user])
 
 
 def living() -> supervisor.State | None:
@@ -183,7 +190,7 @@ def _problem(state: supervisor.State) -> str | None:
         return f"ended: {logs.tail('supervisor')}"
     if state.dead_children:
         return f"ended: {', '.join(state.dead_children)}, see {settings.airflow_home()}/*.log"
-    client = Client.local(state.port)
+    client = client_of(settings.base_url(state.port))
     try:
         sick = [part for part, health in client.health().items() if health != "healthy"]
         if sick:
@@ -197,7 +204,7 @@ def _problem(state: supervisor.State) -> str | None:
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
     """Returns a message about a DAG that Airflow has not parsed since `started_at`, or None if there is no such DAG."""
-    for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
+    for dag_id in (DAG_ID, CATALOGUE_DAG_ID):
         if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
             return f"{dag_id} is not parsed yet"
     return None

@@ -20,7 +20,8 @@ from support.patience import PATIENCE_S
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import processes
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local import lifecycle, settings, spark_server, supervisor, tree
+from delivery_verifier.local_airflow import lifecycle, settings, spark_server, supervisor, tree
+from delivery_verifier.orchestration.names import MARK
 
 pytestmark = pytest.mark.slow
 
@@ -59,11 +60,11 @@ def _supervise(
     patch.setenv("KDV_LOCK", str(tmp_path / "lock"))
     patch.setenv("KDV_WORKSPACES", str(tmp_path / "ws"))
     settings.airflow_home().mkdir(parents=True)
-    patch.setenv(settings.MARK, str(settings.airflow_home()))
+    patch.setenv(MARK, str(settings.airflow_home()))
     patch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     patch.setenv("SPARK_HOME", str(tmp_path))  # PySpark starts its JVM by bin/spark-submit of this folder
     process = subprocess.Popen([sys.executable, "-m", supervisor.__name__, "--port", "1", *more])
-    patch.delenv(settings.MARK)
+    patch.delenv(MARK)
     try:
         wait_until(supervisor.read_state, "supervisor.json is written", PATIENCE_S)
         yield process

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from delivery_verifier.host.http_clients import client_of
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.orchestration.local import settings
 
 ENDED = ("success", "failed")
 """The states of a DAG run that has ended."""
@@ -58,12 +57,6 @@ class Client:
         self._credentials = {"username": user, "password": password}
         self._http = client_of(url, timeout=timeout_s)
         self._token: str | None = None
-
-    @classmethod
-    def local(cls, port: int, user: str = "admin") -> Client:
-        """Returns a client of the local Airflow on `port`. The client logs in as `user`, with the password that was
-        generated for this user."""
-        return cls(settings.base_url(port), user, settings.ensure_passwords()[user])
 
     def health(self) -> dict[str, str | None]:
         """Returns the status of each component of Airflow, by name: `healthy` or another word. Needs no login.

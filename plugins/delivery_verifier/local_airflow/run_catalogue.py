@@ -9,12 +9,13 @@ from functools import partial
 
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.waiting import pause
+from delivery_verifier.local_airflow import lifecycle
+from delivery_verifier.local_airflow.queue_watch import QueueWatch
+from delivery_verifier.local_airflow.run import end_quietly, naming_what_ended_airflow, patiently, trigger
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
-from delivery_verifier.orchestration.local import lifecycle
-from delivery_verifier.orchestration.local.client import ENDED, AirflowError, Client, Task
-from delivery_verifier.orchestration.local.queue_watch import QueueWatch, RunFailed, TaskNeverStarted
-from delivery_verifier.orchestration.local.run import end_quietly, naming_what_ended_airflow, patiently, trigger
-from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID, ensure_passwords
+from delivery_verifier.orchestration.client import ENDED, AirflowError, Client, Task
+from delivery_verifier.orchestration.failures import RunFailed, TaskNeverStarted
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.store import catalogue_runs
 
 POLL_S = 1.0
@@ -41,7 +42,7 @@ def run_catalogue_through_airflow(
     * AirflowError if Airflow refuses the catalogue run or cannot be reached.
     """
     status = lifecycle.up(port)
-    client = Client(status.url or "", "admin", ensure_passwords()["admin"])
+    client = lifecycle.client_of(status.url or "")
     with naming_what_ended_airflow():
         trigger(client, CATALOGUE_DAG_ID, run_id, {**conf, "owner": str(processes.myself())})
         try:

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import time
 
-from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
-from delivery_verifier.orchestration.local.client import Task
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.client import Task
+from delivery_verifier.orchestration.failures import TaskNeverStarted
+from delivery_verifier.orchestration.names import DAG_ID
 
 STARTED_WITHIN_S = 180.0
 """Seconds within which a queued task must start. Airflow queues a task only when a worker is free. So the task
 normally starts within seconds, even on a busy host."""
-
-
-class RunFailed(VerifierError, RuntimeError):
-    """The error of a run that has no verdict, or whose Airflow state contradicts its verdict.
-
-    `task_id` is the task that caused the error, or the id of the DAG if no task caused the error. `log` holds the
-    lines at the end of the error's text: the last lines of the task's log, or a remedy.
-    """
-
-    def __init__(self, task_id: str, message: str, log: list[str]) -> None:
-        super().__init__("\n".join([f"{task_id}: {message}", *log]))
-        self.task_id, self.log = task_id, log
-
-
-class TaskNeverStarted(RunFailed):
-    """The error of a run with a task that stays queued, because no worker will start this task (see QueueWatch)."""
 
 
 class QueueWatch:

@@ -23,8 +23,8 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import pause
-from delivery_verifier.orchestration.local import logs, settings, spark_server, tree
-from delivery_verifier.orchestration.local.spark_server import SparkServer
+from delivery_verifier.local_airflow import logs, settings, spark_server, tree
+from delivery_verifier.local_airflow.spark_server import SparkServer
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "api-server": ("api-server",),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import psutil
 
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.orchestration.local.settings import MARK
+from delivery_verifier.orchestration.names import MARK
 
 _log = logging.getLogger("kdv.tree")
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -47,7 +47,7 @@ def _runs(process: psutil.Process) -> bool:
 def marked(mark: str) -> list[psutil.Process]:
     """Returns all living processes of one local Airflow, even if their parents have ended. Leaves out this process.
 
-    `mark` is the value of the environment variable settings.MARK, the AIRFLOW_HOME of the local Airflow.
+    `mark` is the value of the environment variable MARK, the AIRFLOW_HOME of the local Airflow.
     """
     return [process for process in psutil.process_iter() if process.pid != os.getpid() and _has_mark(process, mark)]
 
@@ -55,7 +55,7 @@ def marked(mark: str) -> list[psutil.Process]:
 def _has_mark(process: psutil.Process, mark: str) -> bool:
     """Returns whether the process is alive and belongs to the local Airflow whose AIRFLOW_HOME is `mark`.
 
-    The process belongs to this Airflow in two cases: its environment variable settings.MARK is `mark`, or its title is
+    The process belongs to this Airflow in two cases: its environment variable MARK is `mark`, or its title is
     `airflow ...` and its current folder is `mark`. The second case is needed because a process that sets its own title
     may overwrite its environment.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from delivery_verifier.orchestration.local import settings
+from delivery_verifier.local_airflow import settings
 
 OWN = '{"conn_type":"spark","host":"spark://master","port":7077}'
 

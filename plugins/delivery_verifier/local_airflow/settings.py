@@ -13,19 +13,10 @@ from pathlib import Path
 from delivery_verifier.host import folders, variables
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.model.inputs import bad_input, whole
-from delivery_verifier.orchestration.local import notifiers
+from delivery_verifier.orchestration import notifiers
+from delivery_verifier.orchestration.names import MARK
 
-DAG_ID = "verify_delivery"
-CATALOGUE_DAG_ID = "verify_catalogue"
-NIGHTLY = "0 2 * * *"
-"""The schedule of catalogue runs that KDV_NIGHTLY=1 stands for: a cron expression in UTC."""
 DEFAULT_PORT = 8080
-MARK = "KDV_LOCAL_AIRFLOW"
-"""The environment variable that marks all processes of one local Airflow. Its value is their AIRFLOW_HOME.
-
-A process keeps the mark when its parent ends and another process becomes its parent.
-"""
-
 SPARK_VARIABLE = "AIRFLOW_CONN_SPARK_DEFAULT"
 """The environment variable that defines the Airflow connection `spark_default`. If the user has not set it, the local
 Airflow has a Spark Connect server of its own."""
@@ -34,20 +25,6 @@ SPARK_ADDRESS = "127.0.0.1"
 SPARK_HOST = "localhost"
 """The name by which clients call this server. Clients must use this name, because PySpark sends a token without TLS
 only to `localhost`."""
-
-
-def nightly() -> str | None:
-    """Returns the cron schedule of the catalogue; None if the catalogue runs only when a user triggers the DAG.
-
-    The environment variable KDV_NIGHTLY is 1 (every night at 02:00 UTC), 0 (never), or a cron expression. Raises
-    BadInput for any other value. If the variable is unset, the local Airflow never runs the catalogue by schedule,
-    because a user who only wants to see the UI does not expect a load every night. If the variable is unset in any
-    other Airflow, the catalogue runs every night.
-    """
-    chosen = variables.cron("KDV_NIGHTLY")
-    if chosen in ("", "0"):
-        return None if chosen or MARK in os.environ else NIGHTLY
-    return NIGHTLY if chosen == "1" else chosen
 
 
 def airflow_home() -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from delivery_verifier.host import variables
-from delivery_verifier.orchestration.local import warm_up
+from delivery_verifier.local_airflow import warm_up
 
 
 def _run(runs: Path, name: str, *, at: int, size: int = 10, sealed: bool = True) -> Path:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from delivery_verifier.host import folders
-from delivery_verifier.orchestration.local import database, settings
-from delivery_verifier.orchestration.local.client import AirflowError
+from delivery_verifier.local_airflow import database, settings
+from delivery_verifier.orchestration.client import AirflowError
 
 AIRFLOW = """#!/bin/sh
 echo migrating >&2

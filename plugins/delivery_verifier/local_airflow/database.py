@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from delivery_verifier.local_airflow import logs, settings
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.orchestration.local import logs, settings
-from delivery_verifier.orchestration.local.client import AirflowError
+from delivery_verifier.orchestration.client import AirflowError
 
 _NAME = "airflow.db"
 _PREPARED = "airflow-{}.db"

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 
 from delivery_verifier.host import processes
-from delivery_verifier.orchestration.local import settings
+from delivery_verifier.local_airflow import settings
 from delivery_verifier.run.local_spark import prepare_spark
 
 PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"

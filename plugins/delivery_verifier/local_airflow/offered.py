@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local.client import Client
-from delivery_verifier.orchestration.local.run import patiently
-from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.local_airflow.run import patiently
+from delivery_verifier.orchestration.client import Client
+from delivery_verifier.orchestration.names import DAG_ID
 
 WITHIN_S = 120.0
 """Seconds within which Airflow must offer the application. Airflow reads the file of the DAG every 15 s (see
