@@ -11,8 +11,8 @@ import pytest
 from support.evidence import BITE, HEALED, LAST, RUN, SECOND, SUBJECT, Rows, a_scenario, evidence_of, setting
 from support.run_directories import scenario
 
-from delivery_verifier.judgement import canary
-from delivery_verifier.judgement.canary.layout import NOWHERE
+from delivery_verifier import canary
+from delivery_verifier.canary.layout import NOWHERE
 from delivery_verifier.judgement.coverage_doubts import _elsewhere, _load, _unplanned, coverage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.model.anomalies import Anomaly

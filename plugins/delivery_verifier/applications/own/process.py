@@ -172,7 +172,7 @@ class Progress(NamedTuple):
 
     def note_markers(self) -> None:
         """Notes in the folder of the life which markers the member has applied since the last call: the partition of
-        each, and the round in which it was written (see `run.snapshot`)."""
+        each, and the round in which it was written (see `settlement.snapshot`)."""
         if not self.has_effects:
             return
         pattern, life = pattern_of(self.inputs, self.landing), self.folder / str(self.control[Word.LIFE])
