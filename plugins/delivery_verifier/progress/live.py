@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from delivery_verifier.load.live_ledger import SENT, WORDS, Word, read_segment
+from delivery_verifier.load.live_ledger import SENT, Control, Word, read_segment
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.live import SPARK_FILE, LiveArm, LiveLoad, LiveSpark, Mark
 from delivery_verifier.model.scenario import Scenario
@@ -86,8 +86,7 @@ def settled_ns(arm: Path) -> npt.NDArray[np.int64]:
 
 
 def _reported(folder: Path) -> int:
-    # `Control` would open the file for writing.
-    return int(np.memmap(folder / "control", np.int64, mode="r", shape=(WORDS,))[Word.REPORTED])
+    return Control.peek(folder, Word.REPORTED)
 
 
 def _producers(arm: Path) -> list[Path]:
