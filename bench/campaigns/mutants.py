@@ -46,7 +46,10 @@ _BOOKS = ("tests/spark/test_anomalies.py", "tests/spark/test_laws.py", "tests/sp
 _OF_MATCHING = ("spark/test_matching_keeps_nothing", "spark/test_screen", "spark/test_one_pass")
 MODULES = {
     "plugins/delivery_verifier/contract": ("tests/unit/contract",),
-    "plugins/delivery_verifier/judgement": ("tests/unit/judgement",),
+    **dict.fromkeys(
+        ("plugins/delivery_verifier/judgement", "plugins/delivery_verifier/canary"),
+        ("tests/unit/judgement", "tests/unit/canary"),
+    ),
     **dict.fromkeys(("spark_jobs/checks/laws.py", "spark_jobs/checks/ledger_laws.py"), ("tests/unit/spark_jobs",)),
     "spark_jobs/matching/anomalies.py": _BOOKS,
     "spark_jobs/matching/match.py": (

@@ -35,7 +35,7 @@ from delivery_verifier.pages.overview.unfinished import AirflowRun
 from delivery_verifier.pages.price import page as price_page
 from delivery_verifier.pages.price.price import price
 from delivery_verifier.pages.report import page as report
-from delivery_verifier.run import live as flow
+from delivery_verifier.progress import live as flow
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 STORED = Path(__file__).parents[1] / "data" / "runs"

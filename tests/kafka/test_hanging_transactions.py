@@ -18,8 +18,8 @@ from delivery_verifier.cluster.protocol.fetch import whole_batches
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 from delivery_verifier.model.snapshot import PartitionSnapshot
-from delivery_verifier.run import snapshot
-from delivery_verifier.run.acked_writer import AckedWriter
+from delivery_verifier.settlement import snapshot
+from delivery_verifier.settlement.acked_writer import AckedWriter
 
 SHORT_MS, LONG_MS = 60_000, 900_000
 WAIT_S = 10.0

@@ -22,7 +22,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Observation, now_us
 from delivery_verifier.model.scenario import Load, Scenario
-from delivery_verifier.run.acked_writer import AckedWriter
+from delivery_verifier.settlement.acked_writer import AckedWriter
 
 AT_ONCE = Trigger(kind="at_once")
 

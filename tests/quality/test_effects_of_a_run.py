@@ -13,15 +13,15 @@ from support.applications import applied
 from support.canary_rows import canary_lines
 from support.run_directories import Row, attempt, line, scenario, table, write
 
+from delivery_verifier import canary
 from delivery_verifier.applications.sink import LifeEffects
 from delivery_verifier.applications.slots import SlotWriter, read_slots
-from delivery_verifier.judgement import canary
 from delivery_verifier.model import record
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.run.applications import seal_life
-from delivery_verifier.run.canary_effects import apply_canary
+from delivery_verifier.settlement.applications import seal_life
+from delivery_verifier.settlement.canary_effects import apply_canary
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from spark_jobs import reconcile as job
 from spark_jobs.effects import effect_attempts

@@ -13,16 +13,16 @@ from pyspark.sql import SparkSession
 from support.canary_rows import canary_lines
 from support.run_directories import START_US, attempt, line, scenario, table, write
 
+from delivery_verifier import canary
 from delivery_verifier.applications.lives import LifeEnd, write_end
 from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.sink import SinkInputs
-from delivery_verifier.judgement import canary
 from delivery_verifier.model import record
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.run.applications import seal_life
-from delivery_verifier.run.canary_effects import apply_canary
+from delivery_verifier.settlement.applications import seal_life
+from delivery_verifier.settlement.canary_effects import apply_canary
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from spark_jobs import reconcile as job
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.run_directories import ILLEGIBLE, START_US, Row, attempt, line, scenario, table, write
 
-from delivery_verifier.judgement import canary
+from delivery_verifier import canary
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.record import parse
 from delivery_verifier.model.snapshot import Offsets

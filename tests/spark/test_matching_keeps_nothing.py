@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from support.canary_rows import canary_lines
 from support.run_directories import scenario, table, write
 
-from delivery_verifier.judgement import canary
+from delivery_verifier import canary
 from spark_jobs.reconcile import reconcile
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from support.run_directories import START_US, Row, attempt, line, scenario, table, write
 from support.stored_data import NAMES, RUNS
 
-from delivery_verifier.judgement import canary
+from delivery_verifier import canary
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.record import parse
 from delivery_verifier.store.run_directory import RunDirectory

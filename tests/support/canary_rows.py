@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from delivery_verifier.judgement import canary
+from delivery_verifier import canary
 from delivery_verifier.model import record
 from delivery_verifier.model.scenario import Scenario
 from support.run_directories import ILLEGIBLE, Row, line

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from delivery_verifier.canary import expected_counts
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
-from delivery_verifier.judgement.canary import expected_counts
 from delivery_verifier.judgement.cases import COLUMNS
 from delivery_verifier.judgement.evaluation import (
     CANARY,

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from delivery_verifier.canary import expected_counts
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.catalogue.parts import after, step
-from delivery_verifier.judgement.canary import expected_counts
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.anomalies import Anomaly

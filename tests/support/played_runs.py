@@ -13,8 +13,8 @@ import pytest
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.live import RECOVERED
 from delivery_verifier.model.progress import StepProgress
-from delivery_verifier.run import phases
-from delivery_verifier.run.marks import Marks
+from delivery_verifier.progress import phases
+from delivery_verifier.progress.marks import Marks
 from delivery_verifier.store.run_directory import RunDirectory
 from support.run_builder import planned
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from delivery_verifier.model.live import LiveSpark
-from delivery_verifier.run import live
+from delivery_verifier.progress import live
 from delivery_verifier.store.run_directory import RunDirectory
 
 EVERY_S = 0.02

@@ -16,8 +16,8 @@ from delivery_verifier.local_airflow import run as local_run
 from delivery_verifier.model.history import now_us, read_injections
 from delivery_verifier.model.steps import DOING
 from delivery_verifier.orchestration.names import DAG_ID
-from delivery_verifier.run import phases
-from delivery_verifier.run.progress import Follower
+from delivery_verifier.progress import phases
+from delivery_verifier.progress.follower import Follower
 from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import RunDirectory
 from support.airflow import LocalAirflow

@@ -7,104 +7,53 @@ survives the member.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from pathlib import Path
 
-from delivery_verifier.host.mapped_words import map_words
-from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.host.supervision import control_block
+from delivery_verifier.host.supervision.control_block import ControlBlock, ControlWord
 
 
-class Word(IntEnum):
-    """The words of the control block of a member (one process of an application): int64 numbers.
+class Word(ControlWord):
+    """The words of the control block of a member (one process of an application).
 
-    The value of an item of this enumeration is the index of its word in the block. The docstring of an item says what
-    its word holds. The member writes the word, unless the docstring names another writer. The words up to ZOMBIE
-    describe the latest life of the member, i.e. the time since its process was last started. When another life begins,
-    the supervisor (the process that starts the members) sets these words to 0.
+    * The words up to ZOMBIE describe the latest life of the member. When another life begins, the supervisor sets them
+      to 0.
+    * A record counts as APPLIED just after its effect was written or, in a database, after the transaction of its row.
+      For an own member the supervisor writes the word: while the member runs, the bytes that it has written in this
+      life, and then the number of its effects.
+    * A record counts as COMMITTED when the broker or the database has answered. With `commit_after`, it also counts if
+      its commit failed, because it is no longer in hand. It does not count if a timer of the client commits its offset.
+    * A marker is a record that the verifier writes after the load.
+    * PARKED keeps its value if the member is killed while it is parked, until the next life begins.
     """
 
-    STATE = 0
-    """Index of the word that says how far the member has come: a `State`."""
-    HANDED_OVER = 1
-    """Index of the word that counts the records that the client has handed over to the member."""
-    APPLIED = 2
-    """Index of the word that counts the records that the member has applied. A record counts just after its effect was
-    written or, in a database, just after the transaction of its row was committed.
-
-    The supervisor writes this word for an own member: while the member runs, the bytes that it has written in this
-    life, and then the number of its effects.
-    """
-    COMMITTED = 3
-    """Index of the word that counts the records whose offsets the member itself has committed, and for which the broker
-    has answered.
-
-    If the offsets are in a database, a record counts when the database has committed its offset.
-
-    With `commit_after`, a record also counts if its commit failed, because it is no longer in hand. A record does not
-    count if a timer of the client commits its offset.
-    """
-    MARKERS = 4
-    """Index of the word that counts the markers among the applied records. A marker is a record that the verifier
-    writes after the load."""
-    PARK_AT = 5
-    """Index of the word that says where the member is to park. The word holds the index of a crash point in
-    `CRASH_POINTS`, plus 1. Written by the fault plan."""
-    PARK_BATCH = 6
-    """Index of the word that says in which batch the member is to park, counted from 1 after the order. Written by the
-    fault plan."""
-    PARK_RECORD = 7
-    """Index of the word that says, for the crash point `applied`, how many records of the batch the member applies
-    before it parks. Written by the fault plan."""
-    PARKS = 8
-    """Index of the word that counts how often the member was ordered to park in this life. The fault plan writes this
-    word last, after the words that say where to park."""
-    PARKED = 9
-    """Index of the word that holds, while the member is parked, the number of the order that it obeys. This is the
-    count of PARKS at that time. Otherwise the word holds 0.
-
-    If the member is killed while it is parked, the word keeps its value until the next life begins.
-    """
-    ASSIGNMENTS = 10
-    """Index of the word that counts how often the member was given its partitions in this life."""
-    REFUSALS = 11
-    """Index of the word that counts how often the member was refused: its group refused a commit, or a transaction had
-    to be aborted."""
-    ZOMBIE = 12
-    """Index of the word that is 1 once the fault plan has frozen the member, to give its place to a substitute. The
-    member may then end by itself, if it is fenced. Written by the fault plan."""
-    KILLS = 13
-    """Index of the word that counts how often the fault plan asked the supervisor to kill the member. Written by the
-    fault plan."""
-    KILLS_DONE = 14
-    """Index of the word that counts the kills of the member that the supervisor has carried out. KILLS counts the kills
-    that the fault plan has asked for. Written by the supervisor."""
-    STOPS = 15
-    """Index of the word that counts how often the fault plan asked the supervisor to stop the member in an orderly way.
-    Written by the fault plan."""
-    STOPS_DONE = 16
-    """Index of the word that counts the stops of the member that the supervisor has carried out. STOPS counts the stops
-    that the fault plan has asked for. Written by the supervisor."""
-    STARTS = 17
-    """Index of the word that counts how often the fault plan asked the supervisor to start the member again. Written by
-    the fault plan."""
-    STARTS_DONE = 18
-    """Index of the word that counts the starts of the member that the supervisor has carried out. STARTS counts the
-    starts that the fault plan has asked for. Written by the supervisor."""
-    EXIT = 19
-    """Index of the word with the exit code of the process in the latest life that has ended. If a signal ended the
-    process, the code is minus the number of the signal. Written by the supervisor."""
-    LIFE = 20
-    """Index of the word with the number of the latest life, counted from 0. Written by the supervisor."""
-    PID = 21
-    """Index of the word with the pid of the process in the latest life. For a member of the user's own application, the
-    pid is the id of its process group, too. Written by the supervisor."""
+    STATE = 0, "process", "how far the member has come: a `State`"
+    HANDED_OVER = 1, "process", "records that the client has handed over to the member"
+    APPLIED = 2, "process", "records that the member has applied"
+    COMMITTED = 3, "process", "records whose offsets the member itself has committed"
+    MARKERS = 4, "process", "markers among the applied records"
+    PARK_AT = 5, "fault plan", "where to park: the index of a crash point in `CRASH_POINTS`, plus 1"
+    PARK_BATCH = 6, "fault plan", "in which batch to park, counted from 1 after the order"
+    PARK_RECORD = 7, "fault plan", "crash point `applied`: records of the batch to apply before it parks"
+    PARKS = 8, "fault plan", "orders to park in this life; written after the words of the order"
+    PARKED = 9, "process", "the count of PARKS that the member obeys while it is parked, otherwise 0"
+    ASSIGNMENTS = 10, "process", "how often the member was given its partitions in this life"
+    REFUSALS = 11, "process", "how often its group refused a commit, or a transaction had to be aborted"
+    ZOMBIE = 12, "fault plan", "1 once it was frozen for a substitute; it may then end by itself, if it is fenced"
+    KILLS = 13, "fault plan", "how often the supervisor was asked to kill the member"
+    KILLS_DONE = 14, "supervisor", "how many of KILLS were carried out"
+    STOPS = 15, "fault plan", "how often the supervisor was asked to stop the member in an orderly way"
+    STOPS_DONE = 16, "supervisor", "how many of STOPS were carried out"
+    STARTS = 17, "fault plan", "how often the supervisor was asked to start the member again"
+    STARTS_DONE = 18, "supervisor", "how many of STARTS were carried out"
+    EXIT = 19, "supervisor", "exit code of the latest life that has ended, or minus the number of the signal"
+    LIFE = 20, "supervisor", "number of the latest life, from 0"
+    PID = 21, "supervisor", "pid of the latest life; for an own member also the id of its process group"
 
 
 COMMAND_DEADLINE_S = 60.0
 """Seconds in which the supervisor must carry out a command. An orderly stop of the members may take 30 s."""
-
-WORDS = 32
-"""The size of a control block, in int64 words. It is greater than the number of members of `Word`."""
 
 OF_ONE_LIFE = tuple(word for word in Word if word < Word.KILLS)
 """The words that are about one life only. The supervisor sets them to 0 when another life begins."""
@@ -123,18 +72,8 @@ class State(IntEnum):
     CLOSED = 2
 
 
-class Control:
+class Control(ControlBlock[Word]):
     """The control block of one member. `folder` is the folder of the member, and holds the file of the block."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.words, self._map = map_words(folder / "control", WORDS)
-
-    def __getitem__(self, word: Word) -> int:
-        return int(self.words[word])
-
-    def __setitem__(self, word: Word, value: int) -> None:
-        self.words[word] = value
 
     @property
     def is_down(self) -> bool:
@@ -143,18 +82,7 @@ class Control:
         return self[Word.KILLS_DONE] + self[Word.STOPS_DONE] > self[Word.STARTS_DONE]
 
 
-def command(controls: list[Control], asked: Word, done: Word, what: str) -> None:
+def command(controls: Sequence[Control], asked: Word, done: Word, what: str) -> None:
     """Gives a command to the supervisor of the members of `controls`, and waits until the supervisor has carried it
-    out.
-
-    The word `asked` counts the commands that were given. The word `done` counts the commands that the supervisor has
-    carried out. `what` describes the command in messages. Raises DeadlinePassed after COMMAND_DEADLINE_S.
-    """
-    for control in controls:
-        control[asked] += 1
-    wait_until(
-        lambda: all(control[done] >= control[asked] for control in controls),
-        f"the supervisor to {what}",
-        COMMAND_DEADLINE_S,
-        every_s=0.005,
-    )
+    out (see `control_block.command`). Raises DeadlinePassed after COMMAND_DEADLINE_S."""
+    control_block.command(controls, asked, done, f"the supervisor to {what}", COMMAND_DEADLINE_S)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +12,8 @@ from delivery_verifier.applications.lives import lives_of, read_end
 from delivery_verifier.applications.own.ends import describe_end
 from delivery_verifier.applications.own.process import Progress, send_to_group
 from delivery_verifier.applications.spec import MemberSpec, life_folder
-from delivery_verifier.host.processes import dies_with_parent, how_it_ended
+from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.host.supervision import children
 from delivery_verifier.model.application import Application, member_client_id
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.errors import VerifierError
@@ -23,6 +22,8 @@ from delivery_verifier.model.scenario import Arm
 ASKED_S = 0.5
 """The verifier asks a broker or a database how far an own member has come. Between two such questions are at least this
 many seconds."""
+MOST_CHARACTERS = 500
+"""The greatest length of what a member said, in an error."""
 
 
 class MemberDied(VerifierError, RuntimeError):
@@ -44,7 +45,7 @@ class MemberProcess:
     number: int
     folder: Path
     control: Control
-    process: subprocess.Popen[bytes] | None = None
+    process: children.Child | None = None
     progress: Progress | None = None
     sizes: dict[str, int] = field(default_factory=dict)
     looked_s: float = 0.0
@@ -88,24 +89,16 @@ class MemberProcess:
         if self.progress is not None:
             words = describe_end(self.progress)
         else:
-            words = (self.folder / str(self.control[Word.LIFE]) / "stderr").read_text(errors="replace").strip()[-500:]
+            words = children.last_words(self.folder / str(self.control[Word.LIFE]), MOST_CHARACTERS)
         return MemberDied(f"member {self.name} ended with {how_it_ended(code)}; it said last: {words or 'nothing'}")
 
 
-def start_process(spec: MemberSpec) -> subprocess.Popen[bytes]:
+def start_process(spec: MemberSpec) -> children.Child:
     """Starts the process for the life that `spec` describes, and creates the folder of the life. When the calling
     process dies, the started process dies, too."""
     folder = life_folder(spec)
     folder.mkdir(parents=True)
-    (folder / "spec.json").write_bytes(dumps(spec))
-    with (folder / "stderr").open("wb") as stderr:
-        return subprocess.Popen(
-            [sys.executable, "-m", "delivery_verifier.applications.process", str(folder / "spec.json")],
-            stdin=subprocess.DEVNULL,
-            stdout=stderr,
-            stderr=stderr,
-            preexec_fn=dies_with_parent(),
-        )
+    return children.start_module("delivery_verifier.applications.process", dumps(spec), folder)
 
 
 def spec_of(member: MemberProcess, life: int, group: str, run_token: str, connection: Mapping[str, str]) -> MemberSpec:

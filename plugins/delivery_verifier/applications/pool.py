@@ -4,9 +4,9 @@ ends without a request."""
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from delivery_verifier.applications.control import OF_ONE_LIFE, Control, State, Word
@@ -15,6 +15,8 @@ from delivery_verifier.applications.member_process import MemberProcess, spec_of
 from delivery_verifier.applications.own.ends import ORDERLY, describe_end, end_of_own
 from delivery_verifier.applications.own.process import Progress, kill_group, start_own
 from delivery_verifier.applications.sink import SinkInputs
+from delivery_verifier.host.supervision.children import Child
+from delivery_verifier.host.supervision.control_block import carry_out
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.fault_plan import substitutes_of
@@ -111,15 +113,14 @@ class MemberPool:
         before the members have partitions. Raises MemberDied if a member does not end as requested.
         """
         for members in (self._regulars, self._substitutes):
-            for asked, done, carry_out in (
-                (Word.KILLS, Word.KILLS_DONE, self.kill),
-                (Word.STOPS, Word.STOPS_DONE, self.stop),
-                (Word.STARTS, Word.STARTS_DONE, self._begin_lives),
-            ):
-                if members and all(member.control[asked] > member.control[done] for member in members):
-                    carry_out(members)
-                    for member in members:
-                        member.control[done] = member.control[asked]
+            carry_out(
+                [member.control for member in members],
+                (
+                    (Word.KILLS, Word.KILLS_DONE, partial(self.kill, members)),
+                    (Word.STOPS, Word.STOPS_DONE, partial(self.stop, members)),
+                    (Word.STARTS, Word.STARTS_DONE, partial(self._begin_lives, members)),
+                ),
+            )
 
     def kill(self, members: Sequence[MemberProcess] | None = None) -> None:
         """Sends SIGKILL to `members` at the same moment. None stands for all members. Waits until all have ended, and
@@ -178,17 +179,14 @@ class MemberPool:
         control[Word.LIFE] = life
         for word in OF_ONE_LIFE:
             control[word] = 0
+        group = group_of(self._scenario, member.arm)
         if member.is_own:
             inputs = self._inputs(member)
             member.progress = Progress.begin(inputs, member.number, control)
-            group = group_of(self._scenario, member.arm)
             member.process = start_own(inputs, group, member.number, life, member.progress.secrets)
-            control[Word.PID] = member.process.pid
-            self._adopt(member.process.pid)
-            return
-        group = group_of(self._scenario, member.arm)
-        spec = spec_of(member, life, group, self._scenario.run_token, self._connection)
-        member.process = start_process(spec)
+        else:
+            spec = spec_of(member, life, group, self._scenario.run_token, self._connection)
+            member.process = start_process(spec)
         control[Word.PID] = member.process.pid
         self._adopt(member.process.pid)
 
@@ -223,7 +221,7 @@ class MemberPool:
         return SinkInputs(member.arm, folder, member.application.batch, token, self._connection, payload_bytes=size)
 
 
-def _running(members: Sequence[MemberProcess]) -> list[tuple[MemberProcess, subprocess.Popen[bytes]]]:
+def _running(members: Sequence[MemberProcess]) -> list[tuple[MemberProcess, Child]]:
     """Returns the members in `members` that have a process. Pairs each member with its process."""
     return [(member, member.process) for member in members if member.process is not None]
 

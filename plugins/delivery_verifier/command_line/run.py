@@ -20,7 +20,7 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.judgeable import how_to_judge
 
 if TYPE_CHECKING:
-    from delivery_verifier.run.progress import Follower
+    from delivery_verifier.progress.follower import Follower
 
 _EXAMPLES = """examples:
   kdv run                                              the default: is a safe producer hurt by a killed leader?
@@ -93,7 +93,7 @@ def carry_out(
     """
     from delivery_verifier.cluster import lease
     from delivery_verifier.cluster.holder import busy_text
-    from delivery_verifier.run.progress import Follower
+    from delivery_verifier.progress.follower import Follower
 
     folders.require_writable()
     name = folders.run_directory_name(run_id)

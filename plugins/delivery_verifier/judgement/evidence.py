@@ -31,13 +31,10 @@ from delivery_verifier.model.verdict import Exposure
 from delivery_verifier.store.books import Books, count_missing, count_strangers
 from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
 from delivery_verifier.store.given_up import GivenUpCount, read_given_up
-from delivery_verifier.store.ledger import reported_counts
+from delivery_verifier.store.ledger import ENDED_EARLY, reported_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.witness import Row, Witness, read_outputs, read_witness
-
-EARLY = "ended_early/"
-"""The prefix of a note in produce.json that names a producer whose load was ended by a fatal client error."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class Evidence:
     def load(cls, run_dir: Path) -> Evidence:
         """Returns the evidence in a run directory. Raises IncompleteRun if the step `reconcile`, or a step before it,
         did not finish, or if a file is missing or damaged."""
-        from delivery_verifier.judgement import canary
+        from delivery_verifier import canary
 
         run = RunDirectory(run_dir)
         run.require("produce", "inject_fault", "settle", "reconcile")
@@ -97,7 +94,9 @@ class Evidence:
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         load = run.manifest("produce")
-        early = {name.removeprefix(EARLY): error for name, error in load.notes.items() if name.startswith(EARLY)}
+        early = {
+            name.removeprefix(ENDED_EARLY): error for name, error in load.notes.items() if name.startswith(ENDED_EARLY)
+        }
         indeterminate = reported_counts(load.counts, Outcome.INDETERMINATE)
         planted = canary.expected_counts(scenario)
         known = (scenario, injections, observations, offsets, books, planted, replicas)

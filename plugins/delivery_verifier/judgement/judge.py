@@ -193,7 +193,7 @@ def _canary_findings(arm: ArmEvidence) -> list[Finding]:
                 ruled_by="contract",
                 rule="canary.planted",
                 sentence=f"{planted} were planted, and exactly these must be found.",
-                source="delivery_verifier.judgement.canary",
+                source="delivery_verifier.canary",
                 tolerance=planted,
                 count=count,
                 also=also,

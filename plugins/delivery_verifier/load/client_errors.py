@@ -29,7 +29,7 @@ REFUSALS = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-"""The codes of errors that no retry cures: no ACL allows what the producer does."""
+"""The codes of errors that no retry cures: no ACL allows what the producer does. They are codes of Kafka's protocol."""
 
 
 def fatal_error(raised: BaseException | KafkaError) -> KafkaError | None:
@@ -74,8 +74,8 @@ def error_text(error: KafkaError) -> str:
 
 
 def errors_told(folder: Path, count: int) -> Counter[int]:
-    """Returns how many of the first `count` attempts of a producer ended with each error, by librdkafka's error code.
-    `folder` is the producer's folder. No resend is counted."""
+    """Returns how many of the first `count` attempts of a producer ended with each error, by the error's code (see
+    `error_codes`). `folder` is the producer's folder. No resend is counted."""
     results = read_slots(folder, 0, count)[0] if count else np.empty(0, np.int64)
     values, times = np.unique(results, return_counts=True)
     codes = [error_code(int(value)) for value in values]

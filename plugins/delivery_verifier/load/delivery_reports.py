@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
+from delivery_verifier.load.error_codes import code_of
 from delivery_verifier.load.live_ledger import (
     ACKED_NOWHERE,
     FAILED,
@@ -58,7 +59,7 @@ def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> Delive
                 result[slot] = SENT if acks_0 else ACKED_NOWHERE
             words[reported] += 1
         else:
-            result[slot] = encode_error(INDETERMINATE, error.code())
+            result[slot] = encode_error(INDETERMINATE, code_of(error.code()))
             words[indeterminate] += 1
 
     return on_delivery
@@ -74,6 +75,6 @@ def record_refusals(ledger: LiveLedger, control: Control, first: int, batch: Seq
     for sequence, entry in enumerate(batch, first):
         if (error := entry.get("_error")) is not None:
             result, _, settled, _ = ledger.segments[sequence >> SHIFT]
-            result[sequence & MASK] = encode_error(FAILED, error.code())
             settled[sequence & MASK] = time.time_ns()
+            result[sequence & MASK] = encode_error(FAILED, code_of(error.code()))
             control[Word.FAILED] += 1

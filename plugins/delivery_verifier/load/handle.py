@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from delivery_verifier.host.supervision.control_block import await_done
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.layout import of_arm
 from delivery_verifier.load.live_ledger import SHIFT, SLOTS, Control, Gate, State, Word, read_segment
@@ -127,11 +128,12 @@ class RunningLoad:
         self._end("terminate", signal.SIGTERM)
 
     def _end(self, verb: str, number: signal.Signals) -> None:
-        kills, starts = self._commands()
-        if kills == starts:
-            for control in self._all_controls():
+        controls = self._all_controls()
+        if not any(map(_is_down, controls)):
+            for control in controls:
                 control[Word.SIGNAL] = number
-        self._command(verb, kills=starts + 1, starts=starts)
+                control[Word.KILLS] += 1
+        self._await_done(Word.KILLS, Word.KILLS_DONE, verb)
 
     def restart(self) -> None:
         """Asks the supervisor to start every ended producer again. Does nothing if no producer was ended.
@@ -140,10 +142,11 @@ class RunningLoad:
         producer that writes transactions sends no record again, because its open transaction is ended instead. A
         producer that ended on SIGTERM sends no record again either. Raises DeadlinePassed.
         """
-        if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
+        if not any(map(_is_down, self._all_controls())):
             return
-        kills, _ = self._commands()
-        self._command("start", kills=kills, starts=kills)
+        for control in self._all_controls():
+            control[Word.STARTS] += 1
+        self._await_done(Word.STARTS, Word.STARTS_DONE, "start")
         wait_until(
             lambda: all(control[Word.STATE] >= State.LOADING for control in self._all_controls()),
             "producers to resend unanswered records",
@@ -206,29 +209,8 @@ class RunningLoad:
             arm.name: sum(control[Word.LAST_ROUND] for control in self._controls(arm)) for arm in self._scenario.loaded
         }
 
-    def _commands(self) -> tuple[int, int]:
-        """Returns two numbers: how many kills and how many starts the fault plan has asked for so far."""
-        controls = self._all_controls()
-        return max(control[Word.KILLS] for control in controls), max(control[Word.STARTS] for control in controls)
-
-    def _command(self, verb: str, kills: int, starts: int) -> None:
-        """Tells the supervisor how many kills and how many starts the fault plan has asked for so far.
-
-        Waits until the supervisor has carried out all of these kills and starts. If the wait is too long, raises
-        DeadlinePassed. `verb` names the command in the error's message.
-        """
-        controls = self._all_controls()
-        for control in controls:
-            control[Word.KILLS] = kills
-            control[Word.STARTS] = starts
-        wait_until(
-            lambda: all(
-                control[Word.KILLS_DONE] >= kills and control[Word.STARTS_DONE] >= starts for control in controls
-            ),
-            f"produce to {verb} all producers",
-            HANDOVER_DEADLINE_S,
-            every_s=0.005,
-        )
+    def _await_done(self, asked: Word, done: Word, verb: str) -> None:
+        await_done(self._all_controls(), asked, done, f"produce to {verb} all producers", HANDOVER_DEADLINE_S)
 
     def _all_controls(self) -> list[Control]:
         return [control for arm in self._scenario.loaded for control in self._controls(arm)]
@@ -240,3 +222,8 @@ class RunningLoad:
 def _has_ended(control: Control) -> bool:
     """Returns whether the producer with this control block has ended, and counts on no restart."""
     return control[Word.STATE] == State.DONE
+
+
+def _is_down(control: Control) -> bool:
+    """Returns whether the fault plan had this producer end, and has not had it started again."""
+    return control[Word.KILLS] > control[Word.STARTS]

@@ -2,7 +2,8 @@
 
 Because the files are mapped, an acknowledgement that the delivery callback saw survives a SIGKILL of the producer. A
 producer's folder holds the file `control` (int64 words, see `Word`) and files called segments, with `SLOTS` slots each.
-A segment holds three int64 columns: result, sent and settled. The last two are times in ns since the epoch.
+A segment holds three int64 columns: result, sent and settled. The last two are times in ns since the epoch. These files
+are a contract with any program that sends the load: docs/reference/control-block.md.
 
 A slot is open until its attempt has a result, and settled from then on. A segment is unmapped once every slot is
 settled, so that memory does not grow with the load.
@@ -18,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from delivery_verifier.host.mapped_words import map_words
+from delivery_verifier.host.supervision.control_block import ControlBlock, ControlWord, map_words
 from delivery_verifier.model.outcomes import Outcome
 
 SHIFT = 17
@@ -27,116 +28,72 @@ MASK = SLOTS - 1
 """The bit mask that gives the slot of a record in its segment. The attempt to send record s is stored in slot
 `s & MASK` of the segment with the number `s >> SHIFT`."""
 
-# The column `result` of a slot: 0 means that the attempt is open: no report about it has come. n > 0 means that
-# the attempt was acknowledged at offset n - 1. The values below zero are:
+COLUMNS = {
+    "result": "the outcome of the attempt, see Results",
+    "sent": "when the client was about to get the attempt, in ns since the epoch",
+    "settled": "when the client reported on the attempt, in ns since the epoch; 0 before",
+}
+"""The columns of a segment, in the order in which they stand in its file."""
+
+# The column `result` of a slot. 0: the attempt is open, because no report about it has come. n > 0: the attempt was
+# acknowledged at offset n - 1. The values below zero are:
 ACKED_NOWHERE = -1
 """The result of an attempt that was acknowledged without an offset. A broker gives no offset when it finds that an
 idempotent retry is a duplicate."""
 SENT = -2
 """The result of an attempt that was handed to the network with acks=0. No broker acknowledges such an attempt."""
 FAILED = -10_000
-"""The base of the results of attempts that were certainly not written. Such a result is FAILED minus librdkafka's error
-code, which is greater than -1000 and less than 1000."""
-FAILED_UP_TO = -5_000
-"""The highest result that means FAILED. A result r means FAILED if NEVER_KNOWN < r <= FAILED_UP_TO."""
+"""The base of the results of attempts that were certainly not written. Such a result is FAILED minus the error's code
+(see `error_codes`)."""
 INDETERMINATE = -20_000
 """The base of the results of attempts that ended with an error that does not tell whether the record was written. Such
-a result is INDETERMINATE minus librdkafka's error code."""
-NEVER_KNOWN = -15_000
-"""The highest result that means INDETERMINATE. A result r means INDETERMINATE if r <= NEVER_KNOWN."""
+a result is INDETERMINATE minus the error's code."""
+MOST_CODE = 4_999
+"""The greatest code of an error. Codes are not negative."""
+FAILED_UP_TO, NEVER_KNOWN = FAILED, FAILED - MOST_CODE - 1
+"""The highest results that mean FAILED and INDETERMINATE. A result r means FAILED if NEVER_KNOWN < r <= FAILED_UP_TO,
+and INDETERMINATE if r <= NEVER_KNOWN."""
 
 
-class Word(IntEnum):
-    """The words of a producer's control block: int64 numbers in memory that several processes share.
+class Word(ControlWord):
+    """The words of a producer's control block. docs/reference/control-block.md is made from this list.
 
-    The value of an item of this enumeration is the index of its word in the block. The docstring of an item says what
-    its word holds. The producer writes the word, unless the docstring of the item names another writer. Terms of these
-    docstrings:
-
-    * The supervisor is the process that started the producer.
-    * A resend is an attempt of a record after the record's first attempt.
-    * In a round of resends, the producer sends once more each record whose last attempt is INDETERMINATE.
+    * A resend is an attempt of a record after the record's first attempt. In a round of resends, the producer sends
+      once more each record whose last attempt is INDETERMINATE.
     * The warm-up is one block of records to each partition, before the load.
     * A scripted load is sent only as the fault plan asks for it.
+    * While a producer must stay dead, STARTS is one less than KILLS. Otherwise the two are equal.
+    * ABANDONED attempts never get a report, because their process was killed or has ended.
+    * MISCOUNTED is the sum of two differences: between counted reports and slots, and between counted transactions and
+      the file of outcomes. A difference of one that the kill explains does not count.
     """
 
-    ANNOUNCED = 0
-    """Index of the word that counts first attempts. Each is counted just before the client gets it."""
-    ATTEMPTED = 1
-    """Index of the word with the producer's own count of all its attempts. It holds -1 until the producer exits."""
-    REPORTED = 2
-    """Index of the word that counts the attempts that the client reported as acknowledged or, with acks=0, as sent."""
-    FAILED = 3
-    """Index of the word that counts the attempts that were certainly not written."""
-    INDETERMINATE = 4
-    """Index of the word that counts the attempts that the client reported with an error and that may or may not have
-    been written."""
-    STATE = 5
-    """Index of the word that says how far the producer has come: a `State`."""
-    GATE = 6
-    """Index of the word that says how far the producer may go: a `Gate`. Written by the supervisor."""
-    DUE = 7
-    """Index of the word that says, for a scripted load, how many records may be sent after the warm-up. Written by the
-    fault plan."""
-    HANDED_OVER = 8
-    """Index of the word that counts, in a scripted load, the records that the producer has handed over to the client
-    after the warm-up."""
-    RESENT = 9
-    """Index of the word that counts the resends of all rounds. Each resend is counted before the client gets it."""
-    KILLS = 10
-    """Index of the word that counts how often the fault plan asked the supervisor to end the producer with the signal
-    SIGNAL. Written by the fault plan."""
-    STARTS = 11
-    """Index of the word that counts how often the fault plan asked the supervisor to start the ended producer again.
-    Written by the fault plan.
-
-    While the producer must stay dead, this count is one less than the count KILLS. Otherwise the two counts are equal.
-    """
-    EXIT = 12
-    """Index of the word with the exit code of the producer's process. The supervisor writes it when it has ended the
-    producer. The word holds 0 before the first such end.
-
-    A code below zero is minus the number of the signal that ended the process.
-    """
-    ROUNDS = 13
-    """Index of the word that counts the rounds of resends that the fault plan asked a living producer for. Written by
-    the fault plan."""
-    ROUNDS_DONE = 14
-    """Index of the word that counts the rounds of resends in which the producer has handed over all records to its
-    client."""
-    LAST_ROUND = 15
-    """Index of the word with the number of attempts in the last round of resends."""
-    BEGUN = 16
-    """Index of the word that counts the transactions that were begun."""
-    COMMITTED = 17
-    """Index of the word that counts the transactions that the client reported as committed."""
-    ABORTED = 18
-    """Index of the word that counts the transactions that the client reported as aborted."""
-    KILLS_DONE = 19
-    """Index of the word that counts how many of the requested kills (see KILLS) the supervisor has carried out. Written
-    by the supervisor."""
-    STARTS_DONE = 20
-    """Index of the word that counts how many of the requested starts (see STARTS) the supervisor has carried out.
-    Written by the supervisor."""
-    ABANDONED = 21
-    """Index of the word that counts the attempts that never get a report, because the producer's process was killed or
-    has ended. They are INDETERMINATE, too."""
-    MISCOUNTED = 22
-    """Index of the word that counts errors in the counters of killed processes. It is the sum of two differences:
-    between counted reports and slots, and between counted transactions and the file of outcomes. A difference of one
-    that the kill explains does not count."""
-    SIGNAL = 23
-    """Index of the word with the number of the signal by which the fault plan had the producer end last: SIGKILL or
-    SIGTERM. Written by the fault plan, before it asks for the end (see KILLS)."""
-    AT_SIGTERM = 24
-    """Index of the word that counts the attempts without a report at the time when SIGTERM reached the producer. It
-    holds -1 from the start of the process until then."""
-    AT_EXIT = 25
-    """Index of the word that counts the attempts without a report at the time when the producer ended on SIGTERM."""
-
-
-WORDS = 32
-"""The size of a control block, in int64 words. It leaves room for more members of `Word`."""
+    ANNOUNCED = 0, "process", "first attempts; each is counted just before the client gets it"
+    ATTEMPTED = 1, "process", "its own count of all its attempts; -1 until it exits"
+    REPORTED = 2, "process", "attempts reported as acknowledged or, with acks=0, as sent"
+    FAILED = 3, "process", "attempts that were certainly not written"
+    INDETERMINATE = 4, "process", "attempts reported with an error, which may have been written"
+    STATE = 5, "process", "how far it has come: a `State`; a supervisor sets it to STARTING before a start"
+    GATE = 6, "supervisor", "how far it may go: a `Gate`"
+    DUE = 7, "fault plan", "scripted load: how many records may be sent after the warm-up"
+    HANDED_OVER = 8, "process", "scripted load: records handed over to the client after the warm-up"
+    RESENT = 9, "process", "resends of all rounds; each is counted before the client gets it"
+    KILLS = 10, "fault plan", "how often the supervisor was asked to end it with the signal SIGNAL"
+    STARTS = 11, "fault plan", "how often the supervisor was asked to start it again"
+    EXIT = 12, "supervisor", "exit code of the ended process, or minus the number of the signal; 0 before"
+    ROUNDS = 13, "fault plan", "rounds of resends that a living producer was asked for"
+    ROUNDS_DONE = 14, "process", "rounds of resends in which all records were handed over to the client"
+    LAST_ROUND = 15, "process", "attempts in the last round of resends"
+    BEGUN = 16, "process", "transactions that were begun"
+    COMMITTED = 17, "process", "transactions that the client reported as committed"
+    ABORTED = 18, "process", "transactions that the client reported as aborted"
+    KILLS_DONE = 19, "supervisor", "how many of KILLS were carried out"
+    STARTS_DONE = 20, "supervisor", "how many of STARTS were carried out"
+    ABANDONED = 21, "process", "attempts that never get a report; they are INDETERMINATE, too"
+    MISCOUNTED = 22, "process", "errors in the counters of killed processes"
+    SIGNAL = 23, "fault plan", "number of the signal of the last end, SIGKILL or SIGTERM; written before KILLS"
+    AT_SIGTERM = 24, "process", "attempts without a report when SIGTERM came; -1 from its start until then"
+    AT_EXIT = 25, "process", "attempts without a report when it ended on SIGTERM"
 
 
 class State(IntEnum):
@@ -174,21 +131,11 @@ class Segment(NamedTuple):
     map: mmap.mmap
 
 
-class Control:
+class Control(ControlBlock[Word]):
     """One producer's control block: memory that the producer, its supervisor and the fault plan share.
 
-    `words` is the mapped memory itself. The delivery callback uses `words`, because `__getitem__` would be too slow.
+    The delivery callback uses `words`, because `__getitem__` would be too slow there.
     """
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.words, self._map = map_words(folder / "control", WORDS)
-
-    def __getitem__(self, word: Word) -> int:
-        return int(self.words[word])
-
-    def __setitem__(self, word: Word, value: int) -> None:
-        self.words[word] = value
 
 
 class LiveLedger:
@@ -224,14 +171,14 @@ class LiveLedger:
 
 def map_segment(folder: Path, number: int) -> Segment:
     """Maps segment `number`, a file in the producer's `folder`, for reading and writing. Returns the mapped segment."""
-    words, mapped = map_words(folder / f"segment-{number:06d}", 3 * SLOTS)
+    words, mapped = map_words(folder / f"segment-{number:06d}", len(COLUMNS) * SLOTS)
     return Segment(words[:SLOTS], words[SLOTS : 2 * SLOTS], words[2 * SLOTS :], mapped)
 
 
 def read_segment(folder: Path, number: int) -> npt.NDArray[np.int64]:
     """Returns the columns result, sent and settled of segment `number`, a file in the producer's `folder`. The array
     has the shape (3, SLOTS). If the file changes later, the array changes, too."""
-    return np.memmap(folder / f"segment-{number:06d}", np.int64, mode="r", shape=(3, SLOTS))
+    return np.memmap(folder / f"segment-{number:06d}", "<i8", mode="r", shape=(len(COLUMNS), SLOTS))
 
 
 def outcome_of(result: int) -> Outcome:
@@ -245,14 +192,19 @@ def outcome_of(result: int) -> Outcome:
 
 
 def encode_error(base: int, code: int) -> int:
-    """Returns the number that the slot of an attempt holds after librdkafka's error `code` (-1000 < code < 1000).
-    `base` is the outcome of the attempt: FAILED or INDETERMINATE."""
+    """Returns the number that the slot of an attempt holds after the error with this code (0 to MOST_CODE, see
+    `error_codes`). `base` is the outcome of the attempt: FAILED or INDETERMINATE.
+
+    Raises ValueError for any other code: the result would stand for another outcome.
+    """
+    if not 0 <= code <= MOST_CODE:
+        raise ValueError(f"the code of an error is {code}; allowed: 0 to {MOST_CODE}, as error_codes.code_of gives it")
     return base - code
 
 
 def error_code(result: int) -> int | None:
-    """Returns librdkafka's error code that the number `result` in an attempt's slot holds. Returns None if `result`
-    holds no error code."""
+    """Returns the code of the error that the number `result` in an attempt's slot holds. Returns None if `result` holds
+    none."""
     if result > FAILED_UP_TO:
         return None
     return (FAILED if result > NEVER_KNOWN else INDETERMINATE) - result

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import KafkaError
 
+from delivery_verifier.host.supervision import children
+from delivery_verifier.host.supervision.control_block import carry_out
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import layout, transactions
 from delivery_verifier.load.client_errors import errors_told
+from delivery_verifier.load.error_codes import error_name
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.producer_process import ProducerProcess, start_process
 from delivery_verifier.load.spec import ProducerSpec
@@ -80,7 +82,7 @@ class ProducerPool:
         texts = []
         for producer in self.producers:
             errors = errors_told(producer.folder, producer.control[Word.ANNOUNCED])
-            texts += [f"{producer.name}: {count} x {KafkaError(code).name()}" for code, count in errors.most_common()]
+            texts += [f"{producer.name}: {count} x {error_name(code)}" for code, count in errors.most_common()]
         return "; ".join(texts)
 
     def apply_commands(self, adopt: Callable[[int], None]) -> None:
@@ -91,54 +93,43 @@ class ProducerPool:
         with the pid of each new process, so that the process ends with the cluster. Raises DeadlinePassed if a producer
         does not end on SIGTERM.
         """
-        commands = {(producer.control[Word.KILLS], producer.control[Word.STARTS]) for producer in self.producers}
-        if len(commands) != 1:
-            return
-        ((kills, starts),) = commands
-        due = [
-            producer
-            for producer in self.producers
-            if (producer.control[Word.KILLS_DONE], producer.control[Word.STARTS_DONE]) != (kills, starts)
-        ]
-        if not due:
-            return
-        if kills > starts:
-            if due[0].control[Word.SIGNAL] == signal.SIGTERM:
-                self.terminate()
-            else:
-                self.kill()
-        else:
-            for producer in due:
+
+        def start_again() -> None:
+            for producer in self.producers:
                 if producer.ended_by_plan:
-                    _start_again(producer, life=starts)
+                    _start_again(producer)
                     adopt(producer.process.pid)
-        for producer in due:
-            producer.control[Word.STARTS_DONE] = starts
-            producer.control[Word.KILLS_DONE] = kills
+
+        carry_out(
+            [producer.control for producer in self.producers],
+            ((Word.KILLS, Word.KILLS_DONE, self._end_by_plan), (Word.STARTS, Word.STARTS_DONE, start_again)),
+        )
+
+    def _end_by_plan(self) -> None:
+        if self.producers[0].control[Word.SIGNAL] == signal.SIGTERM:
+            self.terminate()
+        else:
+            self.kill()
 
     def kill(self) -> None:
         """Sends SIGKILL to all producers. Waits until all have ended, and writes each exit code to Word.EXIT."""
-        for producer in self.producers:
-            if producer.process.poll() is None:
-                producer.process.send_signal(signal.SIGKILL)
-        for producer in self.producers:
-            producer.control[Word.EXIT] = producer.process.wait()
+        children.kill([producer.process for producer in self.producers])
+        self._note_exits()
 
     def terminate(self) -> None:
         """Sends SIGTERM to all producers. Waits until all have ended, and writes each exit code to Word.EXIT. Raises
         DeadlinePassed if one has not ended after TERMINATION_S."""
-        for producer in self.producers:
-            if producer.process.poll() is None:
-                producer.process.send_signal(signal.SIGTERM)
-        wait_until(
-            lambda: all(producer.process.poll() is not None for producer in self.producers),
+        children.terminate(
+            [producer.process for producer in self.producers],
             "all producers to end on SIGTERM",
             TERMINATION_S,
-            every_s=0.005,
-            detail=lambda: "; ".join(_how_far(each) for each in self.producers if each.process.poll() is None),
+            lambda: "; ".join(_how_far(each) for each in self.producers if each.process.poll() is None),
         )
+        self._note_exits()
+
+    def _note_exits(self) -> None:
         for producer in self.producers:
-            producer.control[Word.EXIT] = producer.process.wait()
+            producer.control[Word.EXIT] = producer.process.returncode
 
 
 def _how_far(producer: ProducerProcess) -> str:
@@ -191,8 +182,8 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
     return ProducerProcess(arm, spec, start_process(spec), control)
 
 
-def _start_again(producer: ProducerProcess, life: int) -> None:
-    """Starts a new process for a producer that was ended. `life` is the number of times that it was ended."""
-    producer.spec = msgspec.structs.replace(producer.spec, life=life)
+def _start_again(producer: ProducerProcess) -> None:
+    """Starts a new process for a producer that was ended. Its life is the number of starts so far."""
+    producer.spec = msgspec.structs.replace(producer.spec, life=producer.control[Word.STARTS])
     producer.control[Word.STATE] = State.STARTING
     producer.process = start_process(producer.spec)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from delivery_verifier.host.processes import dies_with_parent, how_it_ended
+from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.host.supervision import children
 from delivery_verifier.load import layout
 from delivery_verifier.load.live_ledger import Control, State, Word
 from delivery_verifier.load.spec import ProducerSpec
@@ -39,7 +38,7 @@ class ProducerProcess:
 
     arm: Arm
     spec: ProducerSpec
-    process: subprocess.Popen[bytes]
+    process: children.Child
     control: Control
 
     @property
@@ -96,9 +95,7 @@ class ProducerProcess:
     @property
     def said_last(self) -> str:
         """The last lines that the producer's process has printed. The text begins at the beginning of a line."""
-        *_, last = lines = (self.folder / "stderr").read_text(errors="replace").strip().split("\n")
-        text = "\n".join(lines)[-MOST_CHARACTERS - 1 :]
-        return text.partition("\n")[2] or last[:MOST_CHARACTERS] if len(text) > MOST_CHARACTERS else text
+        return children.last_words(self.folder, MOST_CHARACTERS)
 
     def died(self, code: int) -> ProducerDied:
         """Returns the error that says how the producer ended, and why. `code` is the exit code of its process."""
@@ -109,16 +106,7 @@ class ProducerProcess:
         return ProducerDied(f"producer {self.name} {end}")
 
 
-def start_process(spec: ProducerSpec) -> subprocess.Popen[bytes]:
+def start_process(spec: ProducerSpec) -> children.Child:
     """Starts the producer that `spec` describes, as a child process. The child dies with this process. The folder
     `spec.folder` must exist."""
-    folder = Path(spec.folder)
-    (folder / "spec.json").write_bytes(dumps(spec))
-    with (folder / "stderr").open("wb") as stderr:
-        return subprocess.Popen(
-            [sys.executable, "-m", "delivery_verifier.load.producer", str(folder / "spec.json")],
-            stdin=subprocess.DEVNULL,
-            stdout=stderr,
-            stderr=stderr,
-            preexec_fn=dies_with_parent(),
-        )
+    return children.start_module("delivery_verifier.load.producer", dumps(spec), Path(spec.folder))

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import KafkaError
 
+from delivery_verifier.load.error_codes import error_name
 from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.live_ledger import (
     SHIFT,
@@ -160,4 +160,4 @@ def _table(slots: Numbers, owner: LedgerOwner, first: int, partition_sequences: 
 
 def _error_name(result: int) -> str | None:
     code = error_code(result)
-    return None if code is None else str(KafkaError(code).name())
+    return None if code is None else error_name(code)

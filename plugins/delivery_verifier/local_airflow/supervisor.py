@@ -22,6 +22,7 @@ from msgspec import Struct
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.processes import ProcessId
+from delivery_verifier.host.supervision.descendants import adopt_orphans
 from delivery_verifier.host.waiting import pause
 from delivery_verifier.local_airflow import logs, settings, spark_server, tree
 from delivery_verifier.local_airflow.spark_server import SparkServer
@@ -121,7 +122,7 @@ class Supervisor:
         """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        tree.become_subreaper()
+        adopt_orphans()
         _reason_file().unlink(missing_ok=True)
         try:
             for name, command in COMMANDS.items():

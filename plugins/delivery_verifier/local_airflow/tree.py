@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import signal
@@ -11,37 +10,20 @@ from collections.abc import Callable, Iterable
 
 import psutil
 
+from delivery_verifier.host.supervision.descendants import descendants as below
+from delivery_verifier.host.supervision.descendants import reap, runs
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.orchestration.names import MARK
 
 _log = logging.getLogger("kdv.tree")
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_PR_SET_CHILD_SUBREAPER = 36
-
-
-def become_subreaper() -> None:
-    """Makes this process adopt each descendant whose parent ends, so that no descendant escapes.
-
-    Calls prctl(2) with PR_SET_CHILD_SUBREAPER. Raises OSError if this call fails.
-    """
-    if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
 def descendants() -> list[psutil.Process]:
     """Returns all living descendants of this process.
 
-    After `become_subreaper`, these include descendants whose parents have ended.
+    After `adopt_orphans`, these include descendants whose parents have ended.
     """
-    return [process for process in psutil.Process().children(recursive=True) if _runs(process)]
-
-
-def _runs(process: psutil.Process) -> bool:
-    """Returns whether the process exists and is no zombie."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    return below(os.getpid())
 
 
 def marked(mark: str) -> list[psutil.Process]:
@@ -60,7 +42,7 @@ def _has_mark(process: psutil.Process, mark: str) -> bool:
     may overwrite its environment.
     """
     try:
-        if not _runs(process):
+        if not runs(process):
             return False
         titled = "".join(process.cmdline()[:1]).startswith("airflow ")
         return process.environ().get(MARK) == mark or (titled and process.cwd() == mark)
@@ -82,7 +64,7 @@ def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s
     begun, signalled = time.monotonic(), set[int]()
 
     def none_left() -> bool:
-        _reap()
+        reap()
         processes = find()
         if time.monotonic() - begun > grace_s:
             _log.info(
@@ -115,12 +97,3 @@ def _title(process: psutil.Process) -> str:
         return f"{process.pid} {' '.join(process.cmdline())[:80]}"
     except psutil.Error:
         return f"{process.pid} (gone)"
-
-
-def _reap() -> None:
-    """Collects dead children, including adopted children, so that they do not stay as zombies."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return  # there are no children left

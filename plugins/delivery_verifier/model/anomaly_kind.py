@@ -12,7 +12,7 @@ from delivery_verifier.model.scenario import Claim
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyKind:
     """One kind of anomaly in words and data. Other modules say how cases are detected
-    (`spark_jobs.matching.anomalies`), planted in the canary (`judgement.canary`) and permitted (`contract.rules`)."""
+    (`spark_jobs.matching.anomalies`), planted in the canary (`canary`) and permitted (`contract.rules`)."""
 
     definition: str
     """What makes a record a case of the anomaly."""

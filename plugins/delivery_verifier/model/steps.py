@@ -54,7 +54,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
     name: StepName | Literal["read_topic"]
     doing: str
-    """What the step does, in words for people who watch the run. The load has words of its own (`run.phases`)."""
+    """What the step does, in words for people who watch the run. The load has words of its own (`progress.phases`)."""
     timeout: timedelta | None
     """The execution timeout of the step's Airflow task. The value is None if the step has no task of its own."""
     repeatable: bool = False

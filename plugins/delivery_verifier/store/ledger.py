@@ -17,6 +17,9 @@ LOAD_BEGAN = "load_began_at_us"
 """A key of the counts in produce.json. Its value is the time when the load began, in µs since the epoch. Before this
 time, each producer sends a few records to warm up."""
 
+ENDED_EARLY = "ended_early/"
+"""The prefix of a note in produce.json that names a producer whose load was ended by a fatal client error."""
+
 MISCOUNTED = "miscounted"
 """A name that `outcomes_key` accepts in place of an outcome. The count is then the number of reports by which the
 counters of a killed producer process differ from the ledger. A difference that the kill explains is not included (see

@@ -21,7 +21,7 @@ from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Load, Scenario
-from delivery_verifier.run.acked_writer import AckedWriter
+from delivery_verifier.settlement.acked_writer import AckedWriter
 
 AT_ONCE = Trigger(kind="at_once")
 

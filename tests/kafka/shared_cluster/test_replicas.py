@@ -19,8 +19,8 @@ from delivery_verifier.cluster.protocol import requests
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.snapshot import PartitionSnapshot
-from delivery_verifier.run.replicas import read_replicas
-from delivery_verifier.run.unreadable import with_unreadable
+from delivery_verifier.settlement.replicas import read_replicas
+from delivery_verifier.settlement.unreadable import with_unreadable
 
 RECORDS, BATCH = 400, 40
 ALTERED = 200

@@ -24,6 +24,7 @@ from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import forgetful, publish_ledger
 from delivery_verifier.load.delivery_reports import delivery_callback, record_refusals
+from delivery_verifier.load.error_codes import code_of
 from delivery_verifier.load.forgetful import send_and_forget
 from delivery_verifier.load.live_ledger import (
     FAILED,
@@ -43,14 +44,14 @@ from delivery_verifier.model import record
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm
-from delivery_verifier.run.sealing import seal_ledgers
+from delivery_verifier.settlement.sealing import seal_ledgers
 from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
 from delivery_verifier.store.run_directory import RunDirectory
 
 MOCK: dict[str, str] = {"test.mock.num.brokers": "1"}
 REFUSED, TIMED_OUT = (
-    encode_error(FAILED, KafkaError._QUEUE_FULL),
-    encode_error(INDETERMINATE, KafkaError._MSG_TIMED_OUT),
+    encode_error(FAILED, code_of(KafkaError._QUEUE_FULL)),
+    encode_error(INDETERMINATE, code_of(KafkaError._MSG_TIMED_OUT)),
 )
 
 

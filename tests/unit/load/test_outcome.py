@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.load.error_codes import UNKNOWN, UNLISTED, code_of, error_name
 from delivery_verifier.load.live_ledger import (
     ACKED_NOWHERE,
     FAILED,
     INDETERMINATE,
+    MOST_CODE,
     SENT,
     Word,
     encode_error,
@@ -72,7 +74,8 @@ def test_no_error_in_a_delivery_report_proves_that_a_record_was_not_written(tmp_
     for code in CODES:
         made.report(KafkaError(code), cast(Any, Report()))
         result = made.ledger.segments[0].result[0]
-        assert (outcome_of(result), error_code(result)) == (Outcome.INDETERMINATE, code)
+        assert (outcome_of(result), error_code(result)) == (Outcome.INDETERMINATE, code_of(code))
+        assert error_name(code_of(code)) == KafkaError(code).name(), "the ledger has librdkafka's name of the error"
     assert made.control[Word.INDETERMINATE] == len(CODES) and made.control[Word.FAILED] == 0
 
 
@@ -96,11 +99,37 @@ def test_a_fatal_error_of_the_client_ends_the_load_and_any_other_is_raised(tmp_p
         assert error.code() == KafkaError._TRANSPORT
 
 
-@given(code=st.integers(-999, 999), base=st.sampled_from((FAILED, INDETERMINATE)))
+@given(code=st.integers(0, MOST_CODE), base=st.sampled_from((FAILED, INDETERMINATE)))
 def test_an_error_code_survives_the_slot_and_does_not_change_the_outcome(code: int, base: int) -> None:
     result = encode_error(base, code)
     assert error_code(result) == code
     assert outcome_of(result) == (Outcome.FAILED if base == FAILED else Outcome.INDETERMINATE)
+
+
+@pytest.mark.parametrize("code", [-1, -192, MOST_CODE + 1])
+def test_a_number_that_is_no_code_makes_no_result(code: int) -> None:
+    """FAILED minus such a number would be a result that stands for another outcome."""
+    with pytest.raises(ValueError, match=f"is {code}; allowed: 0 to 4999"):
+        encode_error(FAILED, code)
+
+
+def test_every_error_of_the_client_has_a_code_of_its_own_and_one_that_is_new_is_named_as_unlisted() -> None:
+    codes = [code_of(code) for code in CODES]
+    assert len({*codes}) == len(CODES) and UNLISTED not in codes, "append the new errors to error_codes.CLIENT_ERRORS"
+    assert {code for code in CODES if code > 0} == {code for code in codes if code < UNKNOWN}
+    assert code_of(-136) == code_of(4000) == UNLISTED and error_name(UNLISTED) == "UNLISTED"
+
+
+def test_codes_keep_their_meaning() -> None:
+    codes = {
+        "_BAD_MSG": 1001,
+        "_MSG_TIMED_OUT": 1008,
+        "_QUEUE_FULL": 1016,
+        "_PURGE_QUEUE": 1048,
+        "_DESTROY_BROKER": 1063,
+    }
+    assert {name: code_of(getattr(KafkaError, name)) for name in codes} == codes
+    assert code_of(KafkaError.UNKNOWN) == 1000 and code_of(KafkaError.MSG_SIZE_TOO_LARGE) == 10
 
 
 @given(st.integers(0, 2**62))

@@ -28,7 +28,7 @@ from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.producer_process import BEFORE_LOAD, IN_LOAD, ProducerDied, ProducerProcess
 from delivery_verifier.model.client_errors import MEANINGS
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.run.acked_writer import AckedWriter
+from delivery_verifier.settlement.acked_writer import AckedWriter
 
 SEQUENCE, EPOCH = KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.INVALID_PRODUCER_EPOCH
 CLUSTER, TOPIC = KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED

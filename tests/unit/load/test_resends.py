@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from delivery_verifier.load.error_codes import code_of
 from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.live_ledger import (
     ACKED_NOWHERE,
@@ -37,7 +38,7 @@ from delivery_verifier.load.resends import (
     write_round,
 )
 
-TIMED_OUT, REFUSED, OPEN = encode_error(INDETERMINATE, -192), encode_error(FAILED, 10), 0
+TIMED_OUT, REFUSED, OPEN = encode_error(INDETERMINATE, code_of(-192)), encode_error(FAILED, 10), 0
 LAYOUT = LoadLayout(block=3, partitions=2)
 
 

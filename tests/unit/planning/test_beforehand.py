@@ -13,7 +13,7 @@ from delivery_verifier.command_line import run as running
 from delivery_verifier.planning import beforehand
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.explanation import describe, explain, explanation_text
-from delivery_verifier.run.progress import Follower
+from delivery_verifier.progress.follower import Follower
 
 ALONE = {"replication_factor": 1, "min_insync_replicas": 1}
 OWN = 'summary = "Writes orders."\ncommand = "true"\n'

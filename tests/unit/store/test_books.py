@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from support.evidence import RUN, evidence_of, the_rows
 
-from delivery_verifier.judgement.canary import expected_counts
+from delivery_verifier.canary import expected_counts
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.store.books import TABLES, Books, total_column, with_totals
 

@@ -16,11 +16,11 @@ from types import FrameType
 
 import psutil
 
-from delivery_verifier.host.processes import LIBC, dies_with_parent
+from delivery_verifier.host.processes import dies_with_parent
+from delivery_verifier.host.supervision.descendants import adopt_orphans
 
 SUPERVISOR_ENDED = signal.SIGUSR1
 """The signal that the kernel sends to the guardian when the supervisor has ended."""
-_PR_SET_CHILD_SUBREAPER = 36
 _NOT_STARTED = 127
 
 
@@ -32,7 +32,7 @@ def main() -> int:
     Returns the exit code of the command, or 127 if the command cannot be started. If a signal ended the command, the
     guardian ends by the same signal.
     """
-    LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     signal.signal(SUPERVISOR_ENDED, _kill_all)
     stops = list[int]()
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))  # every process of the member gets the signal

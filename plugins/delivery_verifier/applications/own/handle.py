@@ -15,13 +15,13 @@ import numpy as np
 
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import application_folder, folder_of
-from delivery_verifier.applications.own.descendants import send_to_all
 from delivery_verifier.applications.own.described import landing_of, pattern_of
 from delivery_verifier.applications.own.in_hand import Applied, Commits, InHand, Offsets, unapplied, uncommitted
 from delivery_verifier.applications.own.readers import EffectReader, reader_of
 from delivery_verifier.applications.own.scan import RecordPattern
 from delivery_verifier.applications.own.topic import Topic
 from delivery_verifier.applications.sink import FOREIGN, PARSED, SinkInputs
+from delivery_verifier.host.supervision.descendants import send_to_tree
 from delivery_verifier.model.positions import Positions
 from delivery_verifier.model.record import MARKER_PRODUCER
 from delivery_verifier.model.scenario import Arm, Scenario
@@ -47,7 +47,7 @@ class OwnHandle:
             for member in range(arm.application.members if arm.application else 0):
                 control = Control(folder_of(self._workspace, arm.name, member))
                 if not control.is_down and control[Word.PID]:
-                    send_to_all(control[Word.PID], number)
+                    send_to_tree(control[Word.PID], number)
 
     def in_hand(self, arm: Arm, committed: Offsets, positions: Mapping[int, Positions]) -> InHand:
         """Returns what the application of `arm` has in hand. Call it while its members are frozen or dead.

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.lives import note_marker
-from delivery_verifier.applications.own.descendants import kill_all, send_to_all
 from delivery_verifier.applications.own.described import landing_of, pattern_of, read_own, secret_environment
 from delivery_verifier.applications.own.files import WORK
 from delivery_verifier.applications.own.guardian import SUPERVISOR_ENDED
@@ -25,6 +24,7 @@ from delivery_verifier.applications.own.scan import PlaceBusy, blocks_of
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import dies_with_parent
+from delivery_verifier.host.supervision.descendants import kill_tree, send_to_tree
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.effects_place import STDOUT, EffectsPlace
 from delivery_verifier.model.own_application import VARIABLES, redacted_end, secrets_of
@@ -109,7 +109,7 @@ def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
     Raises DeadlinePassed if a process does not die.
     """
     if process.poll() is None:
-        kill_all(process.pid) if number == signal.SIGKILL else send_to_all(process.pid, number)
+        kill_tree(process.pid) if number == signal.SIGKILL else send_to_tree(process.pid, number)
 
 
 class Progress(NamedTuple):
@@ -172,7 +172,7 @@ class Progress(NamedTuple):
 
     def note_markers(self) -> None:
         """Notes in the folder of the life which markers the member has applied since the last call: the partition of
-        each, and the round in which it was written (see `run.snapshot`)."""
+        each, and the round in which it was written (see `settlement.snapshot`)."""
         if not self.has_effects:
             return
         pattern, life = pattern_of(self.inputs, self.landing), self.folder / str(self.control[Word.LIFE])

@@ -74,7 +74,7 @@ def check_grown(before: Mapping[str, int], sizes: Mapping[str, int], landing: Ef
     """Raises StepFailed if a part of the place `landing` is gone or has shrunk. The program had written effects that
     are now missing, and this must not count against the program. `before` has the earlier sizes of the parts.
 
-    Never raises for an output topic: only the cluster can shrink it. `run.outputs` finds out whether it did.
+    Never raises for an output topic: only the cluster can shrink it. `settlement.outputs` finds out whether it did.
     """
     for name, size in before.items() if landing.kind != "topic" else ():
         if sizes.get(name, -1) < size:

@@ -47,7 +47,7 @@ class OwnEffects:
         describes the application is wrong. Raises StepFailed in each of these cases:
 
         * The place cannot be read, or holds less than when a life ended. (An output topic may hold less: see
-          `run.outputs`.)
+          `settlement.outputs`.)
         * Nearly all records are there equally often, and more than once.
         * `effects.identity` is wrong.
         """
@@ -66,7 +66,9 @@ class OwnEffects:
                 which = _lives(name, part.positions, ends, landing)
                 for life, parts in lives.items():
                     parts.append(part.rows[which == life])
-            if landing.kind != "topic":  # only the cluster can shrink a topic: `run.outputs` finds out whether it did
+            if (
+                landing.kind != "topic"
+            ):  # only the cluster can shrink a topic: `settlement.outputs` finds out whether it did
                 _check_growth(member, counted, ends, reader, landing)
             _check_identity(reader, pattern, lives, landing)
             for life, parts in lives.items():

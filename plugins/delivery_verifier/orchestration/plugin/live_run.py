@@ -1,5 +1,5 @@
 """The progress of a run, as the page of a run that goes on shows it: what the run does, and how long it will still
-take. A terminal says the same (`run.progress`)."""
+take. A terminal says the same (`progress.follower`)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.pages.overview.live import LiveView, view
-from delivery_verifier.run import estimates, phases
-from delivery_verifier.run.phases import Steps
+from delivery_verifier.progress import estimates, phases
+from delivery_verifier.progress.phases import Steps
 from delivery_verifier.store.run_directory import RunDirectory
 
 
 class LiveRun(Struct, frozen=True):
     """What the page of a run says as long as the run goes on.
 
-    * `phase`: what the run does now, in words (see `run.phases`).
+    * `phase`: what the run does now, in words (see `progress.phases`).
     * `clock`: how long the run has been going on, and how long it will still take, in words.
     * `busy`: if the run still waits, who uses this host, in words; else an empty text.
     * `load`: the progress of the load; None if the run has no cluster.
@@ -41,7 +41,7 @@ def look(run_dir: Path, state: State) -> LiveRun:
     Airflow."""
     # Every task imports the plugin, and only this page needs these modules, which import NumPy and more.
     from delivery_verifier.cluster import lease
-    from delivery_verifier.run import live
+    from delivery_verifier.progress import live
 
     holder = lease.holder()
     if state.state == "queued" or not any(step.state for step in state.steps):

@@ -10,7 +10,7 @@ from airflow.sdk import Param
 from delivery_verifier import catalogue
 from delivery_verifier.host import folders
 from delivery_verifier.planning.request import FIELDS, sections
-from delivery_verifier.run import estimates
+from delivery_verifier.progress import estimates
 
 DEFAULTS: dict[str, Any] = {name: field.default for name, field in FIELDS.items() if field.title}
 """The value of each field before the user enters anything, by field name."""

@@ -20,8 +20,8 @@ from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.pool import ProducerPool
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.signals import Signals
+from delivery_verifier.settlement.sealing import seal_ledgers
 from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import RunDirectory
 

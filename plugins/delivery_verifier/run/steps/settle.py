@@ -1,5 +1,5 @@
-"""The step settle: waits until all replicas are in sync, writes the canary, takes the snapshot (`run.snapshot`), and
-reads every replica up to the snapshot's end (`run.replicas`).
+"""The step settle: waits until all replicas are in sync, writes the canary, takes the snapshot, and reads every replica
+up to the snapshot's end. The room `settlement` does most of it.
 
 The canary is a topic with known anomalies of every kind. A run is INCONCLUSIVE if it does not report exactly these
 anomalies. The snapshot says where each partition ends.
@@ -7,37 +7,31 @@ anomalies. The snapshot says where each partition ends.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
-import pyarrow.parquet as pq
 
+from delivery_verifier import canary
 from delivery_verifier.cluster import lease, topics
-from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.optional import optional
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.judgement import canary
 from delivery_verifier.load.forgetful import send_and_forget
-from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
-from delivery_verifier.model.outcomes import Outcome
-from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.run.acked_writer import AckedWriter
-from delivery_verifier.run.applications import drain_applications
-from delivery_verifier.run.canary_effects import apply_canary
-from delivery_verifier.run.early_reading import EarlyReading
-from delivery_verifier.run.outputs import VisibleRecords
-from delivery_verifier.run.sealing import seal_ledgers
-from delivery_verifier.run.snapshot import DEADLINE_S, take_snapshot
-from delivery_verifier.run.unreadable import with_unreadable
-from delivery_verifier.run.witness import write_witness
-from delivery_verifier.store import ledger
+from delivery_verifier.settlement.acked_writer import AckedWriter
+from delivery_verifier.settlement.applications import drain_applications
+from delivery_verifier.settlement.canary_effects import apply_canary
+from delivery_verifier.settlement.canary_records import plant_canary
+from delivery_verifier.settlement.early_reading import EarlyReading
+from delivery_verifier.settlement.outputs import VisibleRecords
+from delivery_verifier.settlement.sealing import seal_ledgers
+from delivery_verifier.settlement.snapshot import DEADLINE_S, take_snapshot
+from delivery_verifier.settlement.unreadable import with_unreadable
+from delivery_verifier.settlement.witness import write_witness
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 UNWATCHED_S = 30.0
@@ -77,7 +71,7 @@ def settle(run_dir: Path) -> None:
         forgetful = pool.submit(send_and_forget, scenario, cluster.workspace / "canary", canary.FORGOTTEN)
         _end_faults(cluster, names)
         writer = AckedWriter(cluster.connection)
-        layout, offsets = _plant_canary(scenario, writer, output)
+        layout, offsets = plant_canary(scenario, writer, output)
         early = EarlyReading(cluster)
         # What applications do takes minutes. An early reading would know nothing of the replicas after that.
         snapshot = take_snapshot(scenario, cluster, writer, None if scenario.applied else early.begin)
@@ -113,55 +107,6 @@ def _end_faults(cluster: Cluster, names: list[str]) -> None:
         detail=lambda: cluster.out_of_sync(names),
     )
     topics.check_whole_log(cluster.connection, names)
-
-
-def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> tuple[canary.CanaryLayout, list[int]]:
-    """Writes the records of the canary, a topic with known anomalies. Adds the canary's ledger to the output.
-
-    Returns the layout (the plan) of the canary, and the offsets of the records.
-
-    Raises StepFailed if the records are not in the log in the planned order.
-    """
-    arm, plan = scenario.canary, canary.lay_out(scenario)
-    values = [(arm.topic_name, partition, value) for partition, value in plan.values]
-    plain = len(values) - sum(count for count, _ in plan.transactions)
-    offsets = writer.write(values[:plain])
-    if plan.transactions:
-        offsets += _write_in_transactions(writer.connection, values[plain:], plan.transactions)
-    offsets_by_partition = defaultdict[int, list[int]](list)
-    for (partition, _), offset in zip(plan.values, offsets, strict=True):
-        offsets_by_partition[partition].append(offset)
-    if any(written != sorted(written) for written in offsets_by_partition.values()):
-        raise StepFailed("the canary's records were not written in the order in which they were planned")
-    (output.staging / "ledger").mkdir()
-    table = canary.ledger_table(scenario, plan, offsets)
-    pq.write_table(table, output.staging / "ledger" / "canary.parquet")
-    output.counts[f"announced/{arm.name}/0/0"] = output.counts[f"attempted/{arm.name}/0/0"] = table.num_rows
-    for outcome in Outcome:
-        output.counts[ledger.outcomes_key(outcome, f"{arm.name}/0/0")] = plan.counts[outcome.value.lower()]
-    return plan, offsets
-
-
-def _write_in_transactions(
-    connection: Connection, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
-) -> list[int]:
-    """Writes `values` in transactions, and returns the offsets of the values.
-
-    A value is (topic, partition, bytes). `transactions` describes each transaction: how many values it has, and whether
-    to commit it.
-
-    Raises KafkaException if a transaction cannot be begun or ended, and StepFailed if a value is not acknowledged.
-    """
-    writer, offsets = AckedWriter(connection, {"transactional.id": "kdv-canary"}), list[int]()
-    writer.client.init_transactions(DEADLINE_S)
-    for count, committed in transactions:
-        writer.client.begin_transaction()
-        offsets += writer.write(values[len(offsets) : len(offsets) + count])
-        if committed:
-            writer.client.commit_transaction(DEADLINE_S)
-        else:
-            writer.client.abort_transaction(DEADLINE_S)
-    return offsets
 
 
 def _observations(cluster: Cluster) -> list[Observation]:
