@@ -28,11 +28,11 @@ from delivery_verifier.judgement.attribution import (
     kinds_sent_afterwards,
     read_cases,
 )
-from delivery_verifier.judgement.judge import WORST_FIRST, _meets, verdict_of
+from delivery_verifier.judgement.judge import _meets, verdict_of
 from delivery_verifier.judgement.stakes import _is_inside
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Bound, VerdictName
-from delivery_verifier.model.verdict import Doubt, Finding
+from delivery_verifier.model.verdict import WORST_FIRST, Doubt, Finding
 
 FIRST = the_injections(RUN)[0]
 LATER = replace(FIRST, id=2, bite_at_us=BITE + 50 * SECOND, recovered_at_us=BITE + 60 * SECOND)
