@@ -55,11 +55,7 @@ def make_unreadable(run: RunDirectory, spark: SparkSession, name: str, partition
 
 
 def convicting(verdict: ArmVerdict) -> set[str]:
-    return {
-        finding.anomaly
-        for finding in verdict.findings
-        if finding.tolerance is not None and finding.count + finding.also > finding.tolerance
-    }
+    return {finding.anomaly for finding in verdict.findings if finding.broken}
 
 
 def test_records_that_nobody_can_read_convict_with_the_checksums_as_evidence(

@@ -28,13 +28,9 @@ from delivery_verifier.judgement.notes import notes
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName
-from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict, expected_text
+from delivery_verifier.model.verdict import WORST_FIRST, ArmVerdict, Doubt, Finding, RunVerdict, expected_text
 from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-
-WORST_FIRST: tuple[VerdictName, ...] = ("VIOLATED", "INCONCLUSIVE", "HELD")
-"""Verdicts from worst to best. VIOLATED comes first, because a doubt about one subject does not undo a violation that
-was proven in another subject."""
 
 
 def load_and_judge(run_dir: Path) -> RunVerdict:
@@ -119,7 +115,7 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
     """
     if any(doubt.kind == "checker" for doubt in doubts):
         return "INCONCLUSIVE"
-    if any(finding.tolerance is not None and finding.count + finding.also > finding.tolerance for finding in findings):
+    if any(finding.broken for finding in findings):
         return "VIOLATED"
     return "INCONCLUSIVE" if doubts else "HELD"
 
@@ -134,7 +130,7 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
     absent = (() if arm.spec.transactional_id else TRANSACTIONAL) + (() if arm.spec.application else EFFECTS)
     excuses = excuses_of(arm)
     findings = [part for ruling in arm.rulings.values() for part in _split(_finding(arm, ruling), excuses)]
-    return [finding for finding in findings if finding.count + finding.also or finding.anomaly not in absent]
+    return [finding for finding in findings if finding.cases or finding.anomaly not in absent]
 
 
 def _split(finding: Finding, excuses: Excuses) -> list[Finding]:

@@ -92,7 +92,7 @@ def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
 
 
 def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
-    planted = sum(finding.count + finding.also for finding in findings)
+    planted = sum(finding.cases for finding in findings)
     if verdict == "HELD":
         return f"HELD: found exactly the {planted:,} planted anomalies. The checker works."
     return f"INCONCLUSIVE: {_because(doubts)}."
@@ -127,11 +127,7 @@ def _records(count: int, which: str = "") -> str:
 
 
 def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
-    broken = [
-        finding
-        for finding in findings
-        if finding.tolerance is not None and finding.count + finding.also > finding.tolerance
-    ]
+    broken = [finding for finding in findings if finding.broken]
     ruler = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
     late = arm.totals.get(LATE, 0)
     landed = f" ({late:,} of them INDETERMINATE, and yet in the log behind a later record)" if late else ""

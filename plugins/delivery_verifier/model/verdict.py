@@ -10,6 +10,10 @@ from msgspec import Struct
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Claim, Expectation, Role, VerdictName
 
+WORST_FIRST: tuple[VerdictName, ...] = ("VIOLATED", "INCONCLUSIVE", "HELD")
+"""Verdicts from worst to best. VIOLATED comes first, because a doubt about one subject does not undo a violation that
+was proven in another subject."""
+
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The base of all parts of verdict.json. Unknown fields are errors."""
@@ -74,6 +78,12 @@ class Finding(_Part, frozen=True):
     def cases(self) -> int:
         """The number of records that show the anomaly."""
         return self.count + self.also
+
+    @property
+    def broken(self) -> bool:
+        """Whether more records show the anomaly than its tolerance allows. Such a finding convicts its arm, unless a
+        checker doubt forbids it."""
+        return self.tolerance is not None and self.cases > self.tolerance
 
     @property
     def excused(self) -> int:

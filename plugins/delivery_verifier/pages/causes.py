@@ -36,11 +36,7 @@ def who_broke_it(judged: ArmVerdict, broken: Iterable[Finding]) -> tuple[str, st
 
 def shown(judged: ArmVerdict) -> list[Cause]:
     """Returns the causes of an arm that are shown: first those of anomalies that broke a promise."""
-    broken = {
-        finding.anomaly
-        for finding in judged.findings
-        if finding.tolerance is not None and finding.cases > finding.tolerance
-    }
+    broken = {finding.anomaly for finding in judged.findings if finding.broken}
     return sorted(judged.causes, key=lambda cause: cause.anomaly not in broken)[:CAUSES_SHOWN]
 
 

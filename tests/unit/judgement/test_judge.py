@@ -38,7 +38,7 @@ from support.stored_data import NAMES, stored_run
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.judgement.judge import WORST_FIRST, _meets, load_and_judge, verdict_of
+from delivery_verifier.judgement.judge import _meets, load_and_judge, verdict_of
 from delivery_verifier.judgement.sentences import run_sentence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.anomalies import EFFECTS, KINDS, SECONDARY, TRANSACTIONAL, Anomaly, also_column, column
@@ -342,7 +342,6 @@ def test_a_bound_of_what_the_books_do_not_have_is_an_error() -> None:
 
 
 def test_a_run_is_green_only_if_every_arm_is_as_expected_and_its_worst_subject_decides() -> None:
-    assert WORST_FIRST == ("VIOLATED", "INCONCLUSIVE", "HELD")
     verdict = judged(evidence_of(RUN))
     assert (verdict.verdict, verdict.green) == ("HELD", True) and verdict.notes == []
     lost = judged(evidence_of(RUN, setting("books/producers.parquet", "duplicated", 1, arm=SUBJECT, producer=0)))

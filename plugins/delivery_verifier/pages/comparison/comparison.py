@@ -213,4 +213,4 @@ def _verdict(side: Side, arm: Arm | None) -> ArmVerdict | None:
 
 
 def _case(finding: Finding) -> str:
-    return f"{number(finding.count + finding.also)} ({finding.ruling.lower()})"
+    return f"{number(finding.cases)} ({finding.ruling.lower()})"

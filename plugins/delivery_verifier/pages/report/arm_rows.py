@@ -119,7 +119,7 @@ def _count(arm: ArmVerdict, anomaly: Anomaly, applied: bool) -> Cell:
 
 def _mark(arm: ArmVerdict, anomaly: Anomaly) -> str:
     findings: list[Finding] = [finding for finding in arm.findings if finding.anomaly == anomaly]
-    if any(finding.tolerance is not None and finding.cases > finding.tolerance for finding in findings):
+    if any(finding.broken for finding in findings):
         return "above"
     with_cases = [finding for finding in findings if finding.cases]
     if not with_cases:

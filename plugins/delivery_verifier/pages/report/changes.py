@@ -21,7 +21,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.model.verdict import ArmVerdict, Finding
+from delivery_verifier.model.verdict import WORST_FIRST, ArmVerdict, Finding
 from delivery_verifier.pages.causes import who_broke_it
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.beside import beside
@@ -103,8 +103,7 @@ def advices(material: Material) -> list[Advice]:
     """Returns one advice for each subject of the run, at most SUBJECTS_SHOWN. Advice for subjects that did not hold
     comes first."""
     subjects = [arm for arm in (material.verdict.arms if material.verdict else []) if arm.role == "subject"]
-    order = ("VIOLATED", "INCONCLUSIVE", "HELD")
-    subjects.sort(key=lambda arm: order.index(arm.verdict))
+    subjects.sort(key=lambda arm: WORST_FIRST.index(arm.verdict))
     prices = PriceRuns(material.path.parent)
     return [_advice(material, arm, prices) for arm in subjects[:SUBJECTS_SHOWN]]
 
@@ -140,7 +139,7 @@ def _question(material: Material, judged: ArmVerdict, prices: PriceRuns) -> _Que
 
 def _after_violation(question: _Question) -> Advice:
     judged = question.judged
-    broken = [finding for finding in judged.findings if _is_broken(finding)]
+    broken = [finding for finding in judged.findings if finding.broken]
     if any(finding.ruled_by == "contract" for finding in broken):
         return Advice("none", judged.arm, *who_broke_it(judged, broken))
     options = _remedies(question, broken)
@@ -190,10 +189,6 @@ def _is_promised(question: _Question, anomaly: Anomaly) -> bool:
     """Returns whether the contract forbids the anomaly for the arm's settings. Always true for RESENT."""
     rulings = [contract(question.settings, history) for history in question.histories]
     return anomaly is Anomaly.RESENT or all(ruled[anomaly].ruling == "FORBIDDEN" for ruled in rulings)
-
-
-def _is_broken(finding: Finding) -> bool:
-    return finding.tolerance is not None and finding.cases > finding.tolerance
 
 
 def _is_known(finding: Finding) -> bool:

@@ -59,7 +59,7 @@ def _with_names(arms: list[str], text: str, owners: Collection[object]) -> str:
 
 def _short(arm: ArmVerdict) -> str:
     """Returns the reason in one sentence. The sentence is empty if the verdict has no other reason than doubts."""
-    if any(_is_broken(finding) for finding in arm.findings):
+    if any(finding.broken for finding in arm.findings):
         return _reason(arm)[0]
     if arm.verdict != "HELD":
         return ""
@@ -71,14 +71,14 @@ def _short(arm: ArmVerdict) -> str:
 def _promises(arm: ArmVerdict) -> tuple[str, ...]:
     """Returns the sentences of the rules that explain the verdict of an arm, each sentence once. There are at most
     PROMISES_SHOWN."""
-    broken = [finding for finding in arm.findings if _is_broken(finding)]
+    broken = [finding for finding in arm.findings if finding.broken]
     permitted = [finding for finding in arm.findings if finding.tolerance is None and finding.cases]
     promised = [finding for finding in arm.findings if finding.tolerance == 0 and finding.anomaly in EXPLAINED]
     return tuple(dict.fromkeys(finding.sentence for finding in broken or permitted or promised))[:PROMISES_SHOWN]
 
 
 def _reason(arm: ArmVerdict) -> tuple[str, str]:
-    if broken := [_counted(arm, finding) for finding in arm.findings if _is_broken(finding)]:
+    if broken := [_counted(arm, finding) for finding in arm.findings if finding.broken]:
         lead = "Violated because" if arm.verdict == "VIOLATED" else "The doubts withhold a verdict, although"
         return f"{lead} {enumeration(broken, 'and')}.", _permitted(arm)
     convicting = [_convicting_case(finding) for finding in arm.findings if finding.tolerance is not None]
@@ -88,10 +88,6 @@ def _reason(arm: ArmVerdict) -> tuple[str, str]:
     lead = "One single record would have led to VIOLATED"
     lead = f"If the check were beyond doubt, {lead[:1].lower()}{lead[1:]}:" if doubted else f"{lead}:"
     return lead, f"one that is {enumeration(convicting)}. {_permitted(arm)}".strip()
-
-
-def _is_broken(finding: Finding) -> bool:
-    return finding.tolerance is not None and finding.cases > finding.tolerance
 
 
 def _counted(arm: ArmVerdict, finding: Finding) -> str:
@@ -138,7 +134,7 @@ def _permitted(arm: ArmVerdict) -> str:
 
     An anomaly is left out if some of its cases are not permitted.
     """
-    broken = {finding.anomaly for finding in arm.findings if _is_broken(finding)}
+    broken = {finding.anomaly for finding in arm.findings if finding.broken}
     permitted = [
         record_that_is(finding.anomaly)
         for finding in arm.findings

@@ -120,10 +120,7 @@ def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
     subject, and `AnomalyKind.telling` of the group's anomaly (lower values first).
     """
     broken = any(
-        arm.arm == group.arm
-        and finding.anomaly == group.kind
-        and finding.tolerance is not None
-        and finding.count + finding.also > finding.tolerance
+        arm.arm == group.arm and finding.anomaly == group.kind and finding.broken
         for arm in (material.verdict.arms if material.verdict else [])
         for finding in arm.findings
     )

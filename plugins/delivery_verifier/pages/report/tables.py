@@ -69,17 +69,17 @@ def finding_rows(arm: ArmVerdict, time_text: TimeText) -> list[FindingRow]:
 
 
 def _mark(finding: Finding) -> str:
-    if finding.count + finding.also == 0:
+    if not finding.cases:
         return "none"
     if finding.tolerance is None:
         return "permitted"
-    return "above" if finding.count + finding.also > finding.tolerance else "within"
+    return "above" if finding.broken else "within"
 
 
 def _share(arm: ArmVerdict, finding: Finding) -> str:
     column = KINDS[Anomaly(finding.anomaly)].share_of if finding.anomaly in Anomaly.__members__ else ""
     whole = arm.books.get(column, 0)
-    count = finding.count + finding.also
+    count = finding.cases
     if finding.anomaly == Anomaly.REORDERED and arm.books.get(LATE):  # these are no reported records
         return ""
     return f"{share(count, whole)} of {number(whole)} {column.replace('_', ' ')}" if count and whole else ""
