@@ -3,6 +3,7 @@ hostile."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.judgement.evaluation import LAWS, Evaluated, ExpectedEvaluation, Validation
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Arm, Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, Finding, GivenUp, RunVerdict
+from delivery_verifier.store.run_directory import RunDirectory
+from support.evidence import says
 from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted
-from support.run_builder import RunBuilder
+from support.run_builder import RunBuilder, write_verdict
 
 Made = tuple[Path, RunVerdict]
 """A run directory, and the verdict of its run."""
@@ -142,6 +146,27 @@ def hostile(runs: Path, text: str) -> Made:
             one |= dict.fromkeys(("anomaly", "rule", "sentence", "source"), text)
     raw |= {"run_id": text, "scenario": text, "sentence": text, "limits": [text], "notes": [text]}
     return path, msgspec.convert(raw, RunVerdict)
+
+
+def evaluated(about: str, success: bool = True, exception: str = "") -> Evaluated:
+    """Returns a made-up result of Great Expectations for the law `about`."""
+    plan = ExpectedEvaluation(suite="evidence", arm="", about=about, tolerance=0, rows=3, count=int(not success))
+    return msgspec.structs.replace(says(plan), exception=exception)
+
+
+def sealed(
+    runs: Path, run_id: str = "judged", make: Callable[..., Made] = held, broken: str = ""
+) -> tuple[RunDirectory, RunVerdict]:
+    """Makes a run that `make` makes, with sealed validation and verdict. If `broken` is not empty, the law of this name
+    does not hold."""
+    path, verdict = make(runs, run_id)
+    run = RunDirectory(path)
+    with run.writing("validate") as output:
+        laws = [evaluated(law, success=law != broken) for law in LAWS]
+        output.write_json("validation.json", Validation(run_id=run_id, great_expectations_version="1", evaluated=laws))
+    with run.writing("conclude") as output:
+        write_verdict(output, verdict)
+    return run, verdict
 
 
 def _scenario(run_id: str, profile: str, **more: Any) -> Scenario:
