@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
-from support import catalogue_runs, live_runs, report_material, run_builder, sealed_runs
+from support import catalogue_runs, live_runs, report_material, run_builder
 from support.browser import CHROMIUM, browser, check_look, shots  # noqa: F401  (two are fixtures)
 
 from delivery_verifier.catalogue.prices import PRICES
@@ -77,7 +77,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     whole = catalogue_runs.whole()
     (folder / "matrix.html").write_text(matrix.render(whole, "../..", [whole]))
     sides = [
-        sealed_runs.judged(folder / "compared", name, make)[0].path
+        report_material.sealed(folder / "compared", name, make)[0].path
         for name, make in ((LONG, report_material.held), ("b", report_material.violated))
     ]
     compare_page.write(comparison.compare(*sides), folder / "compare.html")

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession, functions
 from support.applications import applied
-from support.canary_rows import canary_lines
-from support.run_directories import Row, attempt, line, scenario, table, write
+from support.run_directories import Row, attempt, canary_lines, line, scenario, table, write
 
 from delivery_verifier import canary
 from delivery_verifier.applications.sink import LifeEffects

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from support.sealed_runs import relink
-from support.stored_data import HELD, VIOLATED, stored_judgement, stored_run
+from support.stored_data import HELD, VIOLATED, relink, stored_judgement, stored_run
 from support.stored_runs import arm, doubts, judge_again, reseal, rewrite
 
 from delivery_verifier.canary import FORGOTTEN

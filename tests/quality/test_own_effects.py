@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
-from support.canary_rows import canary_lines
-from support.run_directories import START_US, attempt, line, scenario, table, write
+from support.run_directories import START_US, attempt, canary_lines, line, scenario, table, write
 
 from delivery_verifier import canary
 from delivery_verifier.applications.lives import LifeEnd, write_end

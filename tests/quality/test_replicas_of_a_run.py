@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from support.sealed_runs import relink
-from support.stored_data import HELD, stored_run
+from support.stored_data import HELD, relink, stored_run
 from support.stored_runs import judge_again, reseal, rewrite
 
 from delivery_verifier.store.replicas import REPLICAS

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 from support.run_directories import Row, attempt, line, scenario, table, write
-from support.sealed_runs import relink
+from support.stored_data import relink
 
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.snapshot import PartitionSnapshot

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from support.canary_rows import canary_lines
-from support.run_directories import scenario, table, write
+from support.run_directories import canary_lines, scenario, table, write
 
 from delivery_verifier import canary
 from spark_jobs.reconcile import reconcile

@@ -18,8 +18,7 @@ import tempfile
 from pathlib import Path
 
 from delivery_verifier.store.run_directory import RunDirectory
-from support.sealed_runs import relink
-from support.stored_data import HELD, RUNS, VIOLATED
+from support.stored_data import HELD, RUNS, VIOLATED, relink
 
 OPTIONS = {
     HELD: ["--profile", "transactional", "--fault", "kill_leader"],

@@ -3,21 +3,26 @@ hostile."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.judgement.evaluation import LAWS, Evaluated, ExpectedEvaluation, Validation
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.history import Injection, Observation
+from delivery_verifier.model.history import Injection, Observation, read_observations
 from delivery_verifier.model.scenario import Arm, Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, Finding, GivenUp, RunVerdict
+from delivery_verifier.store.run_directory import RunDirectory
+from support.evidence import says
 from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted
-from support.run_builder import RunBuilder
+from support.run_builder import RunBuilder, write_verdict
 
 Made = tuple[Path, RunVerdict]
 """A run directory, and the verdict of its run."""
@@ -142,6 +147,27 @@ def hostile(runs: Path, text: str) -> Made:
             one |= dict.fromkeys(("anomaly", "rule", "sentence", "source"), text)
     raw |= {"run_id": text, "scenario": text, "sentence": text, "limits": [text], "notes": [text]}
     return path, msgspec.convert(raw, RunVerdict)
+
+
+def evaluated(about: str, success: bool = True, exception: str = "") -> Evaluated:
+    """Returns a made-up result of Great Expectations for the law `about`."""
+    plan = ExpectedEvaluation(suite="evidence", arm="", about=about, tolerance=0, rows=3, count=int(not success))
+    return msgspec.structs.replace(says(plan), exception=exception)
+
+
+def sealed(
+    runs: Path, run_id: str = "judged", make: Callable[..., Made] = held, broken: str = ""
+) -> tuple[RunDirectory, RunVerdict]:
+    """Makes a run that `make` makes, with sealed validation and verdict. If `broken` is not empty, the law of this name
+    does not hold."""
+    path, verdict = make(runs, run_id)
+    run = RunDirectory(path)
+    with run.writing("validate") as output:
+        laws = [evaluated(law, success=law != broken) for law in LAWS]
+        output.write_json("validation.json", Validation(run_id=run_id, great_expectations_version="1", evaluated=laws))
+    with run.writing("conclude") as output:
+        write_verdict(output, verdict)
+    return run, verdict
 
 
 def _scenario(run_id: str, profile: str, **more: Any) -> Scenario:
@@ -292,3 +318,81 @@ def _offsets(plan: Scenario) -> Offsets:
         for partition in range(PARTITIONS)
     ]
     return Offsets(bootstrap_servers="127.0.0.1:9092", taken_at_us=START_US + 14 * S, partitions=parts)
+
+
+# ---- A run of several hours.
+
+MANY, KILLS, HOURS, ARMS, BOUND = 1000, 24, 5, 12, 10_000
+EVERY_S = HOURS * 3600 // KILLS
+
+
+def huge(runs: Path) -> Made:
+    """Makes the run of `violated`, as large as the bounds of a scenario permit: hours, with 1,000 partitions, many
+    faults and many arms. Every list of cases is full."""
+    path, verdict = violated(runs, "2026-11-21-huge")
+    plan = RunDirectory(path).read_scenario()
+    topic = plan.subjects[0].topic_name
+    seen = [one for one in read_observations((path / "observations.json").read_bytes()) if one.kind == "process"]
+    (path / "injections.json").write_bytes(
+        msgspec.json.encode([_one_of_many_kills(number, topic) for number in range(KILLS)])
+    )
+    (path / "observations.json").write_bytes(msgspec.json.encode([*seen, *_many_moves(topic)]))
+    pq.write_table(_load_of_hours(), path / "timeline" / "load.parquet")
+    pq.write_table(_full_lists(), path / "anomalies" / "part-0.parquet")
+    counted = [
+        {"arm": "acks_all", "kind": kind, "cases": 10_000_000, "written": BOUND, "cut": True}
+        for kind in ("LOST", "DUPLICATED", "REORDERED")
+    ]
+    pq.write_table(pa.Table.from_pylist(counted), path / "books" / "cases.parquet")
+    return path, verdict
+
+
+def _one_of_many_kills(number: int, topic: str) -> Injection:
+    bite = START_US + (number * EVERY_S + 60) * S
+    return Injection(
+        id=number,
+        cycle=number,
+        action="kill",
+        brokers=[number % 3 + 1],
+        hit={topic: list(range(number % 3, MANY, 3))},
+        requested_at_us=bite - S,
+        bite_at_us=bite,
+        healed_at_us=bite + 20 * S,
+        recovered_at_us=bite + 40 * S,
+        bit=True,
+        proof={"leader_epoch": {f"{topic}-{p}": [number, number + 1] for p in range(number % 3, MANY, 3)}},
+    )
+
+
+def _many_moves(topic: str) -> list[Observation]:
+    found = [(START_US - S, p, p % 3 + 1, 0, [1, 2, 3]) for p in range(MANY)]
+    for number in range(KILLS):
+        bite = START_US + (number * EVERY_S + 60) * S
+        broker = number % 3 + 1
+        for p in range(number % 3, MANY, 3):
+            others = [one for one in (1, 2, 3) if one != broker]
+            found.append((bite + 3 * S + p, p, others[p % 2], number + 1, others))
+            found.append((bite + 39 * S + p, p, others[p % 2], number + 1, [1, 2, 3]))
+    return [
+        Observation(at_us=at, kind="partition", topic=topic, partition=p, leader=leader, leader_epoch=epoch, isr=isr)
+        for at, p, leader, epoch, isr in found
+    ]
+
+
+def _load_of_hours() -> pa.Table:
+    count = HOURS * 3600
+    noise = np.random.default_rng(7)
+    arms = ["acks_all", "control-acks_0", *(f"arm-{number}" for number in range(ARMS - 2))]
+    steps = {"sent": 500, "reported": 500, "indeterminate": 0, "failed": 0}
+    columns = {"arm": np.repeat(arms, count), "at_us": np.tile(START_US + np.arange(count) * S, ARMS)}
+    columns |= {name: np.full(count * ARMS, value) for name, value in steps.items()}
+    columns |= {f"latency_ms_p{share}": share * noise.uniform(0.9, 1.2, count * ARMS) for share in (50, 99)}
+    return pa.table(columns)
+
+
+def _full_lists() -> pa.Table:
+    one = [case("acks_all", kind, 4000) for kind in ("LOST", "DUPLICATED", "REORDERED")]
+    rows = pa.Table.from_pylist(one, ANOMALIES).to_pandas()
+    rows = rows.loc[rows.index.repeat(BOUND)].reset_index(drop=True)
+    rows["sequence"] = np.tile(np.arange(BOUND), len(one))
+    return pa.Table.from_pandas(rows, ANOMALIES, preserve_index=False)

@@ -11,7 +11,10 @@ from typing import Any
 
 import msgspec
 
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.steps import REQUIRES
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.manifests import Manifest, sealed
 from delivery_verifier.store.run_directory import RunDirectory
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"
@@ -51,3 +54,15 @@ def _judgement(verdict: Mapping[str, Any]) -> dict[str, Any]:
             for arm in verdict["arms"]
         },
     }
+
+
+def relink(run: RunDirectory) -> None:
+    """Makes every manifest name the manifests that are there now, and seals it again.
+
+    A liar who computes every checksum anew does the same. What notices this liar must be something else than a
+    checksum.
+    """
+    for step in (step for step in REQUIRES if (run.path / f"{step}.json").is_file()):
+        text = msgspec.json.decode((run.path / f"{step}.json").read_bytes())
+        links = {"required": run.rested_on(step), "run_id": run.run_id()}
+        (run.path / f"{step}.json").write_bytes(dumps(sealed(msgspec.convert(text | links, Manifest))))

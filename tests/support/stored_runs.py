@@ -20,7 +20,7 @@ from delivery_verifier.run.steps.conclude import judge_and_report
 from delivery_verifier.run.steps.reconcile import reconcile
 from delivery_verifier.run.steps.validate import validate
 from delivery_verifier.store.run_directory import RunDirectory
-from support.sealed_runs import relink
+from support.stored_data import relink
 
 
 def copy_of(run: RunDirectory, name: str) -> RunDirectory:

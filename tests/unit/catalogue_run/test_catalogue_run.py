@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from support import run_builder
 from support.catalogue_runs import Scripted, catalogue, item
 from support.run_builder import unjudged
-from support.sealed_runs import relink
+from support.stored_data import relink
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue_run import begin, results, selection

@@ -23,8 +23,7 @@ from support.evidence import (
     setting,
     the_injections,
 )
-from support.sealed_runs import relink
-from support.stored_data import NAMES, stored_run
+from support.stored_data import NAMES, relink, stored_run
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, is_power_loss
 from delivery_verifier.model.verdict import Exposure

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
-from support import findings, oracle
+from support import oracle
 from support.applications import applied
 from support.evidence import (
     BITE,
@@ -32,6 +32,7 @@ from support.evidence import (
     validation_of,
     with_arm,
 )
+from support.evidence import finding as finding_of
 from support.planters import History, duplicated_behind_later_records
 from support.stored_data import NAMES, stored_run
 
@@ -294,7 +295,7 @@ def test_several_subjects_and_many_controls_are_told_in_one_line_each_and_the_fa
 
 
 def finding(count: int, tolerance: int | None, also: int = 0) -> Finding:
-    return findings.finding("LOST", count, also, tolerance, ruling="FORBIDDEN")
+    return finding_of("LOST", count, also, tolerance, ruling="FORBIDDEN")
 
 
 CHECKER = Doubt(kind="checker", name="c", detail="")

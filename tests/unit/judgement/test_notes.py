@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.evidence import RUN, SUBJECT, WEAK, Rows, evidence_of, judged, setting
-from support.sealed_runs import relink
-from support.stored_data import HELD, stored_run
+from support.stored_data import HELD, relink, stored_run
 
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.notes import notes

@@ -9,8 +9,19 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from support.evidence import BITE, CANARY_ARM, RUN, SUBJECT, WEAK, a_scenario, arm, evidence_of, judged, the_injections
-from support.findings import finding
+from support.evidence import (
+    BITE,
+    CANARY_ARM,
+    RUN,
+    SUBJECT,
+    WEAK,
+    a_scenario,
+    arm,
+    evidence_of,
+    finding,
+    judged,
+    the_injections,
+)
 
 from delivery_verifier.judgement import sentences
 from delivery_verifier.judgement.evidence import ArmEvidence

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.sealed_runs import relink
-from support.stored_data import HELD, NAMES, RUNS, VIOLATED, judgement, stored_judgement, stored_run
+from support.stored_data import HELD, NAMES, RUNS, VIOLATED, judgement, relink, stored_judgement, stored_run
 from support.stored_runs import rewrite
 
 from delivery_verifier.judgement.judge import load_and_judge

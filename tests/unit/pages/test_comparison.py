@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 from support import report_material
-from support.sealed_runs import relink
+from support.stored_data import relink
 
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.model.scenario import Scenario

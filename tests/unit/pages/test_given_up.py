@@ -12,8 +12,7 @@ import pytest
 from msgspec.structs import replace
 from support import report_material, run_builder
 from support.commands import without_git
-from support.report_material import Made
-from support.sealed_runs import evaluated
+from support.report_material import Made, evaluated
 
 from delivery_verifier.judgement.evaluation import LAWS, Validation
 from delivery_verifier.model.verdict import RunVerdict

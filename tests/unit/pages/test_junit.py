@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from junitparser import Error, Failure, JUnitXml
 from support import report_material
-from support.sealed_runs import evaluated, judged
+from support.report_material import evaluated, sealed
 
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.parsers import BAD_INPUT
@@ -107,14 +107,14 @@ def test_hostile_text_is_still_well_formed_xml(tmp_path: Path) -> None:
 
 
 def test_a_report_writes_it_beside_what_it_prints(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judged(host / "home" / "runs")
+    sealed(host / "home" / "runs")
     assert cli.main(["report", "judged", "--json", "--junit", str(host / "out.xml")]) == 0
     assert msgspec.json.decode(capsys.readouterr().out)["verdict"] == "HELD"
     assert not any(read(host / "out.xml").values())
 
 
 def test_a_run_without_a_verdict_is_an_error(host: Path) -> None:
-    run, _ = judged(host / "home" / "runs")
+    run, _ = sealed(host / "home" / "runs")
     (run.path / "conclude.json").unlink()
     assert cli.main(["report", "judged", "--junit", str(host / "out.xml")]) == BAD_INPUT
     assert read(host / "out.xml")["judged/verdict"] == (
@@ -124,7 +124,7 @@ def test_a_run_without_a_verdict_is_an_error(host: Path) -> None:
 
 
 def test_a_run_whose_validation_was_altered_gives_no_green_file(host: Path) -> None:
-    run, _ = judged(host / "home" / "runs")
+    run, _ = sealed(host / "home" / "runs")
     (run.path / "validation.json").write_text("{}")
     assert cli.main(["report", "judged", "--junit", str(host / "out.xml")]) == BAD_INPUT
     assert read(host / "out.xml")["judged/verdict"][0] is Error

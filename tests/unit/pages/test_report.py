@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from support import report_material, report_material_large
+from support import report_material
 from support.report_tables import ANOMALIES, CASES, case
 
 from delivery_verifier.model.anomalies import KINDS, Anomaly
@@ -303,7 +303,7 @@ def test_ten_thousand_cases_are_bounded_and_the_cut_is_said(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_hours_of_load_on_a_thousand_partitions_stay_small_and_say_what_is_not_drawn(tmp_path: Path) -> None:
-    text = page.render(*report_material_large.huge(tmp_path))
+    text = page.render(*report_material.huge(tmp_path))
     told = visible(text)
     assert len(text.encode()) - len(page.bokeh_script().encode()) < 1_000_000
     assert "16 of 1,000 partitions, those the faults hit first. Of 12 arms 8 are drawn." in told

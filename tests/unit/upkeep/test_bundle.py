@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support import report_material
-from support.sealed_runs import judged
+from support.report_material import sealed
 
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.command_line import main as cli
@@ -59,7 +59,7 @@ def with_logs(run: RunDirectory, text: str) -> None:
 
 
 def test_it_holds_the_evidence_of_a_judged_run_but_neither_ledger_nor_log(host: Path) -> None:
-    run, _ = judged(host / "home" / "runs")
+    run, _ = sealed(host / "home" / "runs")
     for folder in ("ledger", "log"):
         (run.path / folder).mkdir(exist_ok=True)
         pq.write_table(pa.table({"n": [1]}), run.path / folder / "part.parquet")
@@ -106,7 +106,7 @@ def test_it_is_made_of_a_run_without_a_verdict_too(host: Path, capsys: pytest.Ca
 
 
 def test_it_is_made_of_a_run_whose_scenario_is_damaged(host: Path) -> None:
-    run, _ = judged(host / "home" / "runs")
+    run, _ = sealed(host / "home" / "runs")
     (run.path / "scenario.json").write_text('{"sasl.password": "x')
     assert cli.main(["report", "judged", "--bundle", str(host / "b.zip")]) == BAD_INPUT
     assert "verdict.json" in contents(host / "b.zip")
@@ -160,7 +160,7 @@ def _(patch: pytest.MonkeyPatch, host: Path) -> str:
 
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_secret_that_this_host_knows_is_nowhere_in_it(host: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    run, verdict = judged(host / "home" / "runs")
+    run, verdict = sealed(host / "home" / "runs")
     secret = SECRETS[name](monkeypatch, host)
     with_logs(run, f"connecting as admin with {secret} now")
     with run.writing("conclude") as output:
@@ -206,7 +206,7 @@ def test_what_looks_like_a_secret_is_taken_out_though_nobody_knows_it(line: str)
 
 
 def test_what_is_no_secret_stays(host: Path) -> None:
-    run, _ = judged(host / "home" / "runs")
+    run, _ = sealed(host / "home" / "runs")
     for text in (
         (run.path / "scenario.json").read_text(),
         "run_token: abcdefgh",
@@ -223,7 +223,7 @@ def test_short_values_are_not_taken_for_secrets(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_only_files_of_the_run_itself_get_in(host: Path) -> None:
-    run, _ = judged(host / "home" / "runs")
+    run, _ = sealed(host / "home" / "runs")
     (host / "outside").write_text("outside the run")
     (run.path / "report.html").unlink()
     (run.path / "report.html").symlink_to(host / "outside")
@@ -238,7 +238,7 @@ def test_only_files_of_the_run_itself_get_in(host: Path) -> None:
 
 def test_of_a_long_log_the_end_is_taken(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle, "LOG_BYTES", 100)
-    run, _ = judged(host / "home" / "runs")
+    run, _ = sealed(host / "home" / "runs")
     with_logs(run, "early " * 1000 + "the end")
     bundle.write(run.path, host / "b.zip")
     told = contents(host / "b.zip")["logs/cluster/keeper.log"].decode()
@@ -256,7 +256,7 @@ def test_of_a_long_log_the_end_is_taken(host: Path, monkeypatch: pytest.MonkeyPa
 def test_a_bundle_that_cannot_be_is_refused(
     host: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str
 ) -> None:
-    run, _ = judged(host / "home" / "runs")
+    run, _ = sealed(host / "home" / "runs")
     assert cli.main(["report", "judged", *(option.format(run=run.path) for option in options)]) == BAD_INPUT
     assert told in capsys.readouterr().err
     assert not list(host.rglob("*.zip"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.catalogue_runs import catalogue, item
 from support.evidence import RUN
-from support.sealed_runs import judged
+from support.report_material import sealed
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.command_line import main as cli
@@ -29,7 +29,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
     for number in range(4):
-        run, _ = judged(tmp_path / "runs", f"r{number}")
+        run, _ = sealed(tmp_path / "runs", f"r{number}")
         os.utime(run.path / "scenario.json", (number, number))
     return tmp_path / "runs"
 
@@ -90,7 +90,7 @@ def test_what_is_no_run_directory_stays(runs: Path, tmp_path: Path) -> None:
     (runs / "data_docs" / "scenario.json").write_text("{}")
     (runs / "half" / "scenario.json").write_text("{}")
     (runs / "file.txt").write_text("x")
-    run, _ = judged(tmp_path / "elsewhere", "linked")
+    run, _ = sealed(tmp_path / "elsewhere", "linked")
     (runs / "link").symlink_to(run.path)
     assert cli.main(["prune", "--keep", "0"]) == 0
     assert names(runs) == ["data_docs", "file.txt", "half", "link", "notes"]
@@ -148,7 +148,7 @@ def with_catalogue(runs: Path, name: str, *ages: int, ended: bool = True) -> Non
     seconds since the epoch. `ended`: whether the catalogue run has ended."""
     catalogue_runs.write(catalogue(item("a", *["as expected"] * len(ages)), ended=ended, id=name))
     for number, age in enumerate(ages, 1):
-        run, _ = judged(runs, f"{name}-a" + (f"-{number}" if number > 1 else ""))
+        run, _ = sealed(runs, f"{name}-a" + (f"-{number}" if number > 1 else ""))
         os.utime(run.path / "scenario.json", (age, age))
     os.utime(runs / "catalogues" / name / catalogue_runs.FILE, (ages[-1], ages[-1]))
 
