@@ -55,8 +55,8 @@ REMEDIES = {"frozen": "resume", "exited": "start"}
 
 
 def heal(cluster: Cluster) -> Done:
-    """Undoes what actions did to the brokers and to the proxy. If there is nothing to undo, does no harm. Returns when
-    it began, and what it did to which brokers.
+    """Undoes what actions did to the brokers, by whichever means. If there is nothing to undo, does no harm. Returns
+    when it began, and which brokers it made run again.
 
     Afterwards, the proxy forwards everything again, isolated brokers have rejoined, frozen brokers have resumed, and
     brokers that had exited run again. Killed producers and members of applications stay dead, and altered topics stay
@@ -65,11 +65,8 @@ def heal(cluster: Cluster) -> Done:
     at_us, healed = now_us(), dict[str, str]()
     if cluster.breakable is None:
         return Done(at_us)
-    if cluster.has_proxy:
-        ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))
-    if cut_off := sorted(cluster.agent.cut_off()):
-        ACTIONS["rejoin"].do(ActionContext(cluster, cut_off))
-        healed |= {f"broker {broker}": "reachable" for broker in cut_off}
+    for means in cluster.capabilities:
+        cluster.agent.undo(means, cluster.brokers)
     for broker, state in cluster.states().items():
         if state in REMEDIES:
             ACTIONS[REMEDIES[state]].do(ActionContext(cluster, [broker]))

@@ -27,7 +27,7 @@ class Signal:
 
     def do(self, context: ActionContext) -> Done:
         """Sends the signal, and waits for the state. Raises DeadlinePassed."""
-        done = Done(min(context.cluster.agent.send(broker, self.name) for broker in context.brokers))
+        done = Done(context.cluster.agent.apply("process", context.brokers, {"signal": self.name}))
         message = f"brokers {context.brokers} to be {self.state}"
         wait_until(lambda: bool(self.proof(context, done)), message, self.deadline_s, every_s=0.005)
         return done
@@ -51,9 +51,8 @@ class Start:
         does not serve requests in time.
         """
         at_us = now_us()
-        for broker in context.brokers:
-            if context.cluster.states()[broker] == "exited":
-                context.cluster.agent.start(broker)
+        states = context.cluster.states()
+        context.cluster.agent.undo("process", [broker for broker in context.brokers if states[broker] == "exited"])
         context.cluster.wait_up(*context.brokers)
         return Done(at_us)
 
