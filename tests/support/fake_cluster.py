@@ -26,8 +26,7 @@ from delivery_verifier.cluster.protocol.requests import (
     Question,
     TransactionState,
 )
-from delivery_verifier.model.act import CAPABILITIES, Capability
-from delivery_verifier.model.step_options import Link
+from delivery_verifier.model.act import CAPABILITIES, Capability, Link
 
 STATES: dict[str, ProcessState] = {
     "SIGKILL": "exited",

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless, breakable_in
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done, Harmless, breakable_in
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.act import Link, links_cut
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.step_options import Link, links_cut
 
 DEADLINE_S = 10.0
 
@@ -107,3 +108,14 @@ class Sync(Harmless):
         at_us = now_us()
         breakable_in(context).sync(context.brokers)
         return Done(at_us)
+
+
+ACTIONS: dict[str, Action] = subset(
+    "the actions on network and power; faults.actions has all",
+    {
+        "isolate": Isolate(),
+        "rejoin": Rejoin(),
+        "power_off": PowerOff(),
+        "sync": Sync(),
+    },
+)

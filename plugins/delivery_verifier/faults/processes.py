@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.history import now_us
 
 DEADLINE_S = 10.0
@@ -59,3 +60,15 @@ class Start:
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns the process state of each target broker, whatever it is."""
         return {f"broker {broker}": context.cluster.states()[broker] for broker in context.brokers}
+
+
+ACTIONS: dict[str, Action] = subset(
+    "the actions on the processes of brokers; faults.actions has all",
+    {
+        "kill": Signal("SIGKILL", "exited"),
+        "stop": Signal("SIGTERM", "exited", deadline_s=60.0),
+        "pause": Signal("SIGSTOP", "frozen"),
+        "resume": Signal("SIGCONT", "running"),
+        "start": Start(),
+    },
+)

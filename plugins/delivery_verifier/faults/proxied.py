@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import msgspec
 
 from delivery_verifier.cluster.proxy.rules import LateEnd, ProxyRule, rule_of
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done, Harmless
+from delivery_verifier.model.act import APIS
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.late_ends import facts_of, name_of
-from delivery_verifier.model.step_options import APIS
 
 MEANS = "proxy"
 """The means by which these actions are done (see `cluster.means`)."""
@@ -81,8 +82,8 @@ class DelayEnd(Frames):
         """
         options = {**self._options(context), "late_ends": True}
         answer = context.cluster.agent.is_in_force(MEANS, context.brokers, options)
-        found = [end for facts in answer.values() for end in facts["late_ends"]]
-        ends = [end for end in msgspec.convert(found, list[LateEnd], strict=False) if end.error_code is not None]
+        answered = [end for facts in answer.values() for end in facts["late_ends"]]
+        ends = [end for end in msgspec.convert(answered, list[LateEnd], strict=False) if end.error_code is not None]
         enough = len({end.client for end in ends}) >= int(context.options.get("clients", 1))
         return {name_of(end.transactional_id, end.is_commit, end.broker): _facts(end) for end in ends} if enough else {}
 
@@ -112,3 +113,16 @@ class Release(Harmless):
         at_us = now_us()
         context.cluster.agent.undo(MEANS, context.brokers)
         return Done(at_us)
+
+
+ACTIONS: dict[str, Action] = subset(
+    "the actions of the proxy; faults.actions has all",
+    {
+        "drop": Frames("drop"),
+        "hold": Frames("hold"),
+        "delay": Frames("delay"),
+        "close": Frames("close"),
+        "delay_end": DelayEnd("delay"),
+        "release": Release(),
+    },
+)

@@ -23,11 +23,10 @@ from delivery_verifier.cluster.docker.means.network import LINKS_OF_THE_NETWORK
 from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.cluster.keeper import start_keeper
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.model.act import Capability
+from delivery_verifier.model.act import Capability, links_cut
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
-from delivery_verifier.model.step_options import links_cut
 
 UP_DEADLINE_S = 120.0
 """Seconds in which all brokers must be up after the door has healed them."""

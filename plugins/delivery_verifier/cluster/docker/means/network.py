@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from delivery_verifier.cluster.means import Facts
+from delivery_verifier.model.act import Link
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.step_options import Link
 
 if TYPE_CHECKING:
     from delivery_verifier.cluster.docker.keeper import Keeper

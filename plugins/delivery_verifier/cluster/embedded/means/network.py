@@ -1,6 +1,6 @@
 """The means `network`: rules of the packet filter, which cut brokers off link by link.
 
-The option `links` is a list of the links to cut (see `step_options.LINKS`).
+The option `links` is a list of the links to cut (see `act.LINKS`).
 """
 
 from __future__ import annotations
