@@ -28,7 +28,9 @@ class Signal:
 
     def do(self, context: ActionContext) -> Done:
         """Sends the signal, and waits for the state. Raises DeadlinePassed."""
-        done = Done(context.cluster.agent.apply("process", context.brokers, {"signal": self.name}))
+        agent, signal = context.cluster.agent, {"signal": self.name}
+        # One request per broker: an engine may need seconds for each, and the agent must answer others meanwhile.
+        done = Done(min(agent.apply("process", [broker], signal) for broker in context.brokers))
         message = f"brokers {context.brokers} to be {self.state}"
         wait_until(lambda: bool(self.proof(context, done)), message, self.deadline_s, every_s=0.005)
         return done
@@ -52,8 +54,9 @@ class Start:
         does not serve requests in time.
         """
         at_us = now_us()
-        states = context.cluster.states()
-        context.cluster.agent.undo("process", [broker for broker in context.brokers if states[broker] == "exited"])
+        for broker in context.brokers:
+            if context.cluster.states()[broker] == "exited":
+                context.cluster.agent.undo("process", [broker])
         context.cluster.wait_up(*context.brokers)
         return Done(at_us)
 
