@@ -83,7 +83,7 @@ def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSessi
         wait_until(lambda: signals.has_begun("produce"), "the load to flow", PATIENCE_S)
         topic = run.read_scenario().subjects[0].topic_name
         leader = cluster.partitions([topic])[topic, 0].leader
-        cluster.agent.send(leader, "SIGKILL")
+        cluster.agent.apply("process", [leader], {"signal": "SIGKILL"})
         killed.append(leader)
 
     stranger = threading.Thread(target=kill_a_broker)

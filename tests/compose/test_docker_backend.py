@@ -21,6 +21,7 @@ from support.patience import PATIENCE_S
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.backend import StartRequest
 from delivery_verifier.cluster.docker.backend import BACKEND, LACKS
+from delivery_verifier.cluster.docker.cluster import DockerCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.act import Capability
@@ -106,9 +107,13 @@ def test_a_composed_cluster_that_is_stopped_leaves_nothing_and_old_topics_go_at_
     assert not {"kdv-00000000-gone"} & client.list_topics(timeout=PATIENCE_S).topics.keys()
     assert {"kdv-11111111-there", "orders"} <= client.list_topics(timeout=PATIENCE_S).topics.keys()
     client.delete_topics(names[1:])["orders"].result(PATIENCE_S)
-    second.agent.isolate([1], ["controller", "replication"])
-    wait_until(lambda: second.agent.cut_off().get(1, {}).get("controller", 0) > 1, "the cut to be seen", PATIENCE_S)
+    second.agent.apply("network", [1], {"links": ["controller", "replication"]})
+    wait_until(
+        lambda: second.agent.is_in_force("network", [1]).get(1, {}).get("controller", 0) > 1,
+        "the cut to be seen",
+        PATIENCE_S,
+    )
     wait_until(lambda: 1 not in second.backend.requests.live_brokers(2), "the controller to fence broker 1", PATIENCE_S)
-    second.agent.rejoin([1])
+    second.agent.undo("network", [1])
     wait_until(lambda: 1 in second.backend.requests.live_brokers(2), "broker 1 to be back", PATIENCE_S)
-    backend_contract.stop_leaves_nothing(second.backend)
+    backend_contract.stop_leaves_nothing(DockerCluster(second.workspace))

@@ -119,12 +119,12 @@ def test_a_transaction_whose_commit_marker_was_lost_is_told_apart_from_one_that_
     (broker,) = cluster.brokers
     segment = Path(cluster.workspace) / "data" / str(broker) / f"{topic}-1" / f"{0:020}.log"
     wait_until(lambda: _last_is_marker(segment), "the marker to be on disk", PATIENCE_S)
-    cluster.agent.send(broker, "SIGKILL")
+    cluster.agent.apply("process", [broker], {"signal": "SIGKILL"})
     wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", PATIENCE_S)
     content = segment.read_bytes()
     *_, last = whole_batches(content)
     segment.write_bytes(content[: -len(last.data)])
-    cluster.agent.start(broker)
+    cluster.agent.undo("process", [broker])
     cluster.wait_up()
     wait_until(lambda: cluster.isr_full([arm.topic_name for arm in made.arms]), "the topics to be led", PATIENCE_S)
     parts = taken(made, cluster, monkeypatch)

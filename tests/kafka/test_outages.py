@@ -131,7 +131,7 @@ def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it
     (injection,) = run.injections.all
     assert injection.bit and injection.proofs.effects["leader_moved"]
     assert set(before_heal(injection)[f"broker {victim}"]) == {"controller", "replication"}
-    assert cluster.agent.cut_off() == {}
+    assert cluster.agent.is_in_force("network", cluster.brokers) == {}
     wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", PATIENCE_S)
     assert end(cluster, made) == before
 
@@ -173,7 +173,10 @@ def cut_off_from_clients(cluster: Cluster, made: Scenario) -> None:
     before, run = cluster.partitions([topic(made)])[topic(made), 0], runner(cluster, made)
     step = FaultStep(trigger=AT_ONCE, action="isolate", target="leader", options={"links": "client"})
     run._perform(step, [before.leader], 0)
-    answered, cut = cluster.partitions([topic(made)], via=before.leader), cluster.agent.cut_off()
+    answered, cut = (
+        cluster.partitions([topic(made)], via=before.leader),
+        cluster.agent.is_in_force("network", cluster.brokers),
+    )
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [before.leader], 0)
     now = cluster.partitions([topic(made)])[topic(made), 0]
     if now.leader_epoch != before.leader_epoch:
@@ -185,9 +188,9 @@ def cut_off_from_clients(cluster: Cluster, made: Scenario) -> None:
 def test_heal_lets_isolated_brokers_join_again(cluster: Cluster) -> None:
     ACTIONS["isolate"].do(ActionContext(cluster, [1]))
     ACTIONS["isolate"].do(ActionContext(cluster, [2], {"links": "replication"}))
-    assert set(cluster.agent.cut_off()) == {1, 2}
+    assert set(cluster.agent.is_in_force("network", cluster.brokers)) == {1, 2}
     heal(cluster)
-    assert cluster.agent.cut_off() == {}
+    assert cluster.agent.is_in_force("network", cluster.brokers) == {}
 
 
 def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_nothing_that_was_flushed(
@@ -203,13 +206,13 @@ def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_noth
     run._perform(FaultStep(trigger=AT_ONCE, action="start"), brokers, 0)
     (injection,) = run.injections.all
     assert injection.bit and before_heal(injection)["broker 1"] == "exited, its disk is off"
-    assert not any(cluster.backend.is_off(broker) for broker in brokers)
+    assert cluster.agent.is_in_force("power", brokers) == {}
     wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", PATIENCE_S)
     assert end(cluster, made) == before
 
 
 def test_a_killed_broker_whose_disk_has_power_is_no_loss_of_power(cluster: Cluster) -> None:
-    cluster.agent.send(1, "SIGKILL")
+    cluster.agent.apply("process", [1], {"signal": "SIGKILL"})
     wait_until(lambda: cluster.states()[1] == "exited", "broker 1 to end", PATIENCE_S)
     assert ACTIONS["power_off"].proof(ActionContext(cluster, [1]), Done(0)) == {}
 
@@ -229,7 +232,7 @@ def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         cluster = Cluster(EmbeddedCluster(kept.workspace))
         cluster.wait_up()
         ACTIONS["isolate"].do(ActionContext(cluster, [1], {"links": "controller"}))
-        cluster.agent.power_off([1])
+        cluster.agent.apply("power", [1])
         assert disks.mounts(kept.workspace) and chains(kept.workspace)
         return kept
 
@@ -267,4 +270,4 @@ def test_what_a_killed_keeper_left_on_the_host_goes_with_the_next_sweep(
     assert chains(kept.workspace) and disks.mounts(kept.workspace) and loops(kept)
     assert kept.workspace in workspaces.sweep()
     assert_nothing_is_left(kept)
-    assert cluster.agent.cut_off()[1]["replication"] and disks.mounts(cluster.workspace)
+    assert cluster.agent.is_in_force("network", [1])[1]["replication"] and disks.mounts(cluster.workspace)

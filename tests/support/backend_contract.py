@@ -48,7 +48,7 @@ def the_agent_names_itself_and_every_node(cluster: Cluster, topic: str) -> None:
 
 def a_killed_broker_leads_no_more_and_starts_again(cluster: Cluster, topic: str) -> None:
     before = cluster.partitions([topic])[topic, 0]
-    assert cluster.agent.send(before.leader, "SIGKILL") > 0
+    assert cluster.agent.apply("process", [before.leader], {"signal": "SIGKILL"}) > 0
     wait_until(lambda: cluster.states()[before.leader] == "exited", "the broker to exit", PATIENCE_S)
     wait_until(
         lambda: cluster.partitions([topic])[topic, 0].leader not in (-1, before.leader), "a new leader", PATIENCE_S
@@ -57,46 +57,50 @@ def a_killed_broker_leads_no_more_and_starts_again(cluster: Cluster, topic: str)
     assert after.leader_epoch > before.leader_epoch and before.leader not in after.isr
     assert not cluster.isr_full([topic]) and f"broker {before.leader} exited" in cluster.out_of_sync([topic])
     with pytest.raises(RuntimeError, match=f"broker {before.leader} is not running"):
-        cluster.agent.send(before.leader, "SIGCONT")
-    cluster.agent.start(before.leader)
+        cluster.agent.apply("process", [before.leader], {"signal": "SIGCONT"})
+    cluster.agent.undo("process", [before.leader])
     _whole_again(cluster, topic)
 
 
 def a_paused_broker_is_frozen_and_resumes(cluster: Cluster, topic: str) -> None:
     broker = cluster.brokers[-1]
-    cluster.agent.send(broker, "SIGSTOP")
+    cluster.agent.apply("process", [broker], {"signal": "SIGSTOP"})
     wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", PATIENCE_S)
+    assert cluster.agent.is_in_force("process", cluster.brokers) == {broker: {"state": "frozen"}}
     assert broker not in cluster.running() and cluster.partitions([topic], via=broker) == {}
-    cluster.agent.send(broker, "SIGCONT")
+    cluster.agent.undo("process", [broker])
+    assert cluster.agent.is_in_force("process", cluster.brokers) == {}
     _whole_again(cluster, topic)
 
 
 def a_broker_that_runs_is_not_started(cluster: Cluster, topic: str) -> None:
-    with pytest.raises(RuntimeError, match="broker 1 is already running"):
-        cluster.agent.start(1)
+    before = cluster.agent.status().nodes[1]
+    cluster.agent.undo("process", [1])
+    assert cluster.agent.status().nodes[1] == before
 
 
 def what_it_was_not_started_with_is_refused_with_the_reason(cluster: Cluster, topic: str) -> None:
     broken = cluster.breakable
     assert broken is not None and broken.capabilities == () and not cluster.has_proxy
     for capability, ask in {
-        "network": lambda: cluster.agent.isolate([1], ["controller"]),
-        "power": lambda: cluster.agent.power_off([1]),
-        "proxy": lambda: broken.proxy("release", brokers=[1]),
+        "network": lambda: cluster.agent.apply("network", [1], {"links": ["controller"]}),
+        "power": lambda: cluster.agent.apply("power", [1]),
+        "proxy": lambda: cluster.agent.undo("proxy", [1]),
     }.items():
         with pytest.raises(RuntimeError, match=f"without the capability {capability}"):
             ask()
-    assert cluster.states()[1] == "running" and cluster.agent.cut_off() == {} and not broken.is_off(1)
-    cluster.agent.rejoin([1])
+        with pytest.raises(RuntimeError, match=f"without the capability {capability}"):
+            cluster.agent.is_in_force(capability, [1])
+    assert cluster.states()[1] == "running"
 
 
 def a_broker_that_does_not_run_answers_no_fetch(cluster: Cluster, topic: str) -> None:
     broker = cluster.brokers[-1]
-    cluster.agent.send(broker, "SIGKILL")
+    cluster.agent.apply("process", [broker], {"signal": "SIGKILL"})
     wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", PATIENCE_S)
     with pytest.raises(OSError):
         cluster.requests.fetch(broker, topic, 0, 0, 1000)
-    cluster.agent.start(broker)
+    cluster.agent.undo("process", [broker])
     _whole_again(cluster, topic)
 
 

@@ -26,8 +26,7 @@ from delivery_verifier.cluster.protocol.requests import (
     Question,
     TransactionState,
 )
-from delivery_verifier.model.act import Capability
-from delivery_verifier.model.step_options import Link
+from delivery_verifier.model.act import CAPABILITIES, Capability, Link
 
 STATES: dict[str, ProcessState] = {
     "SIGKILL": "exited",
@@ -70,6 +69,8 @@ class FakeCluster:
         """Maps (broker, topic, partition) to the broker's replica of the partition: a list of bytes, each item with one
         or more whole batches. All batches are below the high watermark."""
         self.finished = False
+        self.broken: dict[str, dict[int, dict[str, Any]]] = {}
+        """What is in force by means that the fake does not know: {means: {broker: options}}."""
 
     @property
     def agent(self) -> KeeperOperations:
@@ -94,6 +95,67 @@ class FakeCluster:
         if self.finished:
             raise RuntimeError("the cluster is finished")
         return ClusterStatus(nodes={broker: NodeStatus(state=state) for broker, state in self.process_states.items()})
+
+    def apply(self, means: str, nodes: list[int], options: dict[str, Any] | None = None) -> int:
+        """Breaks brokers. The fake knows the means of real backends, and notes what is done by others."""
+        self._require_means(means)
+        options = options or {}
+        if means == "process":
+            return min(self.send(node, options["signal"]) for node in nodes)
+        if means == "network":
+            return self.isolate(nodes, options["links"])
+        if means == "power":
+            return self.power_off(nodes)
+        if means == "proxy":
+            self.proxy("put", rule=options["rule"])
+        else:
+            self.broken.setdefault(means, {}).update(dict.fromkeys(nodes, options))
+        return time.time_ns() // 1000
+
+    def undo(self, means: str, nodes: list[int]) -> None:
+        """Ends what `apply` did to brokers."""
+        self._require_means(means)
+        if means == "process":
+            for node in nodes:
+                if self.process_states[node] == "frozen":
+                    self.send(node, "SIGCONT")
+                elif self.process_states[node] == "exited":
+                    self.start(node)
+        elif means == "network":
+            self.rejoin([node for node in nodes if node in self.isolated])
+        elif means == "power":
+            self.without_power -= set(nodes)
+        elif means == "proxy":
+            self.proxy("release", brokers=nodes)
+        else:
+            for node in nodes:
+                self.broken.get(means, {}).pop(node, None)
+
+    def is_in_force(
+        self, means: str, nodes: list[int], options: dict[str, Any] | None = None
+    ) -> dict[int, dict[str, Any]]:
+        """Returns what is in force. The proxy's hits are `proxy_hits`, and its late ends `late_ends`."""
+        self._require_means(means)
+        if means == "process":
+            states = self.process_states
+            return {node: {"state": states[node]} for node in nodes if states[node] != "running"}
+        if means == "network":
+            return {node: dict.fromkeys(self.isolated[node], 1) for node in nodes if node in self.isolated}
+        if means == "power":
+            return {node: {"disk": "off"} for node in nodes if node in self.without_power}
+        if means == "proxy" and options and options.get("late_ends"):
+            ends = self.proxy("late_ends", rule=options["rule"])
+            brokers = {end["broker"] for end in ends}
+            return {broker: {"late_ends": [end for end in ends if end["broker"] == broker]} for broker in brokers}
+        if means == "proxy" and options:
+            hits = self.proxy("hits", rule=options["rule"])
+            return {int(broker): dict(counts) for broker, counts in hits.items()}
+        return {node: dict(more) for node, more in self.broken.get(means, {}).items() if node in nodes}
+
+    def _require_means(self, means: str) -> None:
+        for capability in CAPABILITIES:
+            if capability == means:
+                self._require(capability)
 
     def start(self, node: int) -> None:
         """Starts a broker with power (see `with_broker`). Raises RuntimeError if the broker has not exited."""
@@ -132,10 +194,6 @@ class FakeCluster:
         for node in nodes:
             self.isolated.pop(node, None)
 
-    def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns {broker id: {link: 1}} for every cut link."""
-        return {broker: dict.fromkeys(links, 1) for broker, links in self.isolated.items()}
-
     def power_off(self, nodes: list[int]) -> int:
         """Makes brokers exit, and their disks lose power. Returns the wall time in µs. Raises CapabilityMissing."""
         self._require("power")
@@ -144,10 +202,6 @@ class FakeCluster:
             self._change(node, "exited")
         self.without_power |= set(nodes)
         return time.time_ns() // 1000
-
-    def is_off(self, broker: int) -> bool:
-        """Returns whether the disk of a broker has no power."""
-        return broker in self.without_power
 
     def sync(self, brokers: Sequence[int]) -> None:
         """Records the request in `requested`, and does nothing else. Raises CapabilityMissing if the cluster lacks the

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -138,13 +138,6 @@ class BreakableCluster(ObservedCluster, Protocol):
         addresses of the proxy."""
         ...
 
-    def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Sends one request to the proxy (see `cluster.proxy.server`), and returns the proxy's answer.
-
-        Raises RuntimeError with the reason if the proxy refuses, and CapabilityMissing if the cluster has no proxy.
-        """
-        ...
-
     def proxy_listens(self) -> bool:
         """Returns whether the proxy takes requests yet. Returns True if the cluster has no proxy."""
         ...
@@ -152,10 +145,6 @@ class BreakableCluster(ObservedCluster, Protocol):
     def sync(self, brokers: Sequence[int]) -> None:
         """Flushes the disks of `brokers`. Raises OSError if a disk cannot be flushed, and CapabilityMissing if the
         cluster was started without the capability `power`."""
-        ...
-
-    def is_off(self, broker: int) -> bool:
-        """Returns whether the disk of a broker has no power."""
         ...
 
 

@@ -33,12 +33,15 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.cluster import lease
+from delivery_verifier.cluster import means as means_of
+from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.keeper_operations import OPERATIONS
 from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import ProcessId, identify
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.act import CAPABILITIES, Capability
 from delivery_verifier.model.errors import StepFailed
 
 ANSWER_DEADLINE_S = 60.0
@@ -66,10 +69,14 @@ class Keeper:
     """Carries out the requests that reach a keeper, and ends the cluster.
 
     Only the main thread changes the cluster. The observer's threads only read the state of the cluster. The keeper
-    class of a backend adds the other methods of `keeper_operations.KeeperOperations`, and the methods `begin`,
-    `observe`, `failure` and `end_cluster`.
+    class of a backend adds the methods `status`, `begin`, `observe`, `failure` and `end_cluster`, and names the package
+    whose folder `means` has the means of faults.
     """
 
+    package = ""
+    """The package of the backend, if its brokers can be broken."""
+    capabilities: tuple[Capability, ...] = ()
+    """What the cluster was started with."""
     tick_s = 0.05
     """Seconds between two checks of the nodes. At each check, the keeper also looks for a reason to end the cluster."""
 
@@ -81,6 +88,7 @@ class Keeper:
         self.lease_ends_at_s = time.monotonic() + self.lease_s
         self.end_reason = ""
         self.keep_workspace = False
+        self._used: dict[str, means_of.Means] = {}
 
     def begin(self) -> None:
         """Starts the cluster."""
@@ -122,6 +130,34 @@ class Keeper:
         """
         self.end_reason, self.keep_workspace = "finished", keep_workspace
 
+    def apply(self, means: str, nodes: list[int], options: dict[str, Any] | None = None) -> int:
+        """Breaks the brokers `nodes` by a means. Returns the wall time (µs) just before.
+
+        Raises CapabilityMissing if the cluster was started without it, and ValueError if there is no such means or it
+        cannot do this.
+        """
+        return self._means(means).apply(nodes, options or {})
+
+    def undo(self, means: str, nodes: list[int]) -> None:
+        """Ends what `apply` did to the brokers `nodes`."""
+        self._means(means).undo(nodes)
+
+    def is_in_force(
+        self, means: str, nodes: list[int], options: dict[str, Any] | None = None
+    ) -> dict[int, dict[str, Any]]:
+        """Returns what shows now that a means is in force, by broker."""
+        return self._means(means).is_in_force(nodes, options or {})
+
+    def _means(self, name: str) -> means_of.Means:
+        if not self.package:
+            raise ValueError(f"this run only observes its cluster: it has no means {name}")
+        missing = [capability for capability in CAPABILITIES if capability == name not in self.capabilities]
+        if missing:
+            raise CapabilityMissing(missing[0])
+        if name not in self._used:
+            self._used[name] = means_of.module(self.package, name).BrokerMeans(self)
+        return self._used[name]
+
     def run(self, listener: socket.socket) -> None:
         """Serves the requests that arrive at `listener` until there is a reason to end the cluster, e.g. the request
         `finish` or the end of the lease. Then cleans up."""
@@ -140,8 +176,8 @@ class Keeper:
             self.clean_up()
 
     def _carry_out(self, operation: str, arguments: Mapping[str, Any]) -> object:
-        if operation not in OPERATIONS or not hasattr(self, operation):
-            raise ValueError(f"this agent knows no operation {operation!r}")
+        if operation not in OPERATIONS:
+            raise ValueError(f"unknown operation {operation!r}")
         return getattr(self, operation)(**arguments)
 
     def _reason_to_end(self) -> str:

@@ -5,11 +5,9 @@ A keeper is a process that outlives the steps of a run, and ends the run's clust
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
-
-from delivery_verifier.model.step_options import Link
 
 ProcessState = Literal["running", "frozen", "exited"]
 
@@ -40,7 +38,8 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 
 
 class KeeperOperations(Protocol):
-    """The operations that a keeper carries out on request. The keeper is the process in charge of a cluster.
+    """The operations that a keeper carries out on request. The keeper is the process in charge of a cluster. They are
+    the same for every backend.
 
     If the keeper refuses an operation, the method raises RuntimeError with the reason. Parameters name nodes by their
     ids. Wall times are in µs.
@@ -54,36 +53,20 @@ class KeeperOperations(Protocol):
         """Returns the state of every node."""
         ...
 
-    def start(self, node: int) -> None:
-        """Starts a node that does not run. If the node's disk has no power, first switches the power on."""
+    def apply(self, means: str, nodes: list[int], options: dict[str, Any] | None = None) -> int:
+        """Breaks the brokers `nodes` by the means of this name (see `cluster.means`). Returns the wall time just before
+        the first of them could be affected. Refused if the cluster was started without this capability."""
         ...
 
-    def send(self, node: int, signal_name: str) -> int:
-        """Sends SIGKILL, SIGTERM, SIGSTOP or SIGCONT to a node. Returns the wall time just before the signal is
-        sent."""
+    def undo(self, means: str, nodes: list[int]) -> None:
+        """Ends what `apply` did to the brokers `nodes`. Does nothing to the others."""
         ...
 
-    def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Drops packets between the brokers `nodes` and the peers that `links` names (see step_options.LINKS). Returns
-        the wall time just before the first packet was dropped. Needs the capability `network`."""
-        ...
-
-    def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of the brokers `nodes` through again. Does nothing to a broker that is not isolated."""
-        ...
-
-    def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped on each link that `isolate` cut: {broker id: {link: packets}}.
-
-        Leaves out a link that lets some packets through again. The docker backend drops no packets, because it
-        disconnects a broker from its network. Instead of packets, the docker backend counts how often it saw that the
-        broker was disconnected.
-        """
-        ...
-
-    def power_off(self, nodes: list[int]) -> int:
-        """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time just before the first
-        kill. Needs the capability `power`."""
+    def is_in_force(
+        self, means: str, nodes: list[int], options: dict[str, Any] | None = None
+    ) -> dict[int, dict[str, Any]]:
+        """Returns what shows now that the means is in force, by broker. Leaves out a broker on which nothing shows
+        it."""
         ...
 
     def watch(self, topics: list[str]) -> None:

@@ -78,7 +78,8 @@ class Observer:
         ]
 
     def start(self) -> None:
-        """Starts the threads that poll."""
+        """Makes the file, and starts the threads that poll."""
+        self._file.touch()
         for thread in self._threads:
             thread.start()
 

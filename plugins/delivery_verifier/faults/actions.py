@@ -1,4 +1,4 @@
-"""The registry of actions. It holds one object per action, which performs the action.
+"""The registry of actions. It holds one object per action, which performs the action. Each module enters its own.
 
 `model.fault_actions.ACTS` describes the actions in words and data.
 """
@@ -6,48 +6,12 @@
 from __future__ import annotations
 
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults import outages
+from delivery_verifier.faults import administration, applications, clients, outages, processes, proxied, zombies
 from delivery_verifier.faults.action import Action, ActionContext, Done
-from delivery_verifier.faults.administration import AlterTopic, ElectPreferred, ElectUnclean
-from delivery_verifier.faults.applications import KillApplication, Park, RestartApplication, Rewind
-from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, Send, TerminateProducer, Wait
-from delivery_verifier.faults.processes import Signal, Start
-from delivery_verifier.faults.proxied import DelayEnd, Frames, Release
-from delivery_verifier.faults.zombies import FreezeApplication, ThawApplication
 from delivery_verifier.model.history import now_us
 
-ACTIONS: dict[str, Action] = {
-    "kill": Signal("SIGKILL", "exited"),
-    "stop": Signal("SIGTERM", "exited", deadline_s=60.0),
-    "pause": Signal("SIGSTOP", "frozen"),
-    "resume": Signal("SIGCONT", "running"),
-    "start": Start(),
-    "kill_producer": KillProducer(),
-    "terminate_producer": TerminateProducer(),
-    "restart_producer": RestartProducer(),
-    "resend": Resend(),
-    "park": Park(),
-    "kill_application": KillApplication(),
-    "restart_application": RestartApplication(),
-    "freeze_application": FreezeApplication(),
-    "thaw_application": ThawApplication(),
-    "rewind": Rewind(),
-    "elect_preferred": ElectPreferred(),
-    "drop": Frames("drop"),
-    "hold": Frames("hold"),
-    "delay": Frames("delay"),
-    "close": Frames("close"),
-    "delay_end": DelayEnd("delay"),
-    "release": Release(),
-    "elect_unclean": ElectUnclean(),
-    "alter_topic": AlterTopic(),
-    "isolate": outages.Isolate(),
-    "rejoin": outages.Rejoin(),
-    "power_off": outages.PowerOff(),
-    "sync": outages.Sync(),
-    "send": Send(),
-    "wait": Wait(),
-}
+MODULES = (processes, clients, applications, zombies, administration, proxied, outages)
+ACTIONS: dict[str, Action] = {name: action for module in MODULES for name, action in module.ACTIONS.items()}
 """Maps the name of each action in a fault plan to the object that performs the action. The objects keep nothing: what
 was done is in the `Done` of each injection."""
 REMEDIES = {"frozen": "resume", "exited": "start"}
@@ -55,8 +19,8 @@ REMEDIES = {"frozen": "resume", "exited": "start"}
 
 
 def heal(cluster: Cluster) -> Done:
-    """Undoes what actions did to the brokers and to the proxy. If there is nothing to undo, does no harm. Returns when
-    it began, and what it did to which brokers.
+    """Undoes what actions did to the brokers, by whichever means. If there is nothing to undo, does no harm. Returns
+    when it began, and which brokers it made run again.
 
     Afterwards, the proxy forwards everything again, isolated brokers have rejoined, frozen brokers have resumed, and
     brokers that had exited run again. Killed producers and members of applications stay dead, and altered topics stay
@@ -65,11 +29,8 @@ def heal(cluster: Cluster) -> Done:
     at_us, healed = now_us(), dict[str, str]()
     if cluster.breakable is None:
         return Done(at_us)
-    if cluster.has_proxy:
-        ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))
-    if cut_off := sorted(cluster.agent.cut_off()):
-        ACTIONS["rejoin"].do(ActionContext(cluster, cut_off))
-        healed |= {f"broker {broker}": "reachable" for broker in cut_off}
+    for means in cluster.capabilities:
+        cluster.agent.undo(means, cluster.brokers)
     for broker, state in cluster.states().items():
         if state in REMEDIES:
             ACTIONS[REMEDIES[state]].do(ActionContext(cluster, [broker]))

@@ -13,10 +13,11 @@ from confluent_kafka import ElectionType, KafkaException, TopicPartition
 
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.protocol.requests import PartitionState
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done
 from delivery_verifier.faults.open_injection import partition_name
 from delivery_verifier.faults.proofs import PartitionStates
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import now_us
@@ -203,3 +204,13 @@ def _scenario(context: ActionContext) -> Scenario:
     if context.scenario is None:
         raise ValueError("an administrative action needs the topics of a scenario")
     return context.scenario
+
+
+ACTIONS: dict[str, Action] = subset(
+    "the actions of an operator; faults.actions has all",
+    {
+        "elect_preferred": ElectPreferred(),
+        "elect_unclean": ElectUnclean(),
+        "alter_topic": AlterTopic(),
+    },
+)

@@ -13,9 +13,18 @@ from typing import cast
 
 from delivery_verifier.applications.pool import applications_of, group_of
 from delivery_verifier.cluster import groups, topics
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless, applications_in, scenario_in
+from delivery_verifier.faults.action import (
+    Action,
+    ActionContext,
+    ActionProof,
+    Done,
+    Harmless,
+    applications_in,
+    scenario_in,
+)
 from delivery_verifier.faults.own_applications import begin_life, commits, freeze_in_hand, goes_on, in_hand
 from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.history import now_us
 
@@ -164,3 +173,14 @@ def are_caught_up(context: ActionContext) -> bool:
         if any(committed[partition] != ends[arm.topic_name, partition] for partition in partitions):
             return False
     return applications.are_idle()
+
+
+ACTIONS: dict[str, Action] = subset(
+    "the actions on applications; faults.actions has all",
+    {
+        "park": Park(),
+        "kill_application": KillApplication(),
+        "restart_application": RestartApplication(),
+        "rewind": Rewind(),
+    },
+)

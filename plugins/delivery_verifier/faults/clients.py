@@ -7,9 +7,10 @@ import signal
 from collections import Counter
 from dataclasses import dataclass
 
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done, Harmless
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.load.handle import RunningLoad
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.history import left_key, now_us
 
 
@@ -152,3 +153,16 @@ def _load(context: ActionContext) -> RunningLoad:
     if context.load is None:
         raise ValueError("an action on clients needs a load")
     return context.load
+
+
+ACTIONS: dict[str, Action] = subset(
+    "the actions on producers; faults.actions has all",
+    {
+        "kill_producer": KillProducer(),
+        "terminate_producer": TerminateProducer(),
+        "restart_producer": RestartProducer(),
+        "resend": Resend(),
+        "send": Send(),
+        "wait": Wait(),
+    },
+)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless, breakable_in
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done, Harmless, breakable_in
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.act import Link, links_cut
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.step_options import links_cut
 
 DEADLINE_S = 10.0
 
@@ -30,7 +31,7 @@ class Isolate:
     def do(self, context: ActionContext) -> Done:
         """Cuts the links. Waits until the packet filter has dropped a packet on each cut link. Raises
         DeadlinePassed."""
-        done = Done(context.cluster.agent.isolate(context.brokers, list(links_cut(context.options))))
+        done = Done(context.cluster.agent.apply("network", context.brokers, _links(context)))
         message = f"packets of brokers {context.brokers} to be dropped"
         wait_until(lambda: bool(self.proof(context, done)), message, DEADLINE_S)
         return done
@@ -42,13 +43,18 @@ class Isolate:
         result is empty. With the docker backend, the numbers say how often the keeper process of the cluster has seen
         the broker disconnected.
         """
-        dropped, links = context.cluster.agent.cut_off(), list(links_cut(context.options))
+        dropped = context.cluster.agent.is_in_force("network", context.brokers, _links(context))
+        links = links_cut(context.options)
         counts: dict[int, dict[str, int]] = {
             broker: {link: dropped.get(broker, {}).get(link, 0) for link in links} for broker in context.brokers
         }
         if not all(all(packets.values()) for packets in counts.values()):
             return {}
         return {f"broker {broker}": packets for broker, packets in counts.items()}
+
+
+def _links(context: ActionContext) -> dict[str, list[Link]]:
+    return {"links": list(links_cut(context.options))}
 
 
 @dataclass(frozen=True)
@@ -59,12 +65,12 @@ class Rejoin:
         """Ends the isolation of the target brokers. After that, TCP may take seconds until it sends the dropped data
         again."""
         at_us = now_us()
-        context.cluster.agent.rejoin(context.brokers)
+        context.cluster.agent.undo("network", context.brokers)
         return Done(at_us)
 
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns the text `reachable` for each target broker that is not isolated now. The keys are `broker <id>`."""
-        cut_off = context.cluster.agent.cut_off()
+        cut_off = context.cluster.agent.is_in_force("network", context.brokers)
         return {f"broker {broker}": "reachable" for broker in context.brokers if broker not in cut_off}
 
 
@@ -78,7 +84,7 @@ class PowerOff:
 
     def do(self, context: ActionContext) -> Done:
         """Cuts the power of all target brokers at once, and waits until the power is off. Raises DeadlinePassed."""
-        done = Done(context.cluster.agent.power_off(context.brokers))
+        done = Done(context.cluster.agent.apply("power", context.brokers))
         message = f"brokers {context.brokers} to be without power"
         wait_until(lambda: bool(self.proof(context, done)), message, DEADLINE_S, every_s=0.005)
         return done
@@ -88,9 +94,8 @@ class PowerOff:
 
         If a process still runs, or a disk does not answer with I/O errors, the result is empty.
         """
-        states = context.cluster.states()
-        off = all(states[broker] == "exited" and breakable_in(context).is_off(broker) for broker in context.brokers)
-        return {f"broker {broker}": "exited, its disk is off" for broker in context.brokers} if off else {}
+        off = context.cluster.agent.is_in_force("power", context.brokers)
+        return {f"broker {broker}": "exited, its disk is off" for broker in off} if {*off} == {*context.brokers} else {}
 
 
 @dataclass(frozen=True)
@@ -103,3 +108,14 @@ class Sync(Harmless):
         at_us = now_us()
         breakable_in(context).sync(context.brokers)
         return Done(at_us)
+
+
+ACTIONS: dict[str, Action] = subset(
+    "the actions on network and power; faults.actions has all",
+    {
+        "isolate": Isolate(),
+        "rejoin": Rejoin(),
+        "power_off": PowerOff(),
+        "sync": Sync(),
+    },
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.history import now_us
 
 DEADLINE_S = 10.0
@@ -27,7 +28,9 @@ class Signal:
 
     def do(self, context: ActionContext) -> Done:
         """Sends the signal, and waits for the state. Raises DeadlinePassed."""
-        done = Done(min(context.cluster.agent.send(broker, self.name) for broker in context.brokers))
+        agent, signal = context.cluster.agent, {"signal": self.name}
+        # One request per broker: an engine may need seconds for each, and the agent must answer others meanwhile.
+        done = Done(min(agent.apply("process", [broker], signal) for broker in context.brokers))
         message = f"brokers {context.brokers} to be {self.state}"
         wait_until(lambda: bool(self.proof(context, done)), message, self.deadline_s, every_s=0.005)
         return done
@@ -53,10 +56,22 @@ class Start:
         at_us = now_us()
         for broker in context.brokers:
             if context.cluster.states()[broker] == "exited":
-                context.cluster.agent.start(broker)
+                context.cluster.agent.undo("process", [broker])
         context.cluster.wait_up(*context.brokers)
         return Done(at_us)
 
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns the process state of each target broker, whatever it is."""
         return {f"broker {broker}": context.cluster.states()[broker] for broker in context.brokers}
+
+
+ACTIONS: dict[str, Action] = subset(
+    "the actions on the processes of brokers; faults.actions has all",
+    {
+        "kill": Signal("SIGKILL", "exited"),
+        "stop": Signal("SIGTERM", "exited", deadline_s=60.0),
+        "pause": Signal("SIGSTOP", "frozen"),
+        "resume": Signal("SIGCONT", "running"),
+        "start": Start(),
+    },
+)

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 import msgspec
 
 from delivery_verifier.cluster.proxy.rules import LateEnd, ProxyRule, rule_of
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done, Harmless, breakable_in
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done, Harmless
+from delivery_verifier.model.act import APIS
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.late_ends import facts_of, name_of
-from delivery_verifier.model.step_options import APIS
+
+MEANS = "proxy"
+"""The means by which these actions are done (see `cluster.means`)."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +34,18 @@ class Frames:
 
         Raises RuntimeError if the rule is in force already, and ValueError for a wrong option.
         """
-        at_us = now_us()
-        breakable_in(context).proxy("put", rule=msgspec.to_builtins(self._rule(context)))
-        return Done(at_us)
+        return Done(context.cluster.agent.apply(MEANS, context.brokers, self._options(context)))
 
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns how often the rule acted, by broker and client.id. The result is empty while the rule has
         acted on fewer clients than the option `clients` gives (default: 1)."""
-        hits = breakable_in(context).proxy("hits", rule=msgspec.to_builtins(self._rule(context)))
+        hits = context.cluster.agent.is_in_force(MEANS, context.brokers, self._options(context))
         clients = {client for counts in hits.values() for client in counts}
         enough = len(clients) >= int(context.options.get("clients", 1))
         return {f"broker {broker}": counts for broker, counts in hits.items()} if enough else {}
+
+    def _options(self, context: ActionContext) -> dict[str, object]:
+        return {"rule": msgspec.to_builtins(self._rule(context))}
 
     def _rule(self, context: ActionContext) -> ProxyRule:
         options = {name: value for name, value in context.options.items() if name != "clients"}
@@ -75,8 +80,10 @@ class DelayEnd(Frames):
 
         The result is empty while brokers have answered fewer clients than the option `clients` gives (default: 1).
         """
-        answer = breakable_in(context).proxy("late_ends", rule=msgspec.to_builtins(self._rule(context)))
-        ends = [end for end in msgspec.convert(answer, list[LateEnd], strict=False) if end.error_code is not None]
+        options = {**self._options(context), "late_ends": True}
+        answer = context.cluster.agent.is_in_force(MEANS, context.brokers, options)
+        answered = [end for facts in answer.values() for end in facts["late_ends"]]
+        ends = [end for end in msgspec.convert(answered, list[LateEnd], strict=False) if end.error_code is not None]
         enough = len({end.client for end in ends}) >= int(context.options.get("clients", 1))
         return {name_of(end.transactional_id, end.is_commit, end.broker): _facts(end) for end in ends} if enough else {}
 
@@ -104,5 +111,18 @@ class Release(Harmless):
         """Ends every rule for the target brokers. The proxy then forwards all requests and responses that it held
         back."""
         at_us = now_us()
-        breakable_in(context).proxy("release", brokers=context.brokers)
+        context.cluster.agent.undo(MEANS, context.brokers)
         return Done(at_us)
+
+
+ACTIONS: dict[str, Action] = subset(
+    "the actions of the proxy; faults.actions has all",
+    {
+        "drop": Frames("drop"),
+        "hold": Frames("hold"),
+        "delay": Frames("delay"),
+        "close": Frames("close"),
+        "delay_end": DelayEnd("delay"),
+        "release": Release(),
+    },
+)

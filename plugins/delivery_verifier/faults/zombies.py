@@ -11,9 +11,10 @@ from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.pool import group_of
 from delivery_verifier.applications.zombies import Zombie
 from delivery_verifier.cluster import groups, topics
-from delivery_verifier.faults.action import ActionContext, ActionProof, Done, applications_in, scenario_in
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done, applications_in, scenario_in
 from delivery_verifier.faults.applications import are_caught_up
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.application import IN_TRANSACTIONS
 from delivery_verifier.model.history import now_us
 
@@ -206,3 +207,12 @@ def _deeds(zombie: Zombie, before: tuple[int, int, int]) -> str:
         f"was refused {often}" if refusals else "",
     )
     return ", ".join(filter(None, deeds))
+
+
+ACTIONS: dict[str, Action] = subset(
+    "the actions on members that become zombies; faults.actions has all",
+    {
+        "freeze_application": FreezeApplication(),
+        "thaw_application": ThawApplication(),
+    },
+)

@@ -14,7 +14,7 @@ from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.transaction_counts import clause_of
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.fault_targets import TARGETS
+from delivery_verifier.model.fault_plan import TARGETS
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, GivenUp, exposed
 from delivery_verifier.store.counts import LATE, UNPROVEN
 

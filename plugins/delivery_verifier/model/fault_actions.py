@@ -7,24 +7,78 @@ what the cluster must have for an action.
 
 from __future__ import annotations
 
-from delivery_verifier.model.act import Act
-from delivery_verifier.model.application_actions import OF_APPLICATIONS
-from delivery_verifier.model.history import DisturbanceKind
-from delivery_verifier.model.step_options import (
+from delivery_verifier.model.act import (
     BLOCKS,
     CLIENTS,
+    CRASH_POINT,
     DELAY,
     FRAMES,
     LINKS_CUT,
+    NTH_BATCH,
+    NTH_RECORD,
     SETTING,
     VALUE,
+    Act,
 )
+from delivery_verifier.model.history import DisturbanceKind
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
 """The kinds of disturbance that follow when a broker ends, stands still or loses its network connections."""
 
 TERMINATE = "terminate_producer"
 """The name of the action that ends producers with SIGTERM."""
+
+OF_APPLICATIONS: tuple[Act, ...] = (
+    Act(
+        name="park",
+        summary="Every member of an application stands still when it comes to a named point of its work.",
+        whom="application",
+        options=(CRASH_POINT, NTH_BATCH, NTH_RECORD),
+    ),
+    Act(
+        name="kill_application",
+        summary="SIGKILL for every member of every application: what it had in hand stays as it is.",
+        done="was killed",
+        bites=True,
+        whom="application",
+        counts_as=("application_crash",),
+    ),
+    Act(
+        name="restart_application",
+        summary="Starts the members of applications again; each goes on where its group has committed.",
+        heals=("kill_application",),
+        whom="application",
+    ),
+    Act(
+        name="freeze_application",
+        summary="SIGSTOP for the member of every application: another process, its substitute, takes its place.",
+        done="was frozen and replaced",
+        bites=True,
+        proof_only_before_heal=True,
+        whom="application",
+        counts_as=("application_freeze",),
+    ),
+    Act(
+        name="thaw_application",
+        summary="SIGCONT for the frozen members: each goes on with what it has in hand, until it is refused or has "
+        "no more to do. Then it ends.",
+        done="went on behind its substitute",
+        bites=True,
+        momentary=True,
+        heals=("freeze_application",),
+        whom="application",
+    ),
+    Act(
+        name="rewind",
+        summary="An operator stops the applications, sets their groups back to offset 0, and starts them again.",
+        done="was set back to offset 0",
+        bites=True,
+        momentary=True,
+        whom="application",
+        counts_as=("rewind",),
+    ),
+)
+"""The actions on the members of all applications. `ACTS` has them, too."""
 
 ACTS: dict[str, Act] = {
     act.name: act

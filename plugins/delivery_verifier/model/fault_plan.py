@@ -1,10 +1,14 @@
-"""The fault plan: ordered steps, each with a trigger, an action and a target. A cycle is one pass through all steps."""
+"""The fault plan: ordered steps, each with a trigger, an action and a target. A cycle is one pass through all steps.
+
+A target is a name that stands for the brokers to which an action is done. The module `faults.targets` resolves each
+name to broker ids once per cycle, when a step of the cycle first names the target.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from delivery_verifier.model.act import Act, Capability, Proof
 from delivery_verifier.model.application import Application
@@ -49,10 +53,42 @@ class Trigger(Data, frozen=True):
     value: float = 0.0
 
 
+class Target(Struct, frozen=True):
+    """One target. `meaning` says in words for which brokers the target stands.
+
+    `in_a_sentence` names the target as the subject of a sentence, in the singular, e.g. `the leader`.
+    """
+
+    meaning: str
+    in_a_sentence: str = "a broker"
+
+
+TARGETS: dict[str, Target] = {
+    "leader": Target("the leader of partition 0 when the name first occurs in a cycle", "the leader"),
+    "new_leader": Target("the leader of partition 0 when this name first occurs in a cycle"),
+    "followers": Target("all brokers but the cycle's leader", "every follower"),
+    "follower": Target("the first of the followers"),
+    "other_follower": Target("the second of the followers"),
+    "leader_and_follower": Target("the cycle's leader and the first of the followers", "the leader with a follower"),
+    "next": Target("another broker in every cycle, in turn"),
+    "second": Target("the broker after `next` in turn"),
+    "third": Target("the broker after `second` in turn"),
+    "all": Target("every broker", "every broker"),
+    "transaction_coordinator": Target(
+        "the coordinator of the one producer with a transactional.id, when the name first occurs in a cycle",
+        "the transaction coordinator",
+    ),
+    "none": Target("no broker: the action is not done to brokers", "no broker"),
+}
+"""Maps the name of a target in a fault plan to the target. Within a cycle, a target stands for the same brokers, even
+if leaders move. In `Target.meaning`, *the cycle's leader* is the broker for which the target `leader` stands in this
+cycle. A step may also name `same`, which is not in this table: the target of the previous step."""
+
+
 class FaultStep(Data, frozen=True):
     """One step of a fault plan. `action` is a key of `fault_actions.ACTS`.
 
-    * `target`: a key of `fault_targets.TARGETS`, or `same`: the target of the previous step. A target is resolved to
+    * `target`: a key of `TARGETS`, or `same`: the target of the previous step. A target is resolved to
       brokers once per cycle, when a step first names the target.
     * `options`: values for the action's options.
     * `proofs`: the effects that must be seen just before the fault is healed, to prove that the fault took effect.

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from delivery_verifier.model.act import Act
+from delivery_verifier.model.act import APIS, Act
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Disturbance, DisturbanceKind, Injection
-from delivery_verifier.model.step_options import APIS
 
 _NAME = re.compile(r"EndTxn \((?:commit|abort)\) of (.+) at broker \d+")
 

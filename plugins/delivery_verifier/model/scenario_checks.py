@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import msgspec
 
-from delivery_verifier.model import step_options
+from delivery_verifier.model.act import errors_in_options
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.application_checks import check_application, check_freezes, check_late_ends, check_power
 from delivery_verifier.model.fault_actions import ACTS, TERMINATE
-from delivery_verifier.model.fault_plan import equipment_of
-from delivery_verifier.model.fault_targets import TARGETS
+from delivery_verifier.model.fault_plan import TARGETS, equipment_of
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -106,7 +105,7 @@ def _check_plan(scenario: Scenario) -> None:
                 f"{where} elects another replica, and with replication factor 1 there is none: raise "
                 "--replication-factor, or choose another fault"
             )
-        for error in step_options.errors_in_options(step.action, step.act.options, step.options):
+        for error in errors_in_options(step.action, step.act.options, step.options):
             raise BadInput(f"{where}.options.{error}")
     if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):
         raise BadInput(

@@ -111,10 +111,12 @@ def test_a_broker_that_survives_leaves_all_brokers_without_proof(
     stage: FaultStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, kill = stage.cluster.agent, ACTIONS["kill"]
-    real = agent.send
+    real = agent.apply
     assert isinstance(kill, Signal)
     monkeypatch.setitem(ACTIONS, "kill", Signal(kill.name, kill.state, deadline_s=2.0))
-    monkeypatch.setattr(agent, "send", lambda broker, name: now_us() if broker == 1 else real(broker, name))
+    monkeypatch.setattr(
+        agent, "apply", lambda means, brokers, more: now_us() if brokers == [1] else real(means, brokers, more)
+    )
     (made,) = stage.inject(*lasting(FAULTS["all_brokers"], 1).steps)
     assert not made.bit and "to be exited" in str(made.proof["failed"])
 
@@ -153,7 +155,7 @@ def test_a_signal_that_does_not_arrive_has_not_bitten(
     real = ACTIONS[action]
     assert isinstance(real, Signal)
     monkeypatch.setitem(ACTIONS, action, Signal(real.name, real.state, deadline_s=0.3))
-    monkeypatch.setattr(stage.cluster.agent, "send", lambda broker, name: now_us())
+    monkeypatch.setattr(stage.cluster.agent, "apply", lambda means, brokers, options: now_us())
     (made,) = stage.inject(
         FaultStep(trigger=AT_ONCE, action=action, target="leader"),
         FaultStep(trigger=Trigger(kind="leader_moved"), action="wait"),

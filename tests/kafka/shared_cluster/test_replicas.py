@@ -78,12 +78,12 @@ def test_followers_are_read_and_agree_with_their_leaders(cluster: Cluster, evide
 def test_a_frozen_broker_was_not_read(cluster: Cluster, evidence: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "FETCH_S", 2.0)
     broker = cluster.brokers[-1]
-    cluster.agent.send(broker, "SIGSTOP")
+    cluster.agent.apply("process", [broker], {"signal": "SIGSTOP"})
     wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", PATIENCE_S)
     try:
         said = judged(read(cluster, evidence))
     finally:
-        cluster.agent.send(broker, "SIGCONT")
+        cluster.agent.apply("process", [broker], {"signal": "SIGCONT"})
         names = [spec.topic_name for spec in RUN.arms]
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     assert arm(said).verdict == "INCONCLUSIVE"
@@ -97,11 +97,11 @@ def test_a_followers_segment_that_was_altered_on_disk_forbids_held_and_is_named(
     """The CRC of the altered batch is right, so neither the broker nor a consumer of the follower notices anything."""
     part = next(part for part in evidence.offsets.partitions if (part.arm, part.partition) == (SUBJECT, 0))
     broker = next(broker for broker in cluster.brokers if broker != part.leader)
-    cluster.agent.send(broker, "SIGTERM")
+    cluster.agent.apply("process", [broker], {"signal": "SIGTERM"})
     wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", PATIENCE_S)
     folder = Path(cluster.workspace) / "data" / str(broker) / f"{part.topic}-0"
     batch = alter_on_disk(folder / f"{0:020}.log", ALTERED)
-    cluster.agent.start(broker)
+    cluster.agent.undo("process", [broker])
     cluster.wait_up()
     names = [spec.topic_name for spec in RUN.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)

@@ -70,9 +70,7 @@ def test_a_keeper_takes_the_arguments_that_the_protocol_names(operation: str) ->
 
 
 def test_the_operations_of_a_keeper_are_those_of_the_protocol() -> None:
-    assert set(OPERATIONS) == {
-        *("renew", "status", "start", "send", "isolate", "rejoin", "cut_off", "power_off", "watch", "adopt", "finish")
-    }
+    assert set(OPERATIONS) == {*("renew", "status", "apply", "undo", "is_in_force", "watch", "adopt", "finish")}
 
 
 def test_a_request_to_a_keeper_names_its_arguments_and_has_the_type_of_the_protocol(
@@ -85,10 +83,13 @@ def test_a_request_to_a_keeper_names_its_arguments_and_has_the_type_of_the_proto
         return {"1": {"controller": 7}}
 
     monkeypatch.setattr(lease, "call", call)
-    assert keeper_at(Path("s")).cut_off() == {1: {"controller": 7}}
+    assert keeper_at(Path("s")).is_in_force("network", nodes=[1]) == {1: {"controller": 7}}
     with pytest.raises(msgspec.ValidationError):
-        keeper_at(Path("s")).send(1, signal_name="SIGKILL")
-    assert asked == [("cut_off", {}), ("send", {"node": 1, "signal_name": "SIGKILL"})]
+        keeper_at(Path("s")).apply("process", [1], {"signal": "SIGKILL"})
+    assert asked == [
+        ("is_in_force", {"means": "network", "nodes": [1]}),
+        ("apply", {"means": "process", "nodes": [1], "options": {"signal": "SIGKILL"}}),
+    ]
     with pytest.raises(AttributeError):
         keeper_at(Path("s")).clean_up()  # type: ignore[attr-defined]
 
@@ -173,7 +174,9 @@ def test_the_agent_of_what_is_only_observed_asks_every_broker_and_breaks_none(tm
     agent.observer.stop()
     assert b'"process"' not in observations.read_bytes(), "nobody knows the processes"
     assert agent.status().nodes == {} and agent.failure() == ""
-    with pytest.raises(ValueError, match="this agent knows no operation"):
+    with pytest.raises(ValueError, match="only observes its cluster: it has no means process"):
+        agent._carry_out("apply", {"means": "process", "nodes": [1], "options": {"signal": "SIGKILL"}})
+    with pytest.raises(ValueError, match="unknown operation 'power_off'"):
         agent._carry_out("power_off", {"nodes": [1]})
     agent.clean_up()
     assert set(fake.process_states.values()) == {"running"} and not fake.requested

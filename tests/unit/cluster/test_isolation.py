@@ -12,8 +12,8 @@ from delivery_verifier.cluster.embedded.isolation import Isolation, rules
 from delivery_verifier.cluster.embedded.packet_filter import Chain, FilterError, FilterRule
 from delivery_verifier.cluster.layout import ClusterLayout
 from delivery_verifier.host.processes import myself
+from delivery_verifier.model.act import Link
 from delivery_verifier.model.scenario import ClusterSpec
-from delivery_verifier.model.step_options import Link
 
 LAYOUT = ClusterLayout(
     workspace="/ws",

@@ -19,8 +19,8 @@ from delivery_verifier.cluster.proxy.rules import ProxyRule, RuleBook, rule_of
 from delivery_verifier.faults.action import ActionContext, Done
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.proxied import Frames
+from delivery_verifier.model.act import APIS
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.step_options import APIS
 
 PRODUCE, METADATA = APIS["Produce"], APIS["Metadata"]
 

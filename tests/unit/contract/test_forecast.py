@@ -10,8 +10,7 @@ from delivery_verifier.contract.forecast import TARGET_BROKERS, expected_disturb
 from delivery_verifier.faults import targets
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.act import Act, Proof
-from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
-from delivery_verifier.model.fault_targets import TARGETS
+from delivery_verifier.model.fault_plan import TARGETS, FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm
 

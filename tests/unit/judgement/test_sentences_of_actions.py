@@ -13,8 +13,7 @@ from support.evidence import RUN, evidence_of, the_injections
 from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.judgement.sentences import _done
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.fault_plan import FaultStep, Trigger
-from delivery_verifier.model.fault_targets import TARGETS
+from delivery_verifier.model.fault_plan import TARGETS, FaultStep, Trigger
 
 BITING = [name for name, act in ACTS.items() if act.bites]
 OF_BROKERS = {target.in_a_sentence for target in TARGETS.values()}

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from delivery_verifier.cluster import means
 from delivery_verifier.cluster.embedded import disks, equipment, packet_filter
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import processes
@@ -37,7 +38,8 @@ def needing(needed: Capability) -> Scenario:
 
 
 def refuse(name: Capability, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(equipment._TRIALS, name, lambda: equipment.Lack("no iptables: install it"))
+    module = means.module(equipment.PACKAGE, name)
+    monkeypatch.setattr(module, "lack", lambda: equipment.Lack("no iptables: install it"))
 
 
 def test_a_scenario_whose_equipment_the_host_lacks_is_unavailable_with_the_reason(
@@ -80,7 +82,7 @@ def test_a_host_without_the_programs_names_them_and_what_to_install(monkeypatch:
 def test_what_cannot_be_tried_with_success_is_unavailable_in_the_tools_own_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(equipment, "_lacks", lambda *_: None)
+    monkeypatch.setattr(equipment, "missing_programs", lambda *_: None)
     monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, "permission denied"))
     monkeypatch.setattr(packet_filter, "_call", _refusing(packet_filter.FilterError, "permission denied"))
     monkeypatch.setattr(packet_filter.Chain, "destroy", lambda self: None)
@@ -100,7 +102,7 @@ def test_what_cannot_be_tried_with_success_is_unavailable_in_the_tools_own_words
 def test_a_kernel_that_refuses_is_lacking_and_any_other_error_is_a_trial_that_went_wrong(
     said: str, failed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(equipment, "_lacks", lambda *_: None)
+    monkeypatch.setattr(equipment, "missing_programs", lambda *_: None)
     monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, said))
     lack = equipment.tried("power")
     assert lack is not None and lack.failed == failed and said in lack.why
@@ -114,7 +116,7 @@ def test_loop_devices_are_lacking_where_there_is_no_door_to_them_and_else_are_bu
     if door:
         control.touch()
     monkeypatch.setattr(equipment, "LOOP_CONTROL", str(control))
-    monkeypatch.setattr(equipment, "_lacks", lambda *_: None)
+    monkeypatch.setattr(equipment, "missing_programs", lambda *_: None)
     monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, "mount: /x: failed to setup loop device for /y."))
     lack = equipment.tried("power")
     assert lack is not None and lack.failed == door
@@ -136,7 +138,7 @@ def test_the_folder_and_mounts_of_a_trial_that_was_killed_are_found_and_swept(
 
 
 def test_a_file_system_that_goes_on_after_its_shutdown_is_no_equipment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equipment, "_lacks", lambda *_: None)
+    monkeypatch.setattr(equipment, "missing_programs", lambda *_: None)
     for name in ("make", "cut_power"):
         monkeypatch.setattr(disks.Disk, name, lambda *_: None)
     monkeypatch.setattr(disks.Disk, "is_off", lambda self: False)

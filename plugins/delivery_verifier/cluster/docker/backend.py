@@ -13,19 +13,20 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
+from delivery_verifier.cluster import means
 from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartRequest
 from delivery_verifier.cluster.docker import composed
 from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
 from delivery_verifier.cluster.docker.door_client import DoorClient, DoorGone, DoorRefused, door
-from delivery_verifier.cluster.docker.keeper import LINKS_OF_THE_NETWORK, DockerKeeperSpec
+from delivery_verifier.cluster.docker.keeper import PACKAGE, DockerKeeperSpec
+from delivery_verifier.cluster.docker.means.network import LINKS_OF_THE_NETWORK
 from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.cluster.keeper import start_keeper
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.model.act import Capability
+from delivery_verifier.model.act import Capability, links_cut
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
-from delivery_verifier.model.step_options import links_cut
 
 UP_DEADLINE_S = 120.0
 """Seconds in which all brokers must be up after the door has healed them."""
@@ -51,8 +52,8 @@ class DockerBackend(Owned, Breakable):
 
         Asks the fault door anew at each call.
         """
-        if capability in LACKS:
-            return Lack(LACKS[capability])
+        if capability is not None and capability not in self.means():
+            return Lack(LACKS.get(capability) or means.absence(PACKAGE, capability))
         if unset := [name for name in VARIABLES if not os.environ.get(name)]:
             return Lack(
                 f"{' and '.join(unset)} not set: run it in the stack of docker-compose.yml, or without KDV_CLUSTER"
@@ -81,7 +82,7 @@ class DockerBackend(Owned, Breakable):
 
     def means(self) -> tuple[str, ...]:
         """Returns the names of the means."""
-        return ("network", "process")
+        return means.names(PACKAGE)
 
     def versions(self) -> dict[str, str]:
         """Returns the digest of the brokers' image. Raises DoorGone or DoorRefused."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -71,10 +70,6 @@ class DockerCluster:
         would not have started."""
         return self.layout.spec.equipment
 
-    def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Raises CapabilityMissing, because the docker backend has no proxy."""
-        raise CapabilityMissing("proxy")
-
     def proxy_listens(self) -> bool:
         """Returns True, because there is no proxy to wait for."""
         return True
@@ -82,10 +77,6 @@ class DockerCluster:
     def sync(self, brokers: Sequence[int]) -> None:
         """Raises CapabilityMissing, because the power of a container's disk cannot be cut."""
         raise CapabilityMissing("power")
-
-    def is_off(self, broker: int) -> bool:
-        """Returns False, because the power of a container's disk cannot be cut."""
-        return False
 
     def last_log(self, node: int) -> str:
         """Returns the shell command that shows the node's log, because the fault door does not show logs."""

@@ -11,13 +11,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from delivery_verifier.cluster import keeper
-from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.docker.cluster import DockerLayout
 from delivery_verifier.cluster.docker.door_client import DoorClient, DoorGone, DoorRefused, door
 from delivery_verifier.cluster.docker.nodes import Node
@@ -26,20 +24,13 @@ from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatu
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.requests import BrokerRequests, RepeatedRequests
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.step_options import Link
 
+PACKAGE = "delivery_verifier.cluster.docker"
 DOOR_LEASE_S = 30.0
 """Seconds after the keeper's death until the door heals the containers. The keeper renews its lease each time it asks
 for the states of the nodes."""
-LINKS_OF_THE_NETWORK: tuple[Link, ...] = ("controller", "replication")
-"""The links that a broker loses, all at the same time, when it is disconnected from the network of the brokers and
-controllers."""
-FENCED_WITHIN_S = 3.0
-"""Seconds in which the other brokers must learn that a broker was fenced. The controller fences a broker when the
-broker's session ends."""
 NOT_FROZEN = "unable to freeze"
 """The engine's reason if the kernel did not freeze a container. With cgroup v1, this happens on a very slow system. The
 container then runs on, and another attempt may succeed. Source: runc, libcontainer/cgroups/fs/freezer.go."""
@@ -67,6 +58,7 @@ class Keeper(keeper.Keeper):
     the lease.
     """
 
+    package = PACKAGE
     tick_s = 0.1
 
     def __init__(self, spec: DockerKeeperSpec, client: DoorClient) -> None:
@@ -75,10 +67,13 @@ class Keeper(keeper.Keeper):
         super().__init__(spec, Observer(RepeatedRequests(self.layout.connection), self.layout.brokers, file))
         self._door, self._lease = client, client.begin(spec.run_id, DOOR_LEASE_S)
         self._failure: VerifierError | None = None
-        self._nodes: dict[int, Node] = {}
-        self._looks: dict[int, int] = {}
-        self._cut_since_s: dict[int, float] = {}
-        self._requests = BrokerRequests(self.layout.connection)
+        self.capabilities = self.layout.spec.equipment
+        self.nodes: dict[int, Node] = {}
+        self.looks: dict[int, int] = {}
+        """How often each broker that is cut off now was seen so."""
+        self.cut_since_s: dict[int, float] = {}
+        """Since when, on the monotonic clock."""
+        self.requests = BrokerRequests(self.layout.connection)
 
     def begin(self) -> None:
         """Does nothing, because the containers are already running."""
@@ -86,7 +81,7 @@ class Keeper(keeper.Keeper):
     def observe(self) -> None:
         """Renews the lease at the fault door, and reports the states of the nodes to the observer."""
         try:
-            self._look()
+            self.look()
         except (DoorGone, DoorRefused, StepFailed) as error:
             self._failure = error
 
@@ -111,15 +106,19 @@ class Keeper(keeper.Keeper):
 
     def status(self) -> ClusterStatus:
         """Returns the state of every node, and the pid of the keeper."""
-        statuses = {node.node: NodeStatus(state=node.state, exit_code=node.exit_code) for node in self._look().values()}
+        statuses = {node.node: NodeStatus(state=node.state, exit_code=node.exit_code) for node in self.look().values()}
         return ClusterStatus(nodes=statuses, pid=os.getpid())
 
     def start(self, node: int) -> None:
         """Starts the container of a node. Raises ValueError if the container has not exited."""
-        container = self._look()[node]
+        container = self.look()[node]
         if container.state != "exited":
             raise ValueError(f"broker {node} is already running")
-        self._door.carry_out(self._lease, container.container, "start")
+        self.carry_out(node, "start")
+
+    def carry_out(self, node: int, operation: str, **options: str) -> None:
+        """Asks the fault door to carry out an operation on the container of a node. Raises DoorGone and DoorRefused."""
+        self._door.carry_out(self._lease, self.layout.containers[node], operation, **options)
 
     def send(self, node: int, signal_name: str) -> int:
         """Sends a signal to a node. SIGKILL and SIGTERM go to the node's process. SIGSTOP freezes and SIGCONT resumes
@@ -129,7 +128,7 @@ class Keeper(keeper.Keeper):
         SIGTERM to a frozen node, because the engine would resume the node. Raises DeadlinePassed if the kernel does not
         freeze the container within FREEZES_WITHIN_S.
         """
-        container = self._look()[node]
+        container = self.look()[node]
         if container.state == "exited":
             raise ValueError(f"broker {node} is not running")
         if signal_name == "SIGTERM" and container.state == "frozen":
@@ -143,7 +142,7 @@ class Keeper(keeper.Keeper):
         def carried_out() -> int | None:
             at_us = now_us()  # of this attempt: during an earlier attempt, the fault has not taken effect
             try:
-                self._door.carry_out(self._lease, container.container, operation, **options)
+                self.carry_out(node, operation, **options)
                 return at_us
             except DoorRefused as error:
                 if NOT_FROZEN not in str(error):
@@ -153,62 +152,7 @@ class Keeper(keeper.Keeper):
 
         return wait_until(carried_out, f"{operation} of broker {node}:", FREEZES_WITHIN_S, detail=lambda: refusals[-1])
 
-    def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Disconnects the brokers `nodes` from the network of the brokers and controllers. Clients still reach these
-        brokers.
-
-        Returns the wall time (µs) just before the first broker is disconnected. Raises CapabilityMissing if the run
-        lacks the capability `network`. Raises ValueError if `links` differs from LINKS_OF_THE_NETWORK, or if a broker
-        is isolated already.
-        """
-        self._require("network")
-        if set(links) != set(LINKS_OF_THE_NETWORK):
-            raise ValueError(f"docker cuts the links {' and '.join(LINKS_OF_THE_NETWORK)} together, and no others")
-        current = self._look()
-        if isolated := [node for node in nodes if current[node].cut or not current[node].connected]:
-            raise ValueError(f"brokers {isolated} are cut off already")
-        at_us = now_us()
-        for node in nodes:
-            for network in current[node].connected:
-                self._door.carry_out(self._lease, current[node].container, "disconnect", network=network)
-        return at_us
-
-    def rejoin(self, nodes: list[int]) -> None:
-        """Connects the brokers `nodes` to their networks again. Does nothing to a broker that is not isolated."""
-        current = self._look()
-        for node in nodes:
-            for network in current[node].cut:
-                self._door.carry_out(self._lease, current[node].container, "connect", network=network)
-
-    def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns, for each isolated broker, how often the keeper has seen that the broker is disconnected: {broker id:
-        {link: number}}.
-
-        The number is 0 if the broker has another way to the controller. The keeper concludes this if the broker was
-        disconnected for longer than its session, and no other broker reports it as fenced. (The controller fences a
-        broker whose session has ended.)
-        """
-        self._look()
-        session_s = self.layout.spec.session_timeout_ms / 1000 + FENCED_WITHIN_S
-        late = {node for node, since_s in self._cut_since_s.items() if time.monotonic() > since_s + session_s}
-        unproven = late - self._fenced() if late else late
-        looks = {node: 0 if node in unproven else number for node, number in self._looks.items()}
-        return {node: dict.fromkeys(LINKS_OF_THE_NETWORK, number) for node, number in looks.items()}
-
-    def _fenced(self) -> set[int]:
-        """Returns the brokers that are fenced, as one running broker that is not cut off reports them. The result is
-        empty if no such broker answers."""
-        for broker in self.layout.brokers:
-            if self._nodes[broker].is_whole:
-                with suppress(OSError):
-                    return set(self.layout.brokers) - self._requests.live_brokers(broker)
-        return set()
-
-    def power_off(self, nodes: list[int]) -> int:
-        """Raises CapabilityMissing, because the power of a container's disk cannot be cut."""
-        raise CapabilityMissing("power")
-
-    def _look(self) -> dict[int, Node]:
+    def look(self) -> dict[int, Node]:
         """Renews the lease at the fault door, and reports the states of the nodes to the observer. Returns the nodes by
         id.
 
@@ -218,22 +162,18 @@ class Keeper(keeper.Keeper):
         if {number: node.container for number, node in nodes.items()} != self.layout.containers:
             raise StepFailed(f"the containers of the cluster are others now: {sorted(nodes)}")
         for number, node in nodes.items():
-            before = self._nodes.get(number)
+            before = self.nodes.get(number)
             if before is not None and before.state != "exited" and before.started_at != node.started_at:
                 self.observer.process(number, "exited")  # it ended and began again between two looks
             self.observer.process(number, node.state, node.exit_code)
             if node.cut:
-                self._looks[number] = self._looks.get(number, 0) + 1
-                self._cut_since_s.setdefault(number, time.monotonic())
+                self.looks[number] = self.looks.get(number, 0) + 1
+                self.cut_since_s.setdefault(number, time.monotonic())
             else:
-                self._looks.pop(number, None)
-                self._cut_since_s.pop(number, None)
-        self._nodes = nodes
+                self.looks.pop(number, None)
+                self.cut_since_s.pop(number, None)
+        self.nodes = nodes
         return nodes
-
-    def _require(self, capability: Capability) -> None:
-        if capability not in self.layout.spec.equipment:
-            raise CapabilityMissing(capability)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from delivery_verifier.cluster import means
 from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartRequest
 from delivery_verifier.cluster.embedded import disks, equipment, nodes, packet_filter
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
@@ -34,7 +35,7 @@ class EmbeddedBackend(Owned, Breakable):
 
     def means(self) -> tuple[str, ...]:
         """Returns the names of the means."""
-        return ("network", "power", "process", "proxy")
+        return means.names(equipment.PACKAGE)
 
     def describe(self, spec: ClusterSpec) -> str:
         """Describes, in words, the cluster that a run with `spec` gets."""

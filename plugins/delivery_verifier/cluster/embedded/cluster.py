@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -53,15 +52,6 @@ class EmbeddedCluster:
         proxy."""
         return self.layout.load_connection
 
-    def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Sends one request to the proxy (see `cluster.proxy.server`), and returns the proxy's answer.
-
-        Raises ClusterGone if the proxy does not answer, RuntimeError with the reason if the proxy refuses, and
-        CapabilityMissing if the cluster has no proxy.
-        """
-        self._require("proxy")
-        return lease.call(self.workspace / PROXY_SOCKET, operation, server="proxy", **arguments)
-
     def proxy_listens(self) -> bool:
         """Returns whether the proxy takes requests yet. Returns True if the cluster has no proxy."""
         return "proxy" not in self.capabilities or (self.workspace / PROXY_SOCKET).exists()
@@ -72,13 +62,10 @@ class EmbeddedCluster:
         Raises OSError if a disk cannot be flushed, and CapabilityMissing if the cluster was started without the
         capability `power`.
         """
-        self._require("power")
+        if "power" not in self.capabilities:
+            raise CapabilityMissing("power")
         for broker in brokers:
             Disk.of_broker(self.workspace, broker).sync()
-
-    def is_off(self, broker: int) -> bool:
-        """Returns whether the disk of a broker has no power."""
-        return "power" in self.capabilities and Disk.of_broker(self.workspace, broker).is_off()
 
     def last_log(self, node: int) -> str:
         """Returns the last three error lines of a node's log. If the log has no error line, returns its last three
@@ -99,7 +86,3 @@ class EmbeddedCluster:
         disks.release(self.workspace)
         for socket in (self.socket, self.workspace / PROXY_SOCKET):
             socket.unlink(missing_ok=True)
-
-    def _require(self, capability: Capability) -> None:
-        if capability not in self.capabilities:
-            raise CapabilityMissing(capability)

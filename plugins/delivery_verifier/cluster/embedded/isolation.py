@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from delivery_verifier.cluster.embedded.packet_filter import GROUPS, Chain, FilterError, FilterRule
 from delivery_verifier.cluster.layout import ClusterLayout
-from delivery_verifier.model.step_options import Link
+from delivery_verifier.model.act import Link
 
 
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:

@@ -14,6 +14,7 @@ import msgspec
 from delivery_verifier.cluster import keeper
 from delivery_verifier.cluster.embedded import disks
 from delivery_verifier.cluster.embedded.backend import EmbeddedKeeperSpec
+from delivery_verifier.cluster.embedded.equipment import PACKAGE
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.layout import CONTROLLER
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
@@ -23,11 +24,14 @@ from delivery_verifier.cluster.protocol.requests import RepeatedRequests
 class Keeper(NodeProcesses, keeper.Keeper):
     """The keeper of one embedded cluster."""
 
+    package = PACKAGE
+
     def __init__(self, spec: EmbeddedKeeperSpec) -> None:
         workspace, layout = Path(spec.workspace), spec.layout
         observer = Observer(RepeatedRequests(layout.connection), layout.brokers, workspace / OBSERVATIONS)
         keeper.Keeper.__init__(self, spec, observer)
         NodeProcesses.__init__(self, workspace, layout, observer)
+        self.capabilities = layout.spec.equipment
 
     def begin(self) -> None:
         """Starts the controller and the brokers. Starts the proxy, too, if the cluster has one."""

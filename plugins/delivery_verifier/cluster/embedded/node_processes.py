@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.embedded import nodes
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.cluster.embedded.isolation import Isolation
@@ -21,7 +20,6 @@ from delivery_verifier.host.java.class_archive import are_written, patience_s
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended, is_frozen
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.step_options import Link
 
 Process = subprocess.Popen[bytes]
 
@@ -76,10 +74,6 @@ class NodeProcesses:
     def _has(self, capability: Capability) -> bool:
         return capability in self.layout.spec.equipment
 
-    def _require(self, capability: Capability) -> None:
-        if not self._has(capability):
-            raise CapabilityMissing(capability)
-
     def _group(self, node: int) -> int | None:
         """Returns the group id (gid) for the process of a broker. The packet filter recognises the broker's packets by
         this gid.
@@ -109,47 +103,6 @@ class NodeProcesses:
             statuses[node] = NodeStatus(state=state, exit_code=exit_code, pid=process.pid)
         proxy = self.proxy.pid if self.proxy is not None else None
         return ClusterStatus(nodes=statuses, pid=os.getpid(), proxy=proxy)
-
-    def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Drops packets between the brokers `nodes` and the peers that `links` names. Returns the wall time (µs) just
-        before the first packet was dropped.
-
-        Raises CapabilityMissing if the cluster lacks the capability `network`, ValueError if a broker is isolated
-        already, and FilterError if the packet filter cannot be changed.
-        """
-        self._require("network")
-        at_us = now_us()
-        for node in nodes:
-            self.isolation.cut(node, links)
-        return at_us
-
-    def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of the brokers `nodes` through again. Does nothing to a broker that is not isolated.
-
-        Raises FilterError if a broker stays cut off.
-        """
-        for node in nodes:
-            self.isolation.mend(node)
-
-    def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped on each link that `isolate` cut: {broker id: {link: packets}}.
-
-        Leaves out a link if one of the link's rules is missing in the packet filter.
-        """
-        return self.isolation.dropped()
-
-    def power_off(self, nodes: list[int]) -> int:
-        """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time (µs) just before the first
-        kill.
-
-        Raises CapabilityMissing if the cluster lacks the capability `power`, ValueError if a broker does not run, and
-        OSError if a disk's power cannot be cut.
-        """
-        self._require("power")
-        at_us = min(self.send(node, "SIGKILL") for node in nodes)
-        for node in nodes:
-            Disk.of_broker(self.workspace, node).cut_power()
-        return at_us
 
     def observe(self) -> None:
         """Reports the state of every node's process to the observer."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from delivery_verifier.model.act import APIS
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.step_options import APIS
 
 PRODUCE, PRODUCE_FLEXIBLE, PRODUCE_TRANSACTIONAL = APIS["Produce"], 9, 3
 """`PRODUCE` is the API key of Produce requests. `PRODUCE_FLEXIBLE` is the first flexible version (KIP-482) of Produce

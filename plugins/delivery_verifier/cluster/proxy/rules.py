@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from delivery_verifier.model.step_options import APIS
+from delivery_verifier.model.act import APIS
 
 Direction = Literal["request", "response"]
 Hits = dict[str, dict[str, int]]
@@ -33,7 +33,7 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `close` closes both sides of the connection, and does not pass the frame on.
 
     A frame matches if it has the rule's `direction`, comes from or goes to one of `brokers`, and has the API `api` (a
-    name in `step_options.APIS`, or an API key). The rule acts on `count` frames, beginning with the matching frame
+    name in `act.APIS`, or an API key). The rule acts on `count` frames, beginning with the matching frame
     number `nth`. If `count` is 0, the rule acts on all later matching frames. Matching frames are counted
 
     * separately for each broker and client.id

@@ -19,6 +19,7 @@ from delivery_verifier.cluster.docker import keeper as docker_keeper
 from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
 from delivery_verifier.cluster.docker.door_client import DoorRefused
 from delivery_verifier.cluster.docker.keeper import DockerKeeperSpec, Keeper
+from delivery_verifier.cluster.docker.means import network
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.keeper import start_keeper
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
@@ -125,26 +126,26 @@ def test_an_isolated_broker_is_off_its_network_and_counts_the_looks(
 ) -> None:
     keeper = keep("network")
     with pytest.raises(ValueError, match="docker cuts the links controller and replication together"):
-        keeper.isolate([1], ["replication"])
-    assert keeper.cut_off() == {} and engine.changes == []
-    assert keeper.isolate([1], ["controller", "replication"]) > 0
+        keeper.apply("network", [1], {"links": ["replication"]})
+    assert keeper.is_in_force("network", [1, 2, 3]) == {} and engine.changes == []
+    assert keeper.apply("network", [1], {"links": ["controller", "replication"]}) > 0
     assert engine.state("kafka-1") == "running, cut off"
-    first, second = keeper.cut_off(), keeper.cut_off()
+    first, second = keeper.is_in_force("network", [1, 2, 3]), keeper.is_in_force("network", [1, 2, 3])
     assert (first, second) == ({1: {"controller": 1, "replication": 1}}, {1: {"controller": 2, "replication": 2}})
     with pytest.raises(ValueError, match=r"brokers \[1\] are cut off already"):
-        keeper.isolate([1], ["controller", "replication"])
+        keeper.apply("network", [1], {"links": ["controller", "replication"]})
     engine.containers["kafka-1"]["NetworkSettings"]["Networks"][NETWORK] = {}  # somebody else connected it
-    assert keeper.cut_off() == {}
-    keeper.rejoin([1])
-    keeper.isolate([2], ["controller", "replication"])
-    keeper.rejoin([1, 2])
-    assert keeper.cut_off() == {} and engine.state("kafka-2") == "running"
+    assert keeper.is_in_force("network", [1, 2, 3]) == {}
+    keeper.undo("network", [1])
+    keeper.apply("network", [2], {"links": ["controller", "replication"]})
+    keeper.undo("network", [1, 2])
+    assert keeper.is_in_force("network", [1, 2, 3]) == {} and engine.state("kafka-2") == "running"
 
 
 def test_a_broker_that_the_others_still_see_long_after_the_cut_is_not_isolated(
     engine: FakeEngine, keep: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docker_keeper, "FENCED_WITHIN_S", -3.0)  # its session is over at once
+    monkeypatch.setattr(network, "FENCED_WITHIN_S", -3.0)  # its session is over at once
     keeper, live, asked = keep("network"), {1, 2, 3}, list[int]()
 
     def live_brokers(broker: int) -> set[int]:
@@ -153,21 +154,26 @@ def test_a_broker_that_the_others_still_see_long_after_the_cut_is_not_isolated(
             raise OSError("does not answer")
         return live
 
-    monkeypatch.setattr(keeper._requests, "live_brokers", live_brokers)
-    keeper.isolate([1], ["controller", "replication"])
-    assert keeper.cut_off() == {1: {"controller": 0, "replication": 0}}, "it has another way to the controller"
+    monkeypatch.setattr(keeper.requests, "live_brokers", live_brokers)
+    keeper.apply("network", [1], {"links": ["controller", "replication"]})
+    assert keeper.is_in_force("network", [1, 2, 3]) == {1: {"controller": 0, "replication": 0}}, (
+        "it has another way to the controller"
+    )
     live = {2, 3}
-    assert all(keeper.cut_off()[1].values())
+    assert all(keeper.is_in_force("network", [1, 2, 3])[1].values())
     assert set(asked) == {2, 3}, "an isolated broker is no witness"
     engine.containers["kafka-3"]["State"]["Status"] = "paused"
-    assert keeper.cut_off() == {1: {"controller": 0, "replication": 0}}, "nobody can tell"
+    assert keeper.is_in_force("network", [1, 2, 3]) == {1: {"controller": 0, "replication": 0}}, "nobody can tell"
 
 
 def test_what_the_run_did_not_ask_for_is_refused(keep: Callable[..., Keeper]) -> None:
+    keeper = keep()
     with pytest.raises(CapabilityMissing, match="network"):
-        keep().isolate([1], ["controller", "replication"])
+        keeper.apply("network", [1], {"links": ["controller", "replication"]})
     with pytest.raises(CapabilityMissing, match="power"):
-        Keeper.power_off(None, [1])  # type: ignore[arg-type]
+        keeper.apply("power", [1])
+    with pytest.raises(ValueError, match="this backend has no means fire; it has: network, process"):
+        keeper.apply("fire", [1])
 
 
 @pytest.mark.parametrize("change", ["gone", "another", "renamed"])
@@ -203,7 +209,7 @@ def started(door: Door, workspace: Path, monkeypatch: pytest.MonkeyPatch, **more
     spec = keeper_spec(workspace, **more)
     start_keeper(docker_keeper.__name__, spec)
     cluster = Cluster(DockerCluster(workspace))
-    cluster.agent.send(1, "SIGSTOP")
+    cluster.agent.apply("process", [1], {"signal": "SIGSTOP"})
     assert cluster.states() == {1: "frozen", 2: "running", 3: "running"}
     return cluster
 

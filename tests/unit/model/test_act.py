@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from support.evidence import RUN
 
 from delivery_verifier.cluster.proxy.rules import Direction
+from delivery_verifier.model.act import FRAMES
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import FaultStep, Trigger
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario_checks import check
-from delivery_verifier.model.step_options import FRAMES
 
 
 def checked(action: str, **options: Setting) -> None:
