@@ -38,8 +38,7 @@ help: ## list what can be made
 	@touch .venv/.synced
 
 # A first run writes the class archives, from which every later JVM starts faster. No other run writes them: at its end, that takes
-# minutes on a busy host. The first run proves nothing. It stays in .venv/first-run, and the local Airflow warms its Spark up with
-# it. It is so large that Spark plans its queries as it plans those of a larger run.
+# minutes on a busy host. The first run proves nothing. It is so large that Spark plans its queries as it plans those of a larger run.
 .venv/.archives-$(KAFKA): .venv/.synced
 	@echo "setup 2 of 3: the jars of Kafka $(KAFKA) and of Spark's Kafka connector (fetched once)"
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)

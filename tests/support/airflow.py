@@ -47,7 +47,6 @@ class LocalAirflow:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KDV_HOME", str(self.home))
             patch.setenv("KDV_PORT", str(self.port))
-            patch.setenv("KDV_WARM_UP", "0")  # the warm-up would take the processors from other tests
             patch.delenv("KDV_RUNS", raising=False)
             yield
 

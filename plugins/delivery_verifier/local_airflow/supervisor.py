@@ -265,7 +265,7 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     owner = ProcessId(*map(int, arguments.owner.split(":"))) if arguments.owner else None
-    spark = SparkServer(arguments.spark_port, spark_server.start_warm) if arguments.spark_port else None
+    spark = SparkServer(arguments.spark_port, spark_server.start) if arguments.spark_port else None
     return Supervisor(arguments.port, owner, spark, arguments.end_orphans).run()
 
 
