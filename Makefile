@@ -31,35 +31,29 @@ help: ## list what can be made
 # The stamp depends on this file, too: an environment from before a change of these lines is made again.
 .venv/.synced: export UV_COMPILE_BYTECODE = 1
 .venv/.synced: .venv-uv/bin/uv pyproject.toml uv.lock Makefile
-	@echo "setup 1 of 4: the Python environment in .venv (first time: packages are fetched and compiled, one to five minutes)"
+	@echo "setup 1 of 3: the Python environment in .venv (first time: packages are fetched and compiled, one to five minutes)"
 	@if [ "$(JAVA)" != wheel ]; then $(UV) sync --quiet --frozen --python $(PYTHON); fi
 	@if [ "$(JAVA)" = wheel ] || ! .venv/bin/python -m delivery_verifier.host.java.runtime; then \
 	  echo "taking Java from a Python wheel"; $(UV) sync --quiet --frozen --python $(PYTHON) --extra java; fi
 	@touch .venv/.synced
 
 # A first run writes the class archives, from which every later JVM starts faster. No other run writes them: at its end, that takes
-# minutes on a busy host. The first run proves nothing. It stays in .venv/first-run, and the local Airflow warms its Spark up with
-# it. It is so large that Spark plans its queries as it plans those of a larger run.
+# minutes on a busy host. The first run proves nothing. It is so large that Spark plans its queries as it plans those of a larger run.
 .venv/.archives-$(KAFKA): .venv/.synced
-	@echo "setup 2 of 4: the jars of Kafka $(KAFKA) and of Spark's Kafka connector (fetched once)"
+	@echo "setup 2 of 3: the jars of Kafka $(KAFKA) and of Spark's Kafka connector (fetched once)"
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
-	@echo "setup 3 of 4: the class archives of Kafka and Spark, by a first run (once; 40 s, on a busy host minutes; log: .venv/first-run/log)"
+	@echo "setup 3 of 3: the class archives of Kafka and Spark, by a first run (once; 40 s, on a busy host minutes; log: .venv/first-run/log)"
 	@runs="$(CURDIR)/.venv/first-run"; rm -rf "$$runs"; mkdir "$$runs"; \
 	  KDV_WRITE_ARCHIVES=1 KDV_RUNS="$$runs" $(KDV) run --direct --profile idempotent --fault none \
 	    --records 260000 --kafka-version $(KAFKA) >"$$runs/log" 2>&1; code=$$?; \
 	  case $$code in 0|2) compgen -G ".venv/class-archives/spark-*.jsa" >/dev/null;; *) false;; esac && touch $@ \
 	    || { tail -n 3 "$$runs/log"; echo "not written now; the next make setup tries again"; }
 
-# A database that has all tables, and nothing of a user. The first `kdv up` copies it.
-.venv/.airflow-database: .venv/.synced $(addprefix plugins/delivery_verifier/local_airflow/,database.py settings.py)
-	@echo "setup 4 of 4: the database of the local Airflow (once)"
-	@if .venv/bin/python -m delivery_verifier.local_airflow.database; then touch $@; else echo "not prepared now: kdv up makes its own"; fi
-
 # Our own modules: compileall compiles those that changed since the last time.
 .bytecode: .venv/.synced
 	@.venv/bin/python -m compileall -q -j 0 plugins spark_jobs expectations dags
 
-setup: .venv/.synced .bytecode .venv/.archives-$(KAFKA) .venv/.airflow-database ## the environment and the jars, fetched once
+setup: .venv/.synced .bytecode .venv/.archives-$(KAFKA) ## the environment and the jars, fetched once
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
 
 verify: setup ## the main job: a million records, the leader killed and back

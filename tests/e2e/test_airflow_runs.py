@@ -24,6 +24,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.local_airflow import settings, spark_server, supervisor
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.orchestration.client import FINISHED_TASK
 from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.orchestration.names import DAG_ID, MARK
 from delivery_verifier.store.books import Books
@@ -219,3 +220,17 @@ def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(local_airfl
     with local_airflow.environment():
         wait_until_gone(MARK, str(settings.airflow_home()))
     assert not (local_airflow.runs / "unscheduled" / "verdict.json").exists()
+
+
+@pytest.mark.last
+def test_the_run_of_a_killed_airflow_is_ended_by_the_next_start_and_the_next_run_works(
+    local_airflow: LocalAirflow,
+) -> None:
+    """The test before has killed the scheduler in the middle of this run."""
+    local_airflow.up()
+    client, of_run = local_airflow.client(), (DAG_ID, "unscheduled")
+    assert client.state(*of_run) == "failed"
+    tasks = client.tasks(*of_run)
+    assert not [task for task in tasks if task.state not in FINISHED_TASK]
+    assert read_verdict(local_airflow.run({**PLAIN, "records": 1000}, "after-the-kill")).green
+    assert client.tasks(*of_run) == tasks, "no scheduler went on with it"

@@ -19,7 +19,7 @@ from support.airflow import LocalAirflow
 from support.patience import PATIENCE_S
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.local_airflow import database, lifecycle, offered, settings, supervisor
+from delivery_verifier.local_airflow import lifecycle, offered, settings, supervisor
 from delivery_verifier.orchestration.client import AirflowError
 from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.orchestration.names import DAG_ID
@@ -197,10 +197,9 @@ def test_secrets_are_readable_by_their_owner_alone(local_airflow: LocalAirflow) 
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
 
 
-def test_its_database_is_a_copy_of_the_prepared_one_and_no_setting_is_in_a_file(local_airflow: LocalAirflow) -> None:
+def test_no_setting_of_it_is_in_a_file(local_airflow: LocalAirflow) -> None:
     with local_airflow.environment():
         home = settings.airflow_home()
-    assert database.prepared_file().is_file() and not (home / "migrate.log").exists()
     assert [line for line in (home / "airflow.cfg").read_text().splitlines() if not line.startswith("#")] == []
 
 

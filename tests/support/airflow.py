@@ -16,7 +16,7 @@ from delivery_verifier.host import processes
 from delivery_verifier.host.http_clients import client_of
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.local_airflow import lifecycle, settings
+from delivery_verifier.local_airflow import access, lifecycle, settings
 from delivery_verifier.local_airflow.run import patiently, run_through_airflow
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.orchestration.client import ENDED, Client
@@ -47,7 +47,6 @@ class LocalAirflow:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KDV_HOME", str(self.home))
             patch.setenv("KDV_PORT", str(self.port))
-            patch.setenv("KDV_WARM_UP", "0")  # the warm-up would take the processors from other tests
             patch.delenv("KDV_RUNS", raising=False)
             yield
 
@@ -65,7 +64,7 @@ class LocalAirflow:
     def client(self, user: str = "admin") -> Client:
         """Returns the REST client of a user."""
         with self.environment():
-            return lifecycle.client_of(settings.base_url(self.port), user)
+            return access.client_of(settings.base_url(self.port), user)
 
     def wait_until_ended(self, run_id: str) -> None:
         """Waits until the run of verify_delivery has ended, green or red. Raises DeadlinePassed with the states of its

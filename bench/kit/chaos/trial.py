@@ -19,6 +19,7 @@ from bench.kit.chaos import truth as chaos_truth
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.local_airflow import lifecycle
+from delivery_verifier.local_airflow.access import client_of
 from delivery_verifier.orchestration.client import ENDED, AirflowError
 from delivery_verifier.orchestration.names import DAG_ID
 
@@ -202,7 +203,7 @@ def _unfinished(run_id: str) -> list[str]:
     if not status.ready or status.url is None:
         return []
     try:
-        state = lifecycle.client_of(status.url).state(DAG_ID, run_id)
+        state = client_of(status.url).state(DAG_ID, run_id)
     except AirflowError as error:
         return [] if "404" in str(error) else [f"Airflow: {error}"]
     return [] if state in ENDED else [f"the run is {state} in Airflow"]

@@ -90,14 +90,14 @@ class DirectRunner:
 def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
     """Yields a runner with one Spark session. This is `spark` or, if `spark` is None, a new session.
 
-    A new session ends with the `with` block of the caller. Another thread starts the session and imports Great
-    Expectations and the report while the first cluster boots, because the start and the imports take seconds.
+    A new session ends with the `with` block of the caller. Another thread starts the session while the first cluster
+    boots, because the start takes seconds.
     `listener` is called each time a step changes its state. Raises BadInput if the folders of runs cannot be written.
     """
     folders.require_writable()
     prepare_spark()
     with ThreadPoolExecutor(1, "judge") as judges:
-        direct_runner = DirectRunner(judges.submit(_warm_up, spark), judges, listener)
+        direct_runner = DirectRunner(judges.submit(_session, spark), judges, listener)
         try:
             yield direct_runner
         finally:
@@ -105,8 +105,7 @@ def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Ite
                 judges.submit(direct_runner.end).result()
 
 
-def _warm_up(spark: SparkSession | None) -> SparkSession:
+def _session(spark: SparkSession | None) -> SparkSession:
     from spark_jobs.session.classic import local_session
 
-    direct.import_ahead().join()
     return spark or local_session()

@@ -148,6 +148,7 @@ def _run_through_airflow(
     params: dict[str, Any], run_id: str, follower: Follower, port: int | None
 ) -> tuple[RunVerdict, Path, str]:
     from delivery_verifier.local_airflow import lifecycle, offered
+    from delivery_verifier.local_airflow.access import client_of
     from delivery_verifier.local_airflow.run import run_through_airflow
     from delivery_verifier.orchestration.client import ui_url
     from delivery_verifier.orchestration.names import DAG_ID
@@ -161,7 +162,7 @@ def _run_through_airflow(
     status = lifecycle.up(port)
     url = ui_url(status.url or "", DAG_ID, run_id)
     follower.say(f"Airflow is up; this run: {url}")
-    offered.wait(lifecycle.client_of(status.url or ""), params, follower.say)
+    offered.wait(client_of(status.url or ""), params, follower.say)
     run_dir = run_through_airflow(
         as_conf(params),
         run_id,

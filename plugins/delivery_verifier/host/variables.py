@@ -16,9 +16,6 @@ from delivery_verifier.model.inputs import bad_input, nearest, whole
 KEPT_WORKSPACES = 3
 """The greatest number of workspaces that are kept, unless KDV_KEPT sets another number. A workspace is the folder of a
 run's private files, e.g. of the brokers' data. It is kept if the run ended VIOLATED, or if KDV_KEEP is 1."""
-WARM_UP_PASSES = 4
-"""How often the local Airflow reconciles a stored run to warm up its Spark, unless KDV_WARM_UP sets another number. The
-JVM compiles a method better when it has run often."""
 SOCKET_PATH_BYTES = 107
 """The greatest length of a Unix socket's path in bytes. Linux has no room for more in a socket's address."""
 _CRON = re.compile(r"[0-9*/,-]+ [0-9*/,-]+ [0-9*/,-]+ [A-Za-z0-9*/,-]+ [A-Za-z0-9*/,#-]+")
@@ -109,12 +106,6 @@ def workspaces_to_keep() -> int:
     return number("KDV_KEPT", KEPT_WORKSPACES, 0, 1000)
 
 
-def warm_up_passes() -> int:
-    """Returns how often the local Airflow reconciles a stored run at most to warm up its Spark: KDV_WARM_UP or, if that
-    variable is unset, 4 (WARM_UP_PASSES)."""
-    return number("KDV_WARM_UP", WARM_UP_PASSES, 0, 100)
-
-
 KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_HOME": path,
     "KDV_RUNS": path,
@@ -125,7 +116,6 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_KEEP": flag,
     "KDV_KEPT": lambda name: number(name, KEPT_WORKSPACES, 0, 1000),
     "KDV_PORT": lambda name: number(name, 8080, 1, 65535),
-    "KDV_WARM_UP": lambda name: number(name, WARM_UP_PASSES, 0, 100),
     "KDV_MAVEN_MIRROR": lambda name: url(name, "https://repo1.maven.org/maven2"),
     "KDV_NOTIFY_EMAIL": str,
     "KDV_NOTIFY_SLACK": str,

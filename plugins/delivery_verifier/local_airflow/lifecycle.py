@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.local_airflow import database, logs, settings, supervisor, tree
+from delivery_verifier.local_airflow.access import client_of
 from delivery_verifier.orchestration.client import AirflowError, Client
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 
@@ -86,12 +86,6 @@ def status() -> Status:
     )
 
 
-def client_of(url: str, user: str = "admin") -> Client:
-    """Returns a client of the local Airflow at `url`. The client logs in as `user`, `admin` or `viewer`, with the
-    password that was generated for this user."""
-    return Client(url, user, settings.ensure_passwords()[user])
-
-
 def living() -> supervisor.State | None:
     """Returns the state of the supervisor; None if no supervisor lives. First waits for a supervisor that is ending."""
     state = supervisor.read_state()
@@ -117,11 +111,11 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
     settings.ensure_configuration()
     spark_port = None if settings.SPARK_VARIABLE in os.environ else free_ports(1)[0]
     environment = settings.environment(port, spark_port)
+    has_runs = database.file().is_file()
     database.migrate(environment)
-    _fail_unfinished_runs()
     with logs.log_file("supervisor").open("ab") as log:
         process = subprocess.Popen(
-            supervisor.command(port, owner, spark_port),
+            supervisor.command(port, owner, spark_port, ends_orphans=has_runs),
             env=environment,
             start_new_session=True,
             stdin=subprocess.DEVNULL,
@@ -153,20 +147,6 @@ def _user_of(port: int) -> str:
     return ""
 
 
-def _fail_unfinished_runs() -> None:
-    """Marks as failed each run that was under way when Airflow last ended. Deletes the stored import errors.
-
-    The producers and brokers of these runs are gone, so the runs cannot succeed. Such runs would hold up the next run
-    until the heartbeats of their tasks time out. Call this function before Airflow starts, because Airflow's scheduler
-    would continue the runs."""
-    unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
-    now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
-    with closing(sqlite3.connect(database.file())) as connection, connection:
-        connection.execute(f"UPDATE task_instance SET state='failed', end_date={now} WHERE {unfinished}")
-        connection.execute("DELETE FROM import_error")
-        connection.execute(f"UPDATE dag_run SET state='failed', end_date={now} WHERE {unfinished}")
-
-
 def _await_ready(state: supervisor.State) -> Status:
     problem: str | None = "not asked yet"
 
@@ -195,7 +175,7 @@ def _problem(state: supervisor.State) -> str | None:
         sick = [part for part, health in client.health().items() if health != "healthy"]
         if sick:
             return f"not healthy yet: {', '.join(sick)}"
-        if errors := client.import_errors():
+        if errors := client.import_errors(state.started_at):
             return "broken: " + "\n".join(f"{file} does not load:\n{trace}" for file, trace in errors.items())
         return _dag_problem(client, state.started_at)
     except AirflowError as error:

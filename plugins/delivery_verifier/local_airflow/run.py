@@ -14,6 +14,7 @@ from delivery_verifier.host import folders, processes
 from delivery_verifier.host.optional import warned
 from delivery_verifier.host.waiting import DeadlinePassed, pause, wait_until
 from delivery_verifier.local_airflow import lifecycle, settings, supervisor, tree
+from delivery_verifier.local_airflow.access import client_of
 from delivery_verifier.local_airflow.queue_watch import QueueWatch
 from delivery_verifier.model.progress import ProgressListener, StepProgress
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
@@ -41,7 +42,7 @@ def run_through_airflow(
     Raises RunFailed if the run has no verdict, or if the verdict contradicts the run's state in Airflow. Raises
     AirflowError if Airflow refuses the run or cannot be reached."""
     status = lifecycle.up(port)
-    client = lifecycle.client_of(status.url or "")
+    client = client_of(status.url or "")
     run = (status.runs or folders.runs_dir()) / folders.run_directory_name(run_id)
     with naming_what_ended_airflow():
         trigger(client, DAG_ID, run_id, {**conf, "owner": str(processes.myself())})

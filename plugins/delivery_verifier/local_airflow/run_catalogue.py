@@ -10,6 +10,7 @@ from functools import partial
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.waiting import pause
 from delivery_verifier.local_airflow import lifecycle
+from delivery_verifier.local_airflow.access import client_of
 from delivery_verifier.local_airflow.queue_watch import QueueWatch
 from delivery_verifier.local_airflow.run import end_quietly, naming_what_ended_airflow, patiently, trigger
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
@@ -42,7 +43,7 @@ def run_catalogue_through_airflow(
     * AirflowError if Airflow refuses the catalogue run or cannot be reached.
     """
     status = lifecycle.up(port)
-    client = lifecycle.client_of(status.url or "")
+    client = client_of(status.url or "")
     with naming_what_ended_airflow():
         trigger(client, CATALOGUE_DAG_ID, run_id, {**conf, "owner": str(processes.myself())})
         try:

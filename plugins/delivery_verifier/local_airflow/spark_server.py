@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 
 from delivery_verifier.host import processes
-from delivery_verifier.local_airflow import settings
+from delivery_verifier.local_airflow import logs, settings
 from delivery_verifier.run.local_spark import prepare_spark
 
 PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -108,21 +108,9 @@ def properties(port: int) -> dict[str, str]:
 def start(port: int) -> subprocess.Popen[bytes]:
     """Starts the server, and returns its process. When the process that calls this function ends, the server ends, too.
     The server writes to the log file spark.log."""
-    return _start(__name__, port)
-
-
-def start_warm(port: int) -> subprocess.Popen[bytes]:
-    """Like `start`, but also starts a process that warms the server up. It ends with its parent, too, and writes to the
-    same log file."""
-    server = start(port)
-    _start(f"{__package__}.warm_up", port)
-    return server
-
-
-def _start(module: str, port: int) -> subprocess.Popen[bytes]:
-    with (settings.airflow_home() / "spark.log").open("ab") as log:
+    with logs.log_file("spark").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", module, "--port", str(port)],
+            [sys.executable, "-m", __name__, "--port", str(port)],
             cwd=settings.airflow_home(),
             stdin=subprocess.DEVNULL,
             stdout=log,

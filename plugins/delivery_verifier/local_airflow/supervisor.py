@@ -24,8 +24,10 @@ from delivery_verifier.host import folders, processes
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.supervision.descendants import adopt_orphans
 from delivery_verifier.host.waiting import pause
-from delivery_verifier.local_airflow import logs, settings, spark_server, tree
+from delivery_verifier.local_airflow import logs, orphans, settings, spark_server, tree
+from delivery_verifier.local_airflow.access import client_of
 from delivery_verifier.local_airflow.spark_server import SparkServer
+from delivery_verifier.orchestration.client import AirflowError, AirflowSilent
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "api-server": ("api-server",),
@@ -104,11 +106,13 @@ class Supervisor:
     descendants.
 
     If `owner` is not None, the supervisor ends all processes when the process `owner` ends. `spark` is the Spark
-    Connect server, which is started anew if it ends. `spark` is None if this Airflow has no such server.
+    Connect server, which is started anew if it ends. `spark` is None if this Airflow has no such server. If
+    `ends_orphans`, the supervisor first ends the runs that were under way when Airflow last ended.
     """
 
-    def __init__(self, port: int, owner: ProcessId | None, spark: SparkServer | None) -> None:
-        self.port, self.owner, self.spark = port, owner, spark
+    def __init__(self, port: int, owner: ProcessId | None, spark: SparkServer | None, ends_orphans: bool) -> None:
+        self.port, self.owner, self.spark, self.ends_orphans = port, owner, spark, ends_orphans
+        self.started_at = time.time()
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.asked_to_stop: str | None = None
         self.died: str | None = None
@@ -117,18 +121,19 @@ class Supervisor:
         """Runs the four processes of Airflow until a signal asks the supervisor to stop, the owner has ended, or one of
         the four has died.
 
-        Then ends all processes. Returns the exit code: 1 if one of the four processes died by itself or if a process
-        could not be ended, else 0.
+        If there are orphaned runs to end, starts the api-server alone, and the other three when these runs have ended.
+        Ends all processes at last. Returns the exit code: 1 if one of the four died by itself, or if a process or an
+        orphaned run could not be ended, else 0.
         """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         adopt_orphans()
         _reason_file().unlink(missing_ok=True)
         try:
-            for name, command in COMMANDS.items():
-                self.children[name] = _start(name, command)
-            self._write_state()
-            while not (why := self._why_to_stop()):
+            why = self._end_orphans() if self.ends_orphans else None
+            if not why:
+                self._start(*COMMANDS)
+            while not (why := why or self._why_to_stop()):
                 if self.spark is not None:
                     self.spark.keep()
                 pause(0.25)
@@ -137,6 +142,30 @@ class Supervisor:
             has_survivors = self._stop()
         _log.info("stopped: %s", why)
         return 1 if has_survivors or self.died else 0
+
+    def _start(self, *names: str) -> None:
+        """Starts those of the four processes that are not running yet, and writes the state."""
+        for name in names:
+            if name not in self.children:
+                self.children[name] = _start(name, COMMANDS[name])
+        self._write_state()
+
+    def _end_orphans(self) -> str | None:
+        """Starts the api-server, waits until it answers, and ends the runs that were under way when Airflow last ended.
+        Returns why the supervisor has to stop; None if it can go on."""
+        self._start("api-server")
+        client = client_of(settings.base_url(self.port))
+        while not (why := self._why_to_stop()):
+            try:
+                orphans.end_all(client)
+                return None
+            except AirflowSilent:
+                pause(0.25)  # it is still starting
+            except AirflowError as error:
+                remedy = f"to begin without earlier runs, remove {settings.airflow_home()}"
+                self.died = f"{error}; {remedy}"
+                return self.died
+        return why
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.asked_to_stop = signal.Signals(number).name
@@ -171,7 +200,7 @@ class Supervisor:
         state = State(
             supervisor=processes.myself(),
             port=self.port,
-            started_at=time.time(),
+            started_at=self.started_at,
             runs=str(folders.runs_dir()),
             owner=self.owner,
             children={name: _identity(child) for name, child in self.children.items()},
@@ -216,11 +245,13 @@ def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
     return identity
 
 
-def command(port: int, owner: ProcessId | None, spark_port: int | None) -> list[str]:
+def command(port: int, owner: ProcessId | None, spark_port: int | None, ends_orphans: bool) -> list[str]:
     """Returns the command that runs a supervisor. If `owner` is None, the local Airflow does not depend on another
-    process. If `spark_port` is None, the local Airflow has no Spark Connect server."""
+    process. If `spark_port` is None, the local Airflow has no Spark Connect server. `ends_orphans`: see
+    Supervisor."""
     words = [sys.executable, "-m", __name__, "--port", str(port)]
     words += [f"--owner={owner}"] if owner else []
+    words += ["--end-orphans"] if ends_orphans else []
     return words + ([f"--spark-port={spark_port}"] if spark_port else [])
 
 
@@ -231,11 +262,12 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--owner", help="the process, as pid:started, without which this Airflow ends")
     parser.add_argument("--spark-port", type=int, help="the port of the Spark Connect server that is kept alive")
+    parser.add_argument("--end-orphans", action="store_true", help="end the runs that Airflow left when it last ended")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     owner = ProcessId(*map(int, arguments.owner.split(":"))) if arguments.owner else None
-    spark = SparkServer(arguments.spark_port, spark_server.start_warm) if arguments.spark_port else None
-    return Supervisor(arguments.port, owner, spark).run()
+    spark = SparkServer(arguments.spark_port, spark_server.start) if arguments.spark_port else None
+    return Supervisor(arguments.port, owner, spark, arguments.end_orphans).run()
 
 
 if __name__ == "__main__":

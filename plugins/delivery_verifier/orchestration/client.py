@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -16,6 +17,8 @@ ENDED = ("success", "failed")
 """The states of a DAG run that has ended."""
 FAILED_TASK = ("failed", "upstream_failed")
 """The states of a task that failed, or that did not run because a task before it failed."""
+FINISHED_TASK = (*FAILED_TASK, "success", "skipped", "removed")
+"""The states of a task that will not run again, unless a user clears it."""
 
 
 class AirflowError(VerifierError, RuntimeError):
@@ -73,9 +76,15 @@ class Client:
         details: dict[str, Any] = self.get(f"/dags/{dag_id}")
         return details
 
-    def import_errors(self) -> dict[str, str]:
-        """Returns the stack trace of each DAG file that Airflow cannot import, by file name."""
-        return {e["filename"]: e["stack_trace"] for e in self.get("/importErrors")["import_errors"]}
+    def import_errors(self, since_s: float = 0.0) -> dict[str, str]:
+        """Returns the stack trace of each DAG file that Airflow could not import when it last read the file, by file
+        name. Leaves out errors from before `since_s`, in seconds since the epoch."""
+        errors = self.get("/importErrors?limit=100")["import_errors"]
+        return {
+            error["filename"]: error["stack_trace"]
+            for error in errors
+            if datetime.fromisoformat(error["timestamp"]).timestamp() >= since_s
+        }
 
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
         """Starts a run. `conf` holds the values of the form's fields, by name.
@@ -88,6 +97,11 @@ class Client:
     def run_ids(self, dag_id: str) -> list[str]:
         """Returns the ids of the DAG's ten newest runs, newest first."""
         return [str(run["dag_run_id"]) for run in self.get(f"/dags/{dag_id}/dagRuns?order_by=-id&limit=10")["dag_runs"]]
+
+    def unfinished_runs(self) -> list[tuple[str, str]]:
+        """Returns (DAG id, run id) of the oldest 100 runs of any DAG that are queued or running."""
+        runs = self.get("/dags/~/dagRuns?state=queued&state=running&order_by=id&limit=100")["dag_runs"]
+        return [(str(run["dag_id"]), str(run["dag_run_id"])) for run in runs]
 
     def owners(self, dag_id: str) -> dict[str, str]:
         """Returns the owner of each run of the DAG, by run id, as the text `<pid>:<start time>`.

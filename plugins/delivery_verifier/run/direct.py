@@ -6,11 +6,9 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from importlib import import_module
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,17 +35,6 @@ from delivery_verifier.store.run_directory import RunDirectory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LATE_MODULES = (
-    "expectations.vocabulary",
-    "delivery_verifier.run.steps.conclude",
-    "delivery_verifier.pages.report.page",
-)
-"""Modules that only the last steps need. Their import takes seconds: Great Expectations, and the libraries of the
-report."""
-SWITCH_S = 50e-6
-"""Python's switch interval during these imports, in seconds. With Python's default, 5 ms, another thread that calls
-Spark's JVM thousands of times would wait 5 ms for each answer."""
-_USUAL_SWITCH_S = sys.getswitchinterval()
 STOP_S = 120.0
 """How long the end of the cluster may take, in seconds. The run then goes on without it."""
 T = TypeVar("T")
@@ -119,7 +106,6 @@ def judge(
     reconciles. `end_spark` is called as soon as Spark is no longer needed.
     """
     steps = _Steps(run_dir.name, listener)
-    import_ahead()
     with _removing_unjudged_workspace(run_dir):
         steps.work("reconcile", lambda: reconcile(run_dir, spark))
         if end_spark is not None:
@@ -132,29 +118,6 @@ def _conclude(run_dir: Path) -> RunVerdict:
     from delivery_verifier.run.steps.conclude import judge_and_report
 
     return judge_and_report(run_dir)
-
-
-def import_ahead() -> threading.Thread:
-    """Begins to import LATE_MODULES in another thread, and returns this thread.
-
-    `judge` calls this function beside the step reconcile, which leaves a processor idle for seconds. The load, settle
-    and the planning of the read leave none.
-
-    If an import fails, the step that needs the module tries it again, and raises the error.
-    """
-
-    def work() -> None:
-        sys.setswitchinterval(SWITCH_S)
-        try:
-            for name in LATE_MODULES:
-                with suppress(Exception):
-                    import_module(name)
-        finally:
-            sys.setswitchinterval(_USUAL_SWITCH_S)
-
-    thread = threading.Thread(target=work, name="import ahead", daemon=True)
-    thread.start()
-    return thread
 
 
 @contextmanager

@@ -20,7 +20,9 @@ from support.patience import PATIENCE_S
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import processes
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.local_airflow import lifecycle, settings, spark_server, supervisor, tree
+from delivery_verifier.local_airflow import lifecycle, orphans, settings, spark_server, supervisor, tree
+from delivery_verifier.local_airflow.supervisor import Supervisor
+from delivery_verifier.orchestration.client import AirflowError, AirflowSilent
 from delivery_verifier.orchestration.names import MARK
 
 pytestmark = pytest.mark.slow
@@ -111,6 +113,55 @@ def test_who_ignores_sigterm_is_killed_after_the_grace(stubborn: subprocess.Pope
     stubborn.terminate()
     assert stubborn.wait(PATIENCE_S) == 0
     assert _all_of_it() == []
+
+
+def test_where_runs_may_be_left_nothing_starts_before_the_api_can_end_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody answers on the port. So the scheduler, which would go on with these runs, must not start."""
+    for supervising in _supervise(FAKE_AIRFLOW, tmp_path, monkeypatch, ["--end-orphans"]):
+        wait_until(lambda: len(_all_of_it()) == 1 + 1 + 1, "the supervisor, the api-server and its orphan", PATIENCE_S)
+        assert set(_state().children) == {"api-server"} and supervisor.why_it_ended() is None
+        supervising.terminate()
+        assert supervising.wait(PATIENCE_S) == 0
+        assert _all_of_it() == []
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_the_others_start_when_no_run_is_left_and_never_if_one_cannot_be_ended(
+    refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KDV_HOME", "KDV_LOCK", "KDV_WORKSPACES"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    settings.airflow_home().mkdir(parents=True)
+    answers, started = [AirflowSilent("is starting")], list[str]()
+
+    def end_all(_: object) -> None:
+        assert started == ["api-server"]
+        if answers:
+            raise answers.pop()
+        if refused:
+            raise AirflowError("the run r cannot be ended")
+
+    def start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
+        started.append(name)
+        return subprocess.Popen(["sleep", "600"])
+
+    monkeypatch.setattr(orphans, "end_all", end_all)
+    monkeypatch.setattr(supervisor, "_start", start)
+    monkeypatch.setattr(supervisor.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(supervisor.tree, "become_subreaper", lambda: None)
+    monkeypatch.setattr(supervisor.tree, "descendants", lambda: [])
+    supervising = Supervisor(1, None, None, ends_orphans=True)
+    monkeypatch.setattr(supervising, "_dead_child", lambda: "done" if len(started) == 4 else None)
+    try:
+        assert supervising.run() == int(refused)
+    finally:
+        for child in supervising.children.values():
+            child.kill()
+            child.wait()
+    assert started == (["api-server"] if refused else list(supervisor.COMMANDS))
+    assert ("the run r cannot be ended" in (supervisor.why_it_ended() or "")) == refused
 
 
 def test_if_the_supervisor_is_killed_its_processes_end_by_themselves(started: subprocess.Popen[bytes]) -> None:

@@ -195,7 +195,6 @@ VARIABLES: list[tuple[str, str, tuple[str, ...]]] = [
     ("KDV_KEEP", "yes", ("0 or 1", "e.g. KDV_KEEP=1")),
     ("KDV_KEPT", "-1", ("from 0 to 1000",)),
     ("KDV_KEPT", "all", ("from 0 to 1000", "e.g. 3")),
-    ("KDV_WARM_UP", "no", ("from 0 to 100", "e.g. 4")),
     ("KDV_PORT", "http", ("from 1 to 65535", "e.g. 8080")),
     ("KDV_PORT", "0", ("from 1 to 65535",)),
     ("KDV_PORT", "70000", ("from 1 to 65535",)),

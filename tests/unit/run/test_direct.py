@@ -3,7 +3,6 @@ error."""
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
@@ -45,7 +44,6 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         replace(declared.name)
     monkeypatch.setattr(direct.Cluster, "of_run", lambda run: SimpleNamespace(socket=tmp_path))
     monkeypatch.setattr(direct.lease, "renewed", lambda socket: nullcontext())
-    monkeypatch.setattr(direct, "import_ahead", lambda: None)
     monkeypatch.setattr(direct, "_removing_unjudged_workspace", lambda run_dir: nullcontext())
     return noted
 
@@ -116,28 +114,6 @@ def test_a_start_of_spark_that_is_under_way_is_not_waited_for(monkeypatch: pytes
     going_on.set()
     with pytest.raises(KeyError, match="failed"):
         own()
-
-
-def test_an_import_ahead_that_fails_leaves_its_error_to_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried, tracebacks, usual_s = list[tuple[str, float]](), list[object](), sys.getswitchinterval()
-
-    def fail(name: str) -> None:
-        tried.append((name, sys.getswitchinterval()))
-        raise ImportError(name)
-
-    monkeypatch.setattr(direct, "import_module", fail)
-    monkeypatch.setattr(threading, "excepthook", tracebacks.append)
-    direct.import_ahead().join()
-    assert tried == [(name, pytest.approx(direct.SWITCH_S)) for name in direct.LATE_MODULES] and tracebacks == []
-    assert sys.getswitchinterval() == pytest.approx(usual_s)
-
-
-def test_what_only_the_last_steps_need_is_imported_beside_reconcile_and_not_beside_the_load(
-    calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(direct, "import_ahead", lambda: calls.append("import"))
-    direct.run({}, "r", lambda progress: None, SPARK)
-    assert calls.count("import") == 1 and calls.index("import") + 1 == calls.index("reconcile")
 
 
 def test_steps_that_need_the_cluster_are_worked_while_it_is_up_and_no_other_step_is(calls: list[str]) -> None:
