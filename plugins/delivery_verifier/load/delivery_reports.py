@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from confluent_kafka import KafkaError, Message
@@ -59,10 +60,15 @@ def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> Delive
                 result[slot] = SENT if acks_0 else ACKED_NOWHERE
             words[reported] += 1
         else:
-            result[slot] = encode_error(INDETERMINATE, code_of(error.code()))
+            result[slot] = _indeterminate(error.code())
             words[indeterminate] += 1
 
     return on_delivery
+
+
+@cache  # a load that meets an error meets it thousands of times
+def _indeterminate(librdkafka: int) -> int:
+    return encode_error(INDETERMINATE, code_of(librdkafka))
 
 
 def record_refusals(ledger: LiveLedger, control: Control, first: int, batch: Sequence[Mapping[str, Any]]) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from delivery_verifier.host.supervision.control_block import FILE
 from delivery_verifier.load.live_ledger import SENT, Control, Word, read_segment
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.live import SPARK_FILE, LiveArm, LiveLoad, LiveSpark, Mark
@@ -90,7 +91,7 @@ def _reported(folder: Path) -> int:
 
 
 def _producers(arm: Path) -> list[Path]:
-    return [folder for folder in arm.glob("*") if (folder / "control").exists()]
+    return [folder for folder in arm.glob("*") if (folder / FILE).exists()]
 
 
 def _load(

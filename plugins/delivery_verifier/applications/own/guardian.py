@@ -17,7 +17,7 @@ from types import FrameType
 import psutil
 
 from delivery_verifier.host.processes import dies_with_parent
-from delivery_verifier.host.supervision.descendants import adopt_orphans
+from delivery_verifier.host.supervision.descendants import adopt_orphans, descendants
 
 SUPERVISOR_ENDED = signal.SIGUSR1
 """The signal that the kernel sends to the guardian when the supervisor has ended."""
@@ -59,7 +59,7 @@ def _wait_descendants() -> None:
 
 
 def _kill_descendants() -> None:
-    for process in psutil.Process().children(recursive=True):
+    for process in descendants(os.getpid()):
         with suppress(psutil.NoSuchProcess):
             process.kill()
 
