@@ -33,7 +33,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.store.anomalies import ANOMALIES
 from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.effect_tables import EFFECT_COUNTS
@@ -415,19 +415,3 @@ def with_arm(scenario: Scenario, name: str, **changes: Any) -> Scenario:
     """Returns the scenario with `changes` to the arm `name`."""
     arms = tuple(msgspec.structs.replace(it, **changes) if it.name == name else it for it in scenario.arms)
     return msgspec.structs.replace(scenario, arms=arms)
-
-
-def finding(anomaly: str = "LOST", count: int = 0, also: int = 0, tolerance: int | None = 0, **more: Any) -> Finding:
-    """Returns a finding. `tolerance`: how many cases are tolerated; None if any number is. `more` replaces fields."""
-    plain = Finding(
-        anomaly=anomaly,
-        ruling="FORBIDDEN" if tolerance == 0 else "PERMITTED",
-        ruled_by="contract",
-        rule="r",
-        sentence="",
-        source="",
-        tolerance=tolerance,
-        count=count,
-        also=also,
-    )
-    return msgspec.structs.replace(plain, **more)

@@ -139,6 +139,9 @@ MOST_LINES_OF_A_FILE = 400
 MOST_LINES_OF_A_FUNCTION = 50
 """Lines of code. Docstrings, comments and blank lines are free: who must save lines saves explanations first."""
 
+LONG_FILES_OF_TESTS = ["tests.support.healthy_runs", "tests.support.settings_files"]
+"""A simulation that is one concept, and a table of files as people have them."""
+
 
 def test_no_room_uses_what_stands_above_it() -> None:
     assert list(imports_against_the_table(PACKAGES, MAY_USE)) == []
@@ -196,6 +199,12 @@ def test_every_heavy_dependency_has_its_doors() -> None:
 def test_files_and_functions_stay_small() -> None:
     assert list(long_files(PACKAGES, MOST_LINES_OF_A_FILE)) == []
     assert list(long_functions(PACKAGES, MOST_LINES_OF_A_FUNCTION)) == []
+
+
+def test_files_of_tests_stay_small_and_are_named_by_their_subjects() -> None:
+    assert [line.split(":")[0] for line in long_files([ROOT / "tests"], MOST_LINES_OF_A_FILE)] == LONG_FILES_OF_TESTS
+    by_origin = [file.name for file in (ROOT / "tests").rglob("test_*.py") if "edges" in file.name]
+    assert by_origin == [], "a test stands in the file of what it is about, however it came about"
 
 
 def test_every_table_of_a_concept_is_whole_or_says_why_not() -> None:

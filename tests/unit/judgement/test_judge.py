@@ -32,7 +32,7 @@ from support.evidence import (
     validation_of,
     with_arm,
 )
-from support.evidence import finding as finding_of
+from support.findings import finding as finding_of
 from support.planters import History, duplicated_behind_later_records
 from support.stored_data import NAMES, stored_run
 

@@ -18,10 +18,10 @@ from support.evidence import (
     a_scenario,
     arm,
     evidence_of,
-    finding,
     judged,
     the_injections,
 )
+from support.findings import finding
 
 from delivery_verifier.judgement import sentences
 from delivery_verifier.judgement.evidence import ArmEvidence
