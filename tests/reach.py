@@ -28,6 +28,19 @@ DATA = {
     "plugins/delivery_verifier/pages/*templates/*": ("plugins/delivery_verifier/pages/html.py",),
     "plugins/delivery_verifier/host/java/jars.lock.json": ("plugins/delivery_verifier/host/java/jars.py",),
     f"{LIBRARY}planning/own_settings/kafka_names.json": (f"{LIBRARY}planning/own_settings/known_names.py",),
+    f"{LIBRARY}cluster/embedded/means/*": (
+        f"{LIBRARY}cluster/embedded/keeper.py",
+        f"{LIBRARY}cluster/embedded/equipment.py",
+        "tests/unit/cluster/test_means.py",
+        "tests/kafka/shared_cluster/test_backend_contract.py",
+        "tests/kafka/test_outages.py",
+        "tests/kafka/test_proxy.py",
+    ),
+    f"{LIBRARY}cluster/docker/means/*": (
+        f"{LIBRARY}cluster/docker/keeper.py",
+        "tests/unit/cluster/test_means.py",
+        "tests/compose/test_docker_backend.py",
+    ),
     "plugins/.airflowignore": ("tests/airflow/test_plugins_folder.py",),
     "expectations/data_docs/templates/*": ("expectations/data_docs/views.py",),
     "expectations/*.json": ("expectations/suites.py",),
@@ -45,7 +58,7 @@ DATA = {
     "tests/*.toml": ("tests/gate.py",),
     "tests/*.json": ("tests/gate.py",),
 }
-"""Maps patterns of files that are read, not imported, to the modules that read them."""
+"""Maps patterns of files that are read, or found by their name, and not imported, to the modules that do so."""
 NOT_TESTED = (".ci/*", ".dockerignore", ".editorconfig", ".git*", ".pre-commit-config.yaml", "LICENSE", "*/py.typed")
 """Patterns of files that no test reads."""
 TEXTS = ("unit/test_links.py", "unit/test_prose.py", "unit/test_documents.py")

@@ -98,7 +98,7 @@ def test_no_broker_survives_a_keeper_that_is_killed(keep: Keep) -> None:
 
 def test_a_frozen_broker_does_not_survive_a_keeper_that_is_killed(keep: Keep) -> None:
     kept = keep().answers()
-    lease.call(kept.socket, "send", node=1, signal_name="SIGSTOP")
+    lease.call(kept.socket, "apply", means="process", nodes=[1], options={"signal": "SIGSTOP"})
     kept.process.kill()
     kept.is_gone()
 
@@ -143,15 +143,15 @@ def test_a_heal_beside_a_healthy_run_ends_nothing_and_a_stop_ends_it_in_an_order
 
 def test_a_keeper_refuses_what_it_cannot_do_and_goes_on(keep: Keep) -> None:
     kept = keep().answers()
-    with pytest.raises(RuntimeError, match="broker 1 is already running"):
-        lease.call(kept.socket, "start", node=1)
+    with pytest.raises(RuntimeError, match="this backend has no means fire"):
+        lease.call(kept.socket, "apply", means="fire", nodes=[1])
     with pytest.raises(RuntimeError, match="unknown operation"):
         lease.call(kept.socket, "clean_up")
-    lease.call(kept.socket, "send", node=1, signal_name="SIGKILL")
+    lease.call(kept.socket, "apply", means="process", nodes=[1], options={"signal": "SIGKILL"})
     status: Callable[[], str] = lambda: str(lease.call(kept.socket, "status")["nodes"]["1"]["state"])  # noqa: E731
     wait_until(lambda: status() == "exited", "the broker to be gone", PATIENCE_S)
     with pytest.raises(RuntimeError, match="broker 1 is not running"):
-        lease.call(kept.socket, "send", node=1, signal_name="SIGCONT")
+        lease.call(kept.socket, "apply", means="process", nodes=[1], options={"signal": "SIGCONT"})
 
 
 def test_no_proxy_survives_a_keeper_that_is_killed(keep: Keep) -> None:

@@ -148,10 +148,6 @@ class BreakableCluster(ObservedCluster, Protocol):
         ...
 
 
-class RunningCluster(OwnedCluster, BreakableCluster, Protocol):
-    """Access to a cluster that the run has started, and whose brokers it can break."""
-
-
 @runtime_checkable
 class Observed(Protocol):
     """A way to clusters. A backend that only implements this protocol has a cluster that somebody else runs."""

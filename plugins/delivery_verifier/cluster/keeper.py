@@ -194,13 +194,17 @@ class Keeper:
         return ""
 
     def clean_up(self) -> None:
-        """Kills the adopted processes, and ends the cluster. Then removes the workspace, except if `finish` asked to
-        keep it."""
+        """Kills the adopted processes, ends the cluster, and ends the means that were used. Then removes the workspace,
+        except if `finish` asked to keep it."""
         print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
         self.observer.stop()
         for guest in self.guests:
             guest.kill()
-        self.end_cluster()
+        try:
+            self.end_cluster()
+        finally:
+            for means in self._used.values():
+                means.end()
         if not self.keep_workspace:
             folders.remove_folder(self.workspace)
 

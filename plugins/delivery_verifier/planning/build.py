@@ -10,7 +10,7 @@ import msgspec
 
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.backends import default_name
-from delivery_verifier.model.fault_plan import FaultPlan
+from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 from delivery_verifier.planning import own_applications, subject
@@ -68,7 +68,12 @@ def _ad_hoc_scenario(values: Mapping[str, Any], name: str) -> Scenario:
         records=request.records,
         producers=request.producers,
         application=own_applications.known()[request.application] if request.application else None,
-        cluster=ClusterSpec(backend=default_name(), kafka_version=request.kafka_version, brokers=3),
+        cluster=ClusterSpec(
+            backend=default_name(),
+            kafka_version=request.kafka_version,
+            brokers=3,
+            equipment=equipment_of(fault),
+        ),
         seed=request.seed,
         # by default a hundredth of the records, but at most 100
         min_exposed=min(100, request.records // 100) if request.min_exposed is None else request.min_exposed,

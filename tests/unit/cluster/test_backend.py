@@ -27,7 +27,6 @@ from delivery_verifier.cluster.backend import (
     ObservedCluster,
     Owned,
     OwnedCluster,
-    RunningCluster,
 )
 from delivery_verifier.cluster.backends import BACKENDS, backend_of
 from delivery_verifier.cluster.embedded.keeper import Keeper
@@ -47,8 +46,7 @@ from delivery_verifier.model.scenario import ClusterSpec
 
 @pytest.mark.parametrize("check", backend_contract.CHECKS, ids=lambda check: check.__name__)
 def test_the_fake_keeps_the_contract_of_a_backend(check: Callable[[Cluster, str], None]) -> None:
-    fake: RunningCluster = (running := FakeCluster())
-    running.set_partition("topic", 0, leader=2)
+    (fake := FakeCluster()).set_partition("topic", 0, leader=2)
     check(Cluster(fake), "topic")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,10 @@ def test_what_a_backend_has_no_module_of_is_lacking_with_what_it_has() -> None:
 
 
 NEW = """
-class BrokerMeans:
+from delivery_verifier.cluster.means import Means
+
+
+class BrokerMeans(Means):
     def __init__(self, agent):
         self.of, self.on = agent.workspace.name, {}
 
@@ -66,6 +70,9 @@ class BrokerMeans:
 
     def is_in_force(self, nodes, options):
         return {node: facts | {"in": self.of} for node, facts in self.on.items() if node in nodes}
+
+    def end(self):
+        self.on = {0: {"ended": True}}
 """
 
 
@@ -89,6 +96,24 @@ def test_a_new_means_is_a_new_module_and_nothing_else(agent: Keeper) -> None:
     with pytest.raises(ValueError, match="this backend has no means process; it has: fire"):
         agent.apply("process", [1])
     assert "newest.means.fire" in sys.modules
+
+
+@pytest.mark.parametrize("error", [None, OSError("no")])
+def test_what_a_means_left_on_the_host_goes_with_the_cluster_even_if_its_end_fails(
+    agent: Keeper, monkeypatch: pytest.MonkeyPatch, error: OSError | None
+) -> None:
+    def end_cluster() -> None:
+        assert agent.is_in_force("fire", [1]) == {1: {"in": "ws"}}, "the means end after the brokers"
+        if error:
+            raise error
+
+    agent.workspace.mkdir()
+    monkeypatch.setattr(agent, "end_cluster", end_cluster)
+    monkeypatch.setattr(agent.observer, "stop", lambda: None)  # it was not started
+    agent.apply("fire", [1])
+    with pytest.raises(OSError, match="no") if error else nullcontext():
+        agent.clean_up()
+    assert agent.is_in_force("fire", [0]) == {0: {"ended": True, "in": "ws"}}
 
 
 @pytest.mark.parametrize("name", ["../fire", "newest", "__init__", "", "os.path"])

@@ -10,11 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from delivery_verifier import catalogue
 from delivery_verifier.cluster import means
 from delivery_verifier.cluster.embedded import disks, equipment, packet_filter
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import processes
 from delivery_verifier.model.act import CAPABILITIES, Capability
+from delivery_verifier.model.fault_plan import FaultStep, Trigger
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params
@@ -49,6 +51,14 @@ def test_a_scenario_whose_equipment_the_host_lacks_is_unavailable_with_the_reaso
     with pytest.raises(Unavailable, match="UNAVAILABLE on this host: it needs network: no iptables: install it"):
         preflight.require(needing("network"))
     preflight.require(needing("proxy"))
+
+
+def test_a_fault_that_a_user_chooses_gets_the_equipment_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scenario_from_params({"fault": "stop_leader"}, "r").cluster.equipment == ()
+    cut = FaultStep(trigger=Trigger(kind="reported", value=0.5), action="isolate", target="leader")
+    plan = msgspec.structs.replace(catalogue.FAULTS["stop_leader"], steps=(cut,))
+    monkeypatch.setitem(catalogue.FAULTS, "stop_leader", plan)
+    assert scenario_from_params({"fault": "stop_leader"}, "r").cluster.equipment == ("network",)
 
 
 def test_unavailable_has_an_exit_code_of_its_own_and_starts_nothing(

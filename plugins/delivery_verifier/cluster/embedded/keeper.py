@@ -47,8 +47,7 @@ class Keeper(NodeProcesses, keeper.Keeper):
         return f"the proxy exited unexpectedly with {ended}" if ended else ""
 
     def end_cluster(self) -> None:
-        """Kills the keeper's child processes, removes the cluster's rules from the packet filter, and unmounts the
-        brokers' disks.
+        """Kills the keeper's child processes, and unmounts the brokers' disks.
 
         If a request `finish` ends the cluster, first calls `keep_class_archive` while the brokers still run.
         """

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from delivery_verifier.cluster.embedded import nodes
 from delivery_verifier.cluster.embedded.disks import Disk
-from delivery_verifier.cluster.embedded.isolation import Isolation
 from delivery_verifier.cluster.embedded.packet_filter import GROUPS
 from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus, ProcessState
 from delivery_verifier.cluster.layout import KEEPER_SPEC, ClusterLayout
@@ -35,7 +34,6 @@ class NodeProcesses:
         self.workspace, self.layout, self.observer = workspace, layout, observer
         self.processes: dict[int, Process] = {}
         self.proxy: Process | None = None
-        self.isolation = Isolation(layout, workspace.name[:8])
 
     def start(self, node: int) -> None:
         """Starts the process of a node. If the node's disk has no power, first switches the power on.
@@ -120,14 +118,13 @@ class NodeProcesses:
         return "" if exit_code is None else how_it_ended(exit_code)
 
     def kill_all(self) -> None:
-        """Kills all processes of the cluster, even frozen ones. Removes the cluster's rules from the packet filter."""
+        """Kills all processes of the cluster, even frozen ones."""
         children = [*self.processes.values(), *([self.proxy] if self.proxy is not None else [])]
         for process in children:
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
         for process in children:
             process.wait()
-        self.isolation.end()
 
     def keep_class_archive(self) -> None:
         """Makes the class data archive of the brokers: a file of loaded classes that makes later clusters boot faster.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from delivery_verifier.cluster.means import Facts
+from delivery_verifier.cluster.means import Facts, Means
 from delivery_verifier.model.act import Link
 from delivery_verifier.model.history import now_us
 
@@ -25,7 +25,7 @@ FENCED_WITHIN_S = 3.0
 broker's session ends."""
 
 
-class BrokerMeans:
+class BrokerMeans(Means):
     """The network of one cluster's containers."""
 
     def __init__(self, agent: Keeper) -> None:

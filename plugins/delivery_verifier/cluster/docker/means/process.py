@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from delivery_verifier.cluster.means import Facts
+from delivery_verifier.cluster.means import Facts, Means
 
 if TYPE_CHECKING:
     from delivery_verifier.cluster.docker.keeper import Keeper
 
 
-class BrokerMeans:
+class BrokerMeans(Means):
     """Signals to the containers of one cluster."""
 
     def __init__(self, agent: Keeper) -> None:

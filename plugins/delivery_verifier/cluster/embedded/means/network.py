@@ -10,16 +10,17 @@ from typing import Any
 
 from delivery_verifier.cluster.backend import Lack
 from delivery_verifier.cluster.embedded import equipment, packet_filter
+from delivery_verifier.cluster.embedded.isolation import Isolation
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
-from delivery_verifier.cluster.means import Facts
+from delivery_verifier.cluster.means import Facts, Means
 from delivery_verifier.model.history import now_us
 
 
-class BrokerMeans:
+class BrokerMeans(Means):
     """The rules that cut off brokers of one cluster."""
 
     def __init__(self, agent: NodeProcesses) -> None:
-        self._isolation = agent.isolation
+        self._isolation = Isolation(agent.layout, agent.workspace.name[:8])
 
     def apply(self, nodes: list[int], options: Mapping[str, Any]) -> int:
         """Drops packets between `nodes` and the peers that `links` names. Raises ValueError if a broker is isolated
@@ -38,6 +39,10 @@ class BrokerMeans:
         """Returns how many packets were dropped on each link that was cut: {broker id: {link: packets}}. Leaves out a
         link if one of the link's rules is missing in the packet filter."""
         return {node: dict(links) for node, links in self._isolation.dropped().items() if node in nodes}
+
+    def end(self) -> None:
+        """Removes the cluster's rules from the packet filter."""
+        self._isolation.end()
 
 
 def lack() -> Lack | None:

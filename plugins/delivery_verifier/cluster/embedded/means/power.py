@@ -10,14 +10,14 @@ from typing import Any
 from delivery_verifier.cluster.backend import Lack
 from delivery_verifier.cluster.embedded import disks, equipment
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
-from delivery_verifier.cluster.means import Facts
+from delivery_verifier.cluster.means import Facts, Means
 from delivery_verifier.host.processes import myself
 
 TRIAL = 16 << 20
 """Size in bytes of the small disk on which the means is tried."""
 
 
-class BrokerMeans:
+class BrokerMeans(Means):
     """The power of the disks of one cluster's brokers."""
 
     def __init__(self, agent: NodeProcesses) -> None:

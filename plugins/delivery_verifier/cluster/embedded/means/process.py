@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
-from delivery_verifier.cluster.means import Facts
+from delivery_verifier.cluster.means import Facts, Means
 
 
-class BrokerMeans:
+class BrokerMeans(Means):
     """Signals to the processes of one cluster."""
 
     def __init__(self, agent: NodeProcesses) -> None:

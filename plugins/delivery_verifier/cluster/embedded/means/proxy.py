@@ -12,14 +12,14 @@ from typing import Any
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.layout import PROXY_SOCKET
-from delivery_verifier.cluster.means import Facts
+from delivery_verifier.cluster.means import Facts, Means
 from delivery_verifier.model.history import now_us
 
 ANSWER_S = 10.0
 """Seconds to wait for the proxy: fewer than those that a request to the agent may take."""
 
 
-class BrokerMeans:
+class BrokerMeans(Means):
     """The rules of one cluster's proxy."""
 
     def __init__(self, agent: NodeProcesses) -> None:
