@@ -207,8 +207,9 @@ def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(loca
     assert not (local_airflow.runs / "orphan" / "verdict.json").exists()
 
 
-@pytest.mark.last
-def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(local_airflow: LocalAirflow) -> None:
+@pytest.fixture(scope="module")
+def killed(local_airflow: LocalAirflow) -> set[Path]:
+    """The workspaces that were there before a run whose Airflow was killed in the middle: `unscheduled`."""
     kept = {*workspaces.all_workspaces()}
     local_airflow.client().trigger(DAG_ID, "unscheduled", LONG)
     is_loading(local_airflow)
@@ -216,17 +217,24 @@ def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(local_airfl
         state = supervisor.read_state()
     assert state is not None
     os.kill(state.children["scheduler"].pid, signal.SIGKILL)
-    nothing_is_left(local_airflow, kept)
+    return kept
+
+
+@pytest.mark.last
+def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(
+    local_airflow: LocalAirflow, killed: set[Path]
+) -> None:
+    nothing_is_left(local_airflow, killed)
     with local_airflow.environment():
         wait_until_gone(MARK, str(settings.airflow_home()))
     assert not (local_airflow.runs / "unscheduled" / "verdict.json").exists()
 
 
 @pytest.mark.last
+@pytest.mark.usefixtures("killed")
 def test_the_run_of_a_killed_airflow_is_ended_by_the_next_start_and_the_next_run_works(
     local_airflow: LocalAirflow,
 ) -> None:
-    """The test before has killed the scheduler in the middle of this run."""
     local_airflow.up()
     client, of_run = local_airflow.client(), (DAG_ID, "unscheduled")
     assert client.state(*of_run) == "failed"

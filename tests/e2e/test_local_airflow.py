@@ -1,10 +1,9 @@
 """Tests of a real local Airflow: access rights, the address on which it listens, the answers to refused requests, the
-mail about a red run, and what its scheduler has imported."""
+mail about a red run, and the code that its tasks run."""
 
 from __future__ import annotations
 
 import json
-import os
 import stat
 import subprocess
 import sys
@@ -23,8 +22,7 @@ from delivery_verifier.local_airflow import lifecycle, offered, settings, superv
 from delivery_verifier.orchestration.client import AirflowError
 from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.orchestration.names import DAG_ID
-from delivery_verifier.orchestration.plugin import warm
-from delivery_verifier.run.steps import conclude
+from delivery_verifier.orchestration.plugin import current_code
 
 REFUSED_WITHIN_S = 60.0
 """The most seconds from the beginning of a run to its refusal by `plan`, by Airflow's own clock."""
@@ -244,35 +242,7 @@ def test_a_run_that_fails_is_told_to_whom_the_variable_names(red_run: str, local
     assert "not-to-be-told" not in text
 
 
-def test_the_scheduler_has_the_libraries_of_the_tasks_and_the_triggerer_has_not(local_airflow: LocalAirflow) -> None:
-    with local_airflow.environment():
-        state = supervisor.read_state()
-    assert state is not None
-
-    def mapped(name: str) -> bool:
-        return "/pandas/" in Path(f"/proc/{state.children[name].pid}/maps").read_text()
-
-    assert mapped("scheduler") and not mapped("triggerer")
-
-
-def test_a_task_imports_the_code_of_the_project_anew_only_if_it_was_edited(
-    red_run: str, local_airflow: LocalAirflow
-) -> None:
-    """The scheduler has imported the code before. A new time of modification counts as an edit."""
-
-    def anew(run_id: str) -> bool:
-        logs = local_airflow.home / ".kdv" / "airflow" / "logs" / f"dag_id={DAG_ID}"
-        texts = [file.read_text() for file in logs.glob(f"run_id={run_id}/task_id=plan/*.log")]
-        assert any("scenario.fail_step is plan" in text for text in texts), "this is the log of the task"
-        return any(warm.EDITED in text for text in texts)
-
-    assert not anew(red_run)
-    file = Path(conclude.__file__)
-    before = file.stat()
-    try:
-        os.utime(file)
-        with pytest.raises(RunFailed, match=r"scenario\.fail_step is plan"):
-            local_airflow.run({"fail_step": "plan"}, "after-an-edit")
-    finally:
-        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert anew("after-an-edit")
+def test_a_task_imports_the_code_of_the_project_anew(red_run: str, local_airflow: LocalAirflow) -> None:
+    logs = local_airflow.home / ".kdv" / "airflow" / "logs" / f"dag_id={DAG_ID}"
+    (text,) = [file.read_text() for file in logs.glob(f"run_id={red_run}/task_id=plan/*.log")]
+    assert "scenario.fail_step is plan" in text and current_code.FORGOTTEN in text
