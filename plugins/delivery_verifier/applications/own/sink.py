@@ -66,9 +66,7 @@ class OwnEffects:
                 which = _lives(name, part.positions, ends, landing)
                 for life, parts in lives.items():
                     parts.append(part.rows[which == life])
-            if (
-                landing.kind != "topic"
-            ):  # only the cluster can shrink a topic: `settlement.outputs` finds out whether it did
+            if landing.kind != "topic":  # only the cluster can shrink it: `settlement.outputs` finds out whether it did
                 _check_growth(member, counted, ends, reader, landing)
             _check_identity(reader, pattern, lives, landing)
             for life, parts in lives.items():
