@@ -52,7 +52,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "__main__": "command_line",
         "command_line": f"upkeep local_airflow orchestration progress expectations spark_jobs {_ALL}",
         "upkeep": "local_airflow planning cluster store host model",
-        "local_airflow": "orchestration run progress cluster spark_jobs store host model",
+        "local_airflow": "orchestration run cluster spark_jobs store host model",
         "orchestration": "catalogue_run run progress pages planning cluster catalogue spark_jobs store host model",
         "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
         "run": "planning pages judgement settlement progress canary expectations spark_jobs faults applications load"
