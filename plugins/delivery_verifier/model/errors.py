@@ -44,6 +44,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── JavaError                       there is no usable Java (RuntimeError)
 ├── JarError                        a jar could not be fetched, or has a wrong checksum (RuntimeError)
 ├── DeadlinePassed                  a condition did not become true in time (TimeoutError)
+├── WrongByteOrder                  this host is big-endian, and mapped files are little-endian (RuntimeError)
 ├── SparkGone                       Spark's JVM ended (RuntimeError)
 ├── NoSparkConnection               the Spark connection is missing or malformed (ValueError)
 ├── AirflowError                    Airflow could not be reached, or refused a request (RuntimeError)
