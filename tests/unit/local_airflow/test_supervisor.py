@@ -150,7 +150,7 @@ def test_the_others_start_when_no_run_is_left_and_never_if_one_cannot_be_ended(
     monkeypatch.setattr(orphans, "end_all", end_all)
     monkeypatch.setattr(supervisor, "_start", start)
     monkeypatch.setattr(supervisor.signal, "signal", lambda *_: None)
-    monkeypatch.setattr(supervisor.tree, "become_subreaper", lambda: None)
+    monkeypatch.setattr(supervisor, "adopt_orphans", lambda: None)
     monkeypatch.setattr(supervisor.tree, "descendants", lambda: [])
     supervising = Supervisor(1, None, None, ends_orphans=True)
     monkeypatch.setattr(supervising, "_dead_child", lambda: "done" if len(started) == 4 else None)
