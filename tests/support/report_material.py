@@ -11,14 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.judgement.evaluation import LAWS
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Arm, Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, Finding, GivenUp, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict, CheckedLaw, Doubt, Exposure, Finding, GivenUp, RunVerdict
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.table import arrow_schema
+from support.advised import advised
 from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted, write_tables
 
 Made = tuple[Path, RunVerdict]
@@ -248,7 +250,7 @@ def _write(
     with run.writing("reconcile") as output:
         write_tables(output.staging, plan, cases, counted or {}, broken_law)
     everything = [*arms, _canary(plan)]
-    return run.path, RunVerdict(
+    judged = RunVerdict(
         run_id=plan.run_id,
         scenario=plan.name,
         verdict=verdict,
@@ -256,7 +258,18 @@ def _write(
         sentence=sentence,
         limits=LIMITS,
         arms=everything,
+        laws=checked_laws(broken_law),
+        repeat=plan.command,
     )
+    return run.path, advised(run.path, judged)
+
+
+def checked_laws(broken: str = "") -> list[CheckedLaw]:
+    """Returns the laws of the books as a verdict has them. If `broken` is not empty, this law does not hold."""
+    return [
+        CheckedLaw(law=law, meaning=meaning, rows=3, broken=int(law == broken), holds=law != broken, exception="")
+        for law, meaning in LAWS.items()
+    ]
 
 
 def _canary(plan: Scenario) -> ArmVerdict:

@@ -44,6 +44,7 @@ def judged(
     """Makes a run that `make` makes, with sealed validation and verdict. If `broken` is not empty, the law of this name
     does not hold."""
     path, verdict = make(runs, run_id)
+    verdict = msgspec.structs.replace(verdict, laws=report_material.checked_laws(broken))
     run = RunDirectory(path)
     with run.writing("validate") as output:
         laws = [evaluated(law, success=law != broken) for law in LAWS]

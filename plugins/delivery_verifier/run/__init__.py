@@ -2,8 +2,8 @@
 
 Owns: the steps, their order in a run without Airflow, the snapshot (the range of offsets that is judged), the signals
     between steps that run side by side.
-May use: planning, pages, judgement, expectations, spark_jobs, faults, applications, load, cluster, contract, catalogue,
-    store, host, model.
+May use: planning, pages, advice, judgement, expectations, spark_jobs, faults, applications, load, cluster, contract,
+    catalogue, store, host, model.
 Weak spot: no step before `reconcile` can be repeated, because such a step depends on more than the run directory. If
     such a step fails, the run ends without a verdict.
 """
