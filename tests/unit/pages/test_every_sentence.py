@@ -35,6 +35,7 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.history import DISTURBANCES
 from delivery_verifier.model.scenario import Claim, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages import brief, doubts, terminal
@@ -233,7 +234,15 @@ NOUNS = (
 )
 PLURAL_OF_ONE = re.compile(rf"(?<![\d,.=] of )(?<![\w,.=-])1 (?:[A-Za-z]+ )?(?:{NOUNS.replace(' ', '|')})\b")
 WITHOUT_UNIT = re.compile(r"(?<![\w=.,/-])\d[\d,]*(?:\.\d+)?(?=[.;:)]?(?:$|\s*[.;:)]))")
-NAMES = {*catalogue.PROFILES, *catalogue.APPLICATIONS, *CLAIMS, "read_committed", "second_opinion", "effects_balance"}
+NAMES = {
+    *catalogue.PROFILES,
+    *catalogue.APPLICATIONS,
+    *CLAIMS,
+    "read_committed",
+    "second_opinion",
+    "effects_balance",
+    *DISTURBANCES,
+}
 
 
 def reads_well(verdict: RunVerdict, plan: Scenario) -> None:
