@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from delivery_verifier.command_line import options
-from delivery_verifier.command_line.stored import read_scenario, read_verdict
+from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import VerifierError
@@ -81,7 +81,7 @@ def tell(client: Client, run_id: str, state: str, url: str) -> int:
     verdict = read_verdict(run_dir)
     if verdict.green != (state == "success"):
         raise VerifierError(f"the run is {state} though its verdict is {verdict.verdict}")
-    terminal.write(verdict, sys.stdout, scenario=read_scenario(run_dir))
+    terminal.write(verdict, sys.stdout, runs=run_dir.parent)
     print(f"report     {url}, tab Delivery report; log in as admin, with KDV_ADMIN_PASSWORD from .env")
     return verdict.exit_code
 

@@ -24,8 +24,7 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.model.scenario import ClusterSpec
-from delivery_verifier.pages.material import read
-from delivery_verifier.pages.report.changes import Option, advices
+from delivery_verifier.pages.report.changes import PricedOption, priced_advices
 from delivery_verifier.planning.provenance import commit, versions_of
 
 _APPLIED = "kdv run --fault kill_application --application"
@@ -85,10 +84,11 @@ def _rows(commands: Sequence[str]) -> Iterator[Row]:
             yield _run(option.command, option.change)
 
 
-def _options(row: Row) -> list[Option]:
+def _options(row: Row) -> list[PricedOption]:
     """Returns what the report of a run suggests, as far as it prints a command."""
     run_dir = folders.runs_dir() / row.run
-    suggested = [option for advice in advices(read(run_dir, read_verdict(run_dir))) for option in advice.options]
+    advices = priced_advices(read_verdict(run_dir), run_dir.parent)
+    suggested = [option for advice in advices for option in advice.options]
     return [option for option in suggested if option.command]
 
 

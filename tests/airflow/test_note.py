@@ -49,7 +49,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
     }
     (tmp_path / "scenario.json").write_text('{"run_id": "r"}')
     with RunDirectory(tmp_path).writing("conclude") as output:
-        (output.staging / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": []}))
+        (output.staging / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": [], "advice": []}))
     monkeypatch.setenv("KDV_HOME", str(tmp_path))
     monkeypatch.setenv(MARK, "here")
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:8080")

@@ -57,7 +57,12 @@ def test_what_a_client_gave_up_while_its_broker_was_away_is_said_with_its_settin
     first = page[page.index('<section class="verdict') : page.index('<section id="arms">')]
     cases = ElementTree.parse(tmp_path / "out.xml").getroot().iter("testcase")
     (case,) = [case for case in cases if str(case.get("classname")).endswith(".own")]
-    texts = (capsys.readouterr().out, first, brief.note_text(verdict, run.path), case.findtext("system-out") or "")
+    texts = (
+        capsys.readouterr().out,
+        first,
+        brief.note_text(verdict, run.path.parent),
+        case.findtext("system-out") or "",
+    )
     for text in texts:
         for part in (fact, setting, away, "To lose none of them, set delivery.timeout.ms", "The price:"):
             assert part in text, (part, text)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from support.stored_runs import arm, claiming, copy_of, judge_again, with_scenario
 
 from delivery_verifier import catalogue
+from delivery_verifier.advice.changes import who_broke_it
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import AT_ONCE, step
 from delivery_verifier.host import folders
@@ -21,7 +22,6 @@ from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.pages.causes import who_broke_it
 from delivery_verifier.planning.own_applications import known
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory

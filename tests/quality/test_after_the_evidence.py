@@ -33,10 +33,12 @@ RUN = "violated"
 AT_ONCE_S = 0.3
 ROOT = Path(__file__).resolve().parents[2]
 TEXT, terminal_write = "the text of the verdict", terminal.write
+ADVICE, conclude_advise = "the advice", conclude.advise
 PLACES: dict[str, tuple[Any, str]] = {
     "stop_cluster": (direct, "stop_cluster"),
     "the end of Spark": (OwnSession, "_end"),
     "Data Docs": (expectations.validation._Session, "write_site"),
+    ADVICE: (conclude, "advise"),
     "the report": (page, "write"),
     "the removal of the brokers' data": (conclude, "_clear_workspace"),
     "--junit": (junit, "write"),
@@ -119,8 +121,9 @@ def test_whatever_fails_or_hangs_after_reconcile_the_verdict_stands_and_a_warnin
 
     for module, name in PATIENCE:
         monkeypatch.setattr(module, name, AT_ONCE_S)
-    hanging = {name: place for name, place in PLACES.items() if name != TEXT}
+    hanging = {name: place for name, place in PLACES.items() if name not in (TEXT, ADVICE)}
     monkeypatch.setattr(*PLACES[TEXT], terminal_write)
+    monkeypatch.setattr(*PLACES[ADVICE], conclude_advise)  # the text of a verdict without advice differs
     for place, name in hanging.values():
         monkeypatch.setattr(place, name, lambda *_, **__: over.wait(60))
     caplog.clear()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
+from delivery_verifier.advice.commands import same_settings
 from delivery_verifier.catalogue import APPLICATIONS, ENTRIES, PROFILES, build
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, SETTLED, scripted, step
@@ -31,9 +32,6 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Bound, Claim, Expectation, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
-from delivery_verifier.pages.material import read
-from delivery_verifier.pages.report.changes import advices
-from delivery_verifier.pages.report.commands import same_settings
 from delivery_verifier.store.run_directory import RunDirectory
 from support.stored_runs import arm as arm_of
 
@@ -146,7 +144,7 @@ def trials_of_run(run: RunDirectory, verdict: RunVerdict) -> list[Trial]:
     """Returns the trials of a run: every alternative that the report of the run suggests to a VIOLATED arm, and that
     another arm of the run has tried."""
     scenario, found = run.read_scenario(), list[Trial]()
-    for advice in advices(read(run.path, verdict)):
+    for advice in verdict.advice or ():
         if advice.kind == "remedy":
             subject = scenario.arm(advice.arm)
             for option in advice.options:

@@ -128,15 +128,18 @@ def _at_import_time(file: Path, modules: Collection[str]) -> set[str]:
     return targets & set(modules)
 
 
-def strangers_at_doors(packages: Iterable[Path], doors: Mapping[str, Collection[str]]) -> Iterator[str]:
+def strangers_at_doors(
+    packages: Iterable[Path], doors: Mapping[str, Collection[str]], library: str = ""
+) -> Iterator[str]:
     """Yields imports of a heavy dependency by a module that may not import it.
 
-    `doors` maps a package to its doors: the modules or rooms that may import the package. Imports below `if
-    TYPE_CHECKING` are allowed, because they are never executed.
+    `doors` maps a package to its doors: the modules or rooms that may import the package. If `library` is given, the
+    packages are the rooms of this library. Imports below `if TYPE_CHECKING` are allowed, because they are never
+    executed.
     """
     for module, file in sources(packages):
         for line, name in imported(file, types_too=False):
-            package = name.split(".")[0]
+            package = name.removeprefix(f"{library}.").split(".")[0]
             if package in doors and not any(_is_part(_inside(module), door) for door in doors[package]):
                 yield f"{module}:{line}: {package} is imported beside its doors"
 

@@ -386,9 +386,10 @@ def _moment(us: int | None) -> datetime | None:
 
 
 def cases(*rows: dict[str, object]) -> pa.Table:
-    """Returns rows of anomalies/ as a table."""
+    """Returns rows of anomalies/ as a table. A row without a sequence gets its place in the table as its sequence."""
     declared = arrow_schema(ANOMALIES)
-    return pa.Table.from_pylist(list(rows), schema=pa.schema([declared.field(name) for name in COLUMNS]))
+    numbered = [{"session": 0, "sequence": at, "attempt": 0} | row for at, row in enumerate(rows)]
+    return pa.Table.from_pylist(numbered, schema=pa.schema([declared.field(name) for name in COLUMNS]))
 
 
 def lost(count: int, name: str = SUBJECT) -> Change:

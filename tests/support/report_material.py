@@ -18,8 +18,9 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation, read_observations
 from delivery_verifier.model.scenario import Arm, Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, Finding, GivenUp, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict, CheckedLaw, Doubt, Exposure, Finding, GivenUp, RunVerdict
 from delivery_verifier.store.run_directory import RunDirectory
+from support.advised import advised
 from support.evidence import says
 from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted
 from support.run_builder import RunBuilder, write_verdict
@@ -161,6 +162,7 @@ def sealed(
     """Makes a run that `make` makes, with sealed validation and verdict. If `broken` is not empty, the law of this name
     does not hold."""
     path, verdict = make(runs, run_id)
+    verdict = msgspec.structs.replace(verdict, laws=checked_laws(broken))
     run = RunDirectory(path)
     with run.writing("validate") as output:
         laws = [evaluated(law, success=law != broken) for law in LAWS]
@@ -249,7 +251,17 @@ def _write(
     kill = msgspec.structs.replace(_injection(plan), bit=bit)
     run = RunBuilder(plan).fault(kill, observations=_observations(plan)).settled(_offsets(plan))
     run.anomalies(*cases, counted=counted, broken_law=broken_law).arms += [*arms, _canary(plan)]
-    return run.write(runs).path, run.verdict(verdict, sentence, limits=LIMITS)
+    path = run.write(runs).path
+    judged = run.verdict(verdict, sentence, limits=LIMITS, laws=checked_laws(broken_law), repeat=plan.command)
+    return path, advised(path, judged)
+
+
+def checked_laws(broken: str = "") -> list[CheckedLaw]:
+    """Returns the laws of the books as a verdict has them. If `broken` is not empty, this law does not hold."""
+    return [
+        CheckedLaw(law=law, meaning=meaning, rows=3, broken=int(law == broken), holds=law != broken, exception="")
+        for law, meaning in LAWS.items()
+    ]
 
 
 def _canary(plan: Scenario) -> ArmVerdict:

@@ -42,7 +42,7 @@ PACKAGES = (
     ROOT / "dags" / "verify_catalogue.py",
 )
 
-_ALL = "model host catalogue contract store cluster load faults judgement planning run pages catalogue_run"
+_ALL = "model host catalogue contract store cluster load faults judgement advice planning run pages catalogue_run"
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
     for room, rooms in {
@@ -55,9 +55,10 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "local_airflow": "orchestration run cluster spark_jobs store host model",
         "orchestration": "catalogue_run run progress pages planning cluster catalogue spark_jobs store host model",
         "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
-        "run": "planning pages judgement settlement progress canary expectations spark_jobs faults applications load"
-        " cluster store host model",
-        "pages": "judgement contract catalogue store host model",
+        "run": "planning pages advice judgement settlement progress canary expectations spark_jobs faults applications"
+        " load cluster store host model",
+        "pages": "contract.guarantees contract.settings catalogue store host model",
+        "advice": "judgement contract catalogue store model",
         "expectations": "judgement store host.optional model",
         "planning": "contract catalogue load.layout cluster host model",
         "settlement": "canary applications load cluster store host model",
@@ -117,6 +118,10 @@ DOORS: dict[str, tuple[str, ...]] = {
     "kafka": ("cluster.protocol.messages",),
 }
 """Maps each heavy dependency to its doors: the only modules or rooms (packages) that may import it."""
+
+DOORS_OF_PAGES = {"contract": ("pages.price.price",), "judgement": (), "advice": ()}
+"""Maps a room that decides to the only modules of `pages` that may import it. Every other page renders what the verdict
+says. Prices are compared with what settings promise, and there is no verdict on that."""
 
 CONCEPTS = (
     Concept(
@@ -194,6 +199,10 @@ def test_no_module_imports_itself_around_a_corner() -> None:
 
 def test_every_heavy_dependency_has_its_doors() -> None:
     assert list(strangers_at_doors(PACKAGES, DOORS)) == []
+
+
+def test_pages_decide_nothing_but_what_a_price_buys() -> None:
+    assert list(strangers_at_doors([LIBRARY / "pages"], DOORS_OF_PAGES, LIBRARY.name)) == []
 
 
 def test_files_and_functions_stay_small() -> None:
@@ -291,6 +300,19 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
         {"pages/html": "import airflow.sdk", "load/tasks": "import airflow.sdk"},
         lambda packages: strangers_at_doors(packages, {"airflow": ("load",)}),
         "delivery_verifier.pages.html:1: airflow is imported beside its doors",
+    ),
+    "a page that judges": (
+        {"pages/html": "from delivery_verifier.judgement.judge import judge", "pages/price/price": ""},
+        lambda packages: strangers_at_doors([packages[0] / "pages"], DOORS_OF_PAGES, "delivery_verifier"),
+        "pages.html:1: judgement is imported beside its doors",
+    ),
+    "a page that reads the contract": (
+        {
+            "pages/price/price": "import delivery_verifier.contract.settings",
+            "pages/a": "from delivery_verifier import contract",
+        },
+        lambda packages: strangers_at_doors([packages[0] / "pages"], DOORS_OF_PAGES, "delivery_verifier"),
+        "pages.a:1: contract is imported beside its doors",
     ),
     "an import of what is gone": (
         {"load/a": "from delivery_verifier.load.b import x, y\nimport os\n", "load/b": "x = 1\n"},

@@ -89,6 +89,15 @@ APPLICATIONS: dict[str, Application] = {
 """The applications by name. If an application commits by the client's timer, the timer commits once a second."""
 
 
+def application_properties(application: Application | None) -> dict[str, Setting]:
+    """Returns the properties of an application that a run tests: discipline, sizes and settings, by name. Returns an
+    empty dictionary if `application` is None."""
+    if application is None:
+        return {}
+    own = {"discipline": application.discipline, "members": application.members, "records at a time": application.batch}
+    return {**own, **application.consumer, **{f"output {name}": value for name, value in application.producer.items()}}
+
+
 def application_lines(application: Application | None) -> list[str]:
     """Returns lines of text about an arm's application: what the application does, its consumer settings and, for a
     transform, its producer settings.

@@ -16,9 +16,10 @@ from typing import TextIO
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.model.catalogue_run import STATES, Attempt, CatalogueRun, Item
+from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.steps import DOING
-from delivery_verifier.pages.words import clean, enumeration
+from delivery_verifier.pages.words import clean
 
 SIGNS = {
     "as expected": "✔",

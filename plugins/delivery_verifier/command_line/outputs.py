@@ -15,13 +15,11 @@ from pathlib import Path
 from delivery_verifier.host.optional import optional, warned
 from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.run_directory import RunDirectory
 
 JUNIT_S = 60.0
 """How long the writing of a JUnit file may take, in seconds."""
-VerdictWriter = Callable[[Path, RunVerdict], None]
-"""A function that takes a run directory and the verdict of its run, and writes the verdict as JUnit XML if --junit is
-given."""
+VerdictWriter = Callable[[RunVerdict], None]
+"""A function that writes a verdict as JUnit XML, if --junit is given."""
 
 
 def write_text(text: str) -> None:
@@ -83,16 +81,14 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
     be written later, a warning says so, because the verdict is there, and its exit code, too.
     """
     if name is None:
-        yield lambda run_dir, verdict: None
+        yield lambda verdict: None
         return
     file = destination("--junit", name)
     file.unlink(missing_ok=True)  # if this run is killed, no file of an earlier run may remain
     from delivery_verifier.pages import junit as xml
 
-    def write_verdict(run_dir: Path, verdict: RunVerdict) -> None:
-        # Altered evidence is no failure of the writing: what cannot be read back must end the command.
-        validation, scenario = xml.validation_of(run_dir), RunDirectory(run_dir).read_scenario()
-        optional(f"--junit {name}", lambda: xml.write(file, verdict, validation, scenario), JUNIT_S)
+    def write_verdict(verdict: RunVerdict) -> None:
+        optional(f"--junit {name}", lambda: xml.write(file, verdict), JUNIT_S)
 
     try:
         yield write_verdict

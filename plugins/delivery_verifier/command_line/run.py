@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     run_id = folders.new_run_id() if arguments.run_id is None else arguments.run_id
     with outputs.junit(arguments.junit, run_id) as record:
         verdict, run_dir, url = _run(arguments, folders.check_run_id(run_id))
-        record(run_dir, verdict)
+        record(verdict)
     show(verdict, run_dir, url, as_json=arguments.json)
     return verdict.exit_code
 

@@ -49,7 +49,7 @@ def report(arguments: argparse.Namespace) -> int:
         )  # before the verdict is read: a ticket is often about a run without a verdict
         read_scenario(run_dir)
         verdict = read_verdict(run_dir)
-        record(run_dir, verdict)
+        record(verdict)
     show(verdict, run_dir, None, as_json=arguments.json)
     return verdict.exit_code
 
@@ -73,7 +73,7 @@ def reconcile(arguments: argparse.Namespace) -> int:
             reconcile_from_log(run_dir, spark)
         validate(run_dir)
         verdict = judge_and_report(run_dir)
-        record(run_dir, verdict)
+        record(verdict)
     show(verdict, run_dir, None, as_json=arguments.json)
     if not arguments.json:
         print(f"judged by  {RunDirectory(run_dir).manifest('conclude').notes['judged_by']}")
@@ -161,13 +161,12 @@ def _print(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -
         text.write(verdict, sys.stdout, as_json=True)
         return
     run = RunDirectory(run_dir)
-    scenario = run.read_scenario()
-    text.write(verdict, sys.stdout, scenario=scenario, run_dir=run_dir)
+    text.write(verdict, sys.stdout, runs=run_dir.parent)
     print(f"report     {_location(run, 'conclude', run_dir / 'report.html')}")
     print(f"data docs  {_location(run, 'validate', run_dir.parent / folders.DATA_DOCS / 'index.html')}")
     if url is not None:
         print(f"Airflow    {url}\n           log in as admin; the password is in {password_file()}")
-    print(f"repeat     {scenario.command}")
+    print(f"repeat     {verdict.repeat}")
 
 
 def _location(run: RunDirectory, step: str, file: Path) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from delivery_verifier.store.cases import record_name
 from delivery_verifier.store.times import as_us
 
 _TIMES = ("sent_at", "settled_at", "appended_after", "appended_before")
@@ -18,6 +19,9 @@ _OTHERS = (
     "kind",
     "also",
     "producer",
+    "session",
+    "sequence",
+    "attempt",
     "partition",
     "outcome",
     "acked_offset",
@@ -27,8 +31,8 @@ _OTHERS = (
 )
 COLUMNS = (*_OTHERS, *_TIMES)
 """The columns of the files in anomalies/ of which a Case is made."""
-EVIDENCE = ("sequence", "detail")
-"""Further columns of these files, which `judgement.causes` needs."""
+EVIDENCE = ("detail",)
+"""A further column of these files, which `judgement.causes` needs."""
 
 
 class Case(NamedTuple):
@@ -38,6 +42,7 @@ class Case(NamedTuple):
     * The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows.
     * `sent_us`: when the record was sent. `settled_us`: when the client reported the record's outcome.
     * `offsets`: the offsets of its copies in the log. `partitions`: the partitions of these copies.
+    * `record`: its name (see `store.cases.record_name`). `sequence`, `attempt`: with the partition, the order of cases.
     * `overwritten`, `appended_after_us`, `appended_before_us`: see the table `anomalies`
       (docs/reference/run-directory.md).
     """
@@ -55,6 +60,14 @@ class Case(NamedTuple):
     overwritten: bool | None = None
     appended_after_us: int | None = None
     appended_before_us: int | None = None
+    sequence: int | None = None
+    attempt: int | None = None
+    record: str = ""
+
+    @property
+    def sort_key(self) -> tuple[tuple[bool, int], ...]:
+        """The place of the case in a list of cases: by partition, sequence and attempt. Unknown ones come last."""
+        return tuple((value is None, value or 0) for value in (self.partition, self.sequence, self.attempt))
 
     @property
     def stands_where_acked(self) -> bool:
@@ -90,6 +103,9 @@ def case_of(row: Mapping[str, Any]) -> Case:
         overwritten=row["overwritten"],
         appended_after_us=row["appended_after"],
         appended_before_us=row["appended_before"],
+        sequence=row["sequence"],
+        attempt=row["attempt"],
+        record=record_name(row),
     )
 
 

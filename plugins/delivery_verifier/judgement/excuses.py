@@ -14,14 +14,15 @@ All functions are pure.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 from delivery_verifier.contract.delays import delays
 from delivery_verifier.contract.elections import Elections
 from delivery_verifier.contract.permissions import permitting
-from delivery_verifier.contract.reach import reaches
+from delivery_verifier.contract.reach import Reach, reaches
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.contract.times import Span
 from delivery_verifier.judgement.cases import Case, read_cases
@@ -30,7 +31,7 @@ from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.judgement.truncations import Causes, Fate, fate_of, has_one_log
 from delivery_verifier.judgement.windows import before_the_end, in_transaction, nearest, under_way
 from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly, subset
-from delivery_verifier.model.verdict import Excuse
+from delivery_verifier.model.verdict import RECORDS_NAMED, Excuse
 
 TAKEN = subset(
     "a record is taken from the log only if it is gone, or if the acknowledged copy is",
@@ -59,6 +60,8 @@ class Excuses:
     * `doubtful`, `unseen`: the number of such cases, by anomaly.
     * `cases`: the number of unexplained cases, by anomaly.
     * `hidden`: by anomaly, the number of unexplained records that show the anomaly, but are cases of another anomaly.
+    * `records`: by anomaly, the names of unexplained records. `doubtful_records`: of doubtful and unseen ones. At most
+      RECORDS_NAMED of each.
     * `unexplained`: the sum of `cases` and `hidden` for each anomaly, producer and partition.
     """
 
@@ -67,6 +70,8 @@ class Excuses:
     unseen: Counter[Anomaly] = field(default_factory=Counter)
     cases: Counter[Anomaly] = field(default_factory=Counter)
     hidden: Counter[Anomaly] = field(default_factory=Counter)
+    records: dict[Anomaly, list[str]] = field(default_factory=dict)
+    doubtful_records: dict[Anomaly, list[str]] = field(default_factory=dict)
     unexplained: Counter[tuple[Anomaly, int | None, int | None]] = field(default_factory=Counter)
 
 
@@ -80,8 +85,9 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
     excuses = Excuses(excused={anomaly: [] for anomaly in permissions})
     if arm.run.cases is None or not permissions:
         return excuses
-    counts = {anomaly: Counter[int]() for anomaly in permissions}
     since_us, held_up = _proven_since_us(arm), delays(arm.run.observations, arm.run.injections)
+    by_disturbance = defaultdict[tuple[Anomaly, int], list[Case]](list)
+    unexplained, doubtful = defaultdict[Anomaly, list[Case]](list), defaultdict[Anomaly, list[Case]](list)
     for case in read_cases(arm.run.cases, arm.name):
         for anomaly in map(Anomaly, case.kinds):
             if anomaly not in permissions:
@@ -89,20 +95,38 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
             causes = permissions[anomaly]
             fate = _fate(anomaly, case, causes, arm, held_up)
             if isinstance(fate, int):
-                counts[anomaly][fate] += 1
+                by_disturbance[anomaly, fate].append(case)
             elif fate is Fate.KEPT and _is_proven(anomaly, case, since_us):
                 (excuses.cases if case.kinds[0] == anomaly else excuses.hidden)[anomaly] += 1
                 excuses.unexplained[anomaly, case.producer, case.partition] += 1
+                unexplained[anomaly].append(case)
             elif fate is not None:
                 (excuses.unseen if fate is Fate.UNSEEN else excuses.doubtful)[anomaly] += 1
+                doubtful[anomaly].append(case)
     for anomaly, causes in permissions.items():
         reached = causes.reached if causes else ()
         excuses.excused[anomaly] = [
-            Excuse(disturbance=reach.disturbance, since_us=reach.since_us, until_us=reach.until_us, count=count)
-            for number, reach in enumerate(reached)
-            if (count := counts[anomaly][number])
+            _excuse(reach, cases) for number, reach in enumerate(reached) if (cases := by_disturbance[anomaly, number])
         ]
+        excuses.records[anomaly], excuses.doubtful_records[anomaly] = (
+            _names(unexplained[anomaly]),
+            _names(doubtful[anomaly]),
+        )
     return excuses
+
+
+def _excuse(reach: Reach, cases: Sequence[Case]) -> Excuse:
+    return Excuse(
+        disturbance=reach.disturbance,
+        since_us=reach.since_us,
+        until_us=reach.until_us,
+        count=len(cases),
+        records=_names(cases),
+    )
+
+
+def _names(cases: Iterable[Case]) -> list[str]:
+    return [case.record for case in nsmallest(RECORDS_NAMED, cases, key=lambda case: case.sort_key)]
 
 
 def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:

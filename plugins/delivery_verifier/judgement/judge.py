@@ -19,7 +19,7 @@ from delivery_verifier.contract.rulings import Ruling
 from delivery_verifier.judgement.causes import causes
 from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
-from delivery_verifier.judgement.evaluation import Validation, read_validation
+from delivery_verifier.judgement.evaluation import LAWS, Validation, read_validation
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.excuses import Excuses, excuses_of
 from delivery_verifier.judgement.given_up import given_up_of
@@ -28,13 +28,26 @@ from delivery_verifier.judgement.notes import notes
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName
-from delivery_verifier.model.verdict import WORST_FIRST, ArmVerdict, Doubt, Finding, RunVerdict, expected_text
+from delivery_verifier.model.verdict import (
+    WORST_FIRST,
+    ArmVerdict,
+    CheckedLaw,
+    Doubt,
+    Finding,
+    RunVerdict,
+    expected_text,
+)
 from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def load_and_judge(run_dir: Path) -> RunVerdict:
-    """Returns the verdict of the run in `run_dir`.
+    """Returns the verdict of the run in `run_dir`, without its advice. Raises as `load` does."""
+    return judge(*load(run_dir))
+
+
+def load(run_dir: Path) -> tuple[Evidence, Validation]:
+    """Returns the evidence of the run in `run_dir`, and the results of Great Expectations.
 
     Raises IncompleteRun if there can be no verdict, because
 
@@ -48,7 +61,7 @@ def load_and_judge(run_dir: Path) -> RunVerdict:
         validation = read_validation((run.path / "validation.json").read_bytes())
     except (FileNotFoundError, msgspec.MsgspecError) as error:
         raise IncompleteRun(f"validation.json of {run.path} cannot be read: {error}") from None
-    return judge(evidence, validation)
+    return evidence, validation
 
 
 def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
@@ -71,7 +84,24 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
         limits=limits(evidence),
         arms=arms,
         notes=notes(evidence),
+        laws=_laws(validation),
+        repeat=evidence.scenario.command,
     )
+
+
+def _laws(validation: Validation) -> list[CheckedLaw]:
+    return [
+        CheckedLaw(
+            law=checked.about,
+            meaning=LAWS.get(checked.about, ""),
+            rows=checked.expected_rows,
+            broken=checked.count,
+            holds=checked.success,
+            exception=checked.exception,
+        )
+        for checked in validation.evaluated
+        if checked.suite == "evidence"
+    ]
 
 
 def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
@@ -145,12 +175,14 @@ def _split(finding: Finding, excuses: Excuses) -> list[Finding]:
         also=finding.also - also,
         excuses=excuses.excused.get(anomaly, []),
         doubtful=excuses.doubtful[anomaly] + excuses.unseen[anomaly],
+        unexplained=excuses.doubtful_records.get(anomaly, []),
     )
     if not count + also:
         return [permitted]
     promise = unexplained(anomaly)
     ruled = {"ruling": "FORBIDDEN", "rule": promise.id, "sentence": promise.sentence, "source": promise.source}
-    return [permitted, replace(finding, **ruled, tolerance=0, count=count, also=also)]
+    named = excuses.records[anomaly]
+    return [permitted, replace(finding, **ruled, tolerance=0, count=count, also=also, unexplained=named)]
 
 
 def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:

@@ -15,6 +15,7 @@ from delivery_verifier.judgement.transaction_counts import clause_of
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import TARGETS
+from delivery_verifier.model.figures import times
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, GivenUp, exposed
 from delivery_verifier.store.counts import LATE, UNPROVEN
 
@@ -234,11 +235,6 @@ def _predicate(action: str) -> str:
     """
     done = ACTS[action].done if action in ACTS else ""
     return done or f"was hit by {action}"
-
-
-def times(count: int) -> str:
-    """Returns how often something happened, in words: once, twice, 3 times."""
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _count(number: int) -> str:

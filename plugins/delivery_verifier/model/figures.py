@@ -20,3 +20,16 @@ def share(count: int, whole: int) -> str:
     if 99.9 < percent < 100:
         return f"{percent:.2f} %"
     return f"{percent:.3g} %" if percent < 100 else f"{percent:.0f} %"
+
+
+def times(count: int) -> str:
+    """Returns how often something happened, in words: once, twice, 3 times."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def enumeration(parts: list[str], last: str = "or") -> str:
+    """Returns the parts as one text, such as `a, b or c`. `last`: the word before the last part.
+
+    Returns an empty text if there are no parts.
+    """
+    return f" {last} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -6,6 +6,7 @@ The snapshot is taken after the load. It says where each partition's log begins 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -255,3 +256,20 @@ def now_us() -> int:
     """Returns the wall clock time in µs since the epoch. All processes of a run are on one host, so their times can be
     compared."""
     return time.time_ns() // 1000
+
+
+def injection_during(injections: Iterable[Injection], from_us: int | None, to_us: int | None) -> Injection | None:
+    """Returns the first injection that could have hurt a record that was under way from `from_us` to `to_us`.
+
+    The two times are in µs since the epoch. If `to_us` is None, the record is still under way. An injection can hurt
+    records from LEAD_US (1 s) before the bite of the injection until the recovery of the cluster. If the cluster did
+    not recover, the injection can hurt records for ever. Returns None if there is no such injection, or if `from_us` is
+    None.
+    """
+    if from_us is None:
+        return None
+    for injection in injections:
+        before_end = injection.recovered_at_us is None or from_us <= injection.recovered_at_us
+        if before_end and (to_us is None or to_us >= injection.bite_at_us - LEAD_US):
+            return injection
+    return None

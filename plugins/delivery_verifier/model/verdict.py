@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from msgspec import Struct
-
+from delivery_verifier.model.advice import Advice, Example
+from delivery_verifier.model.data import Data as _Part
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Claim, Expectation, Role, VerdictName
 
 WORST_FIRST: tuple[VerdictName, ...] = ("VIOLATED", "INCONCLUSIVE", "HELD")
 """Verdicts from worst to best. VIOLATED comes first, because a doubt about one subject does not undo a violation that
 was proven in another subject."""
-
-
-class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The base of all parts of verdict.json. Unknown fields are errors."""
+RECORDS_NAMED = 1_000
+"""The greatest number of records that a verdict names for one disturbance, and of those that none explains, per arm and
+anomaly. They are the first ones by partition, sequence and attempt. All are counted, and anomalies/ has their
+evidence."""
 
 
 class Doubt(_Part, frozen=True):
@@ -36,13 +36,15 @@ class Excuse(_Part, frozen=True):
 
     The disturbance can have hurt only records that were acknowledged between `since_us` and `until_us` (µs since the
     epoch). None: the time is not known. If several disturbances can excuse a case, the case counts only for the
-    disturbance that is nearest in time to the acknowledgement.
+    disturbance that is nearest in time to the acknowledgement. `records`: the names of their records, as in
+    `store.cases.record_name`, at most RECORDS_NAMED.
     """
 
     disturbance: Disturbance
     since_us: int | None
     until_us: int | None
     count: int
+    records: list[str] = []
 
 
 class Finding(_Part, frozen=True):
@@ -60,6 +62,10 @@ class Finding(_Part, frozen=True):
     If the contract permits the anomaly because of disturbances, `excuses` has one entry for each disturbance that
     excuses cases, in order of time. `doubtful` counts the cases of which nobody knows whether a disturbance excuses
     them. Cases that were not written down one by one are neither in `excuses` nor in `doubtful`.
+
+    `unexplained`: the names of the records that need a disturbance, and of which none is sure to explain them; at most
+    RECORDS_NAMED. They are doubtful if the finding permits its cases, and convict if it forbids them. A record that is
+    named nowhere needs no explanation, unless it stands behind RECORDS_NAMED others.
     """
 
     anomaly: str
@@ -73,6 +79,7 @@ class Finding(_Part, frozen=True):
     also: int
     excuses: list[Excuse] = []
     doubtful: int = 0
+    unexplained: list[str] = []
 
     @property
     def cases(self) -> int:
@@ -188,6 +195,8 @@ class ArmVerdict(_Part, frozen=True):
       None for the canary, and for a run whose cases are not listed one by one.
     * `given_up`: the attempts that were given up. None if there are none, or if their number is in doubt or not known.
     * `causes`: what a program of the user's own did, where the evidence shows it. Empty for every other arm.
+    * `application`: the program behind the arm's topic and its settings, in lines of text; empty without a program.
+    * `examples`: for each anomaly of the arm, one case, and why it came about. Empty for the canary.
     """
 
     arm: str
@@ -206,6 +215,23 @@ class ArmVerdict(_Part, frozen=True):
     bites: dict[str, list[int]] | None = None
     given_up: GivenUp | None = None
     causes: list[Cause] = []
+    application: list[str] = []
+    examples: list[Example] = []
+
+
+class CheckedLaw(_Part, frozen=True):
+    """A law of the books, as Great Expectations has checked it: two counts must be equal in each row.
+
+    `meaning`: the law in words. `rows`: the number of rows. `broken`: in how many of them the counts differ. `holds`:
+    the result. `exception`: the exception that the check raised; empty if there was none.
+    """
+
+    law: str
+    meaning: str
+    rows: int
+    broken: int
+    holds: bool
+    exception: str
 
 
 class RunVerdict(_Part, frozen=True):
@@ -217,6 +243,10 @@ class RunVerdict(_Part, frozen=True):
     * `limits`: sentences on what the run did not show: how many injections took effect, how many records the injections
       exposed, and how often an anomaly may still occur although the run saw none.
     * `notes`: sentences about the evidence, e.g. which cases were not written down. They change no verdict.
+    * `laws`: the laws of the books, as they were checked.
+    * `repeat`: the command that repeats the run; empty if there is none.
+    * `advice`: what to change in each subject, the worst verdict first. None: that could not be worked out, and a note
+      says why.
     """
 
     run_id: str
@@ -227,6 +257,9 @@ class RunVerdict(_Part, frozen=True):
     limits: list[str]
     arms: list[ArmVerdict]
     notes: list[str] = []
+    laws: list[CheckedLaw] = []
+    repeat: str = ""
+    advice: list[Advice] | None = None
 
     @property
     def exit_code(self) -> int:

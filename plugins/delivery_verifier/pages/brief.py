@@ -11,17 +11,19 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages.causes import of_subjects
 from delivery_verifier.pages.given_up import HEADING, by_subject, count_of
-from delivery_verifier.pages.material import Material, read_outline
 from delivery_verifier.pages.report.arm_rows import ArmRow, arm_rows
-from delivery_verifier.pages.report.changes import Advice, Option, advices
-from delivery_verifier.pages.words import enumeration, number, without_verdict
+from delivery_verifier.pages.report.changes import PricedAdvice, PricedOption, priced_advices
+from delivery_verifier.pages.words import number, without_verdict
 
 ARMS, CHANGE = "What became of the records", "What to change"
 LIMITS, REPEAT = "What this run does not show", "Repeat it"
 """Headings of sections. The report has the same headings."""
+UNKNOWN = "Not known: the notes of the verdict say why."
+"""What stands under the heading CHANGE if the advice could not be worked out."""
 LIMITS_SHOWN = 2
 """How many limits the report, a note and a mail show under the heading LIMITS. These are the last limits of the
 verdict, which say what one run cannot prove."""
@@ -46,36 +48,42 @@ class Section(Struct, frozen=True):
     lines: list[Line]
 
 
-def change(run_dir: Path, verdict: RunVerdict) -> Section:
+def change(verdict: RunVerdict, runs: Path | None = None) -> Section:
     """Returns the section that says what to change in the settings under test.
 
-    `run_dir` is the run directory. If files are missing there, the section says so. The section has no lines if the
+    `runs`: the folder with the price runs of this host; None: no price is known. The section has no lines if the
     verdict has no subject.
     """
-    return _change(read_outline(run_dir, verdict))
+    if verdict.advice is None:
+        return Section(CHANGE, [Line(UNKNOWN)])
+    every = priced_advices(verdict, runs)
+    lines = [line for each in every for line in _advised(each, f"{each.advice.arm}: " if len(every) > 1 else "")]
+    for arm, _, changes in by_subject(verdict):
+        lines.append(Line(" ".join([f"{arm}:", *changes] if arm else changes)))
+    lines += [Line(line) for cause in of_subjects(verdict) for line in cause.lines]
+    return Section(CHANGE, lines)
 
 
-def sections(run_dir: Path, verdict: RunVerdict) -> list[Section]:
-    """Returns all sections behind the headline, in the order of the report. Leaves out sections without lines."""
-    material = read_outline(run_dir, verdict)
-    command = material.scenario.command if material.scenario else ""
+def sections(verdict: RunVerdict, runs: Path | None = None) -> list[Section]:
+    """Returns all sections behind the headline, in the order of the report. Leaves out sections without lines. `runs`:
+    as in `change`."""
     every = [
-        Section(ARMS, [_arm_line(row) for row in arm_rows(material)]),
-        _change(material),
+        Section(ARMS, [_arm_line(row) for row in arm_rows(verdict)]),
+        change(verdict, runs),
         Section(LIMITS, [Line(limit) for limit in verdict.limits[-LIMITS_SHOWN:]]),
-        Section(REPEAT, [Line("The same run again:", command)] if command else []),
+        Section(REPEAT, [Line("The same run again:", verdict.repeat)] if verdict.repeat else []),
     ]
     return [section for section in every if section.lines]
 
 
-def note_text(verdict: RunVerdict, run_dir: Path) -> str:
+def note_text(verdict: RunVerdict, runs: Path | None = None) -> str:
     """Returns the note of a run in Airflow, as Markdown: the verdict in bold, its sentence, and the sections about the
-    run. `run_dir` is the run directory.
+    run. `runs`: as in `change`.
 
     If the note would be longer than NOTE_LENGTH, sections are left out in the order of _LEFT_OUT, and then the last
     lines of what remains. The note then says where a reader finds them.
     """
-    shown = sections(run_dir, verdict)
+    shown = sections(verdict, runs)
     for heading in ("", *_LEFT_OUT):
         shown = [section for section in shown if section.heading != heading]
         text = "\n\n".join(_markdown(verdict, shown, whole=not heading))
@@ -99,10 +107,10 @@ def _markdown(verdict: RunVerdict, shown: list[Section], *, whole: bool) -> Iter
         yield "More: in the tab *Delivery report* of this run."
 
 
-def plain_lines(run_dir: Path, verdict: RunVerdict) -> list[str]:
-    """Returns the sections of the run in `run_dir` as lines of plain text, e.g. for a mail."""
+def plain_lines(verdict: RunVerdict, runs: Path | None = None) -> list[str]:
+    """Returns the sections as lines of plain text, e.g. for a mail. `runs`: as in `change`."""
     lines = []
-    for section in sections(run_dir, verdict):
+    for section in sections(verdict, runs):
         lines += [f"{section.heading}:", *(f"{line.text} {line.command}".strip() for line in section.lines)]
     return lines
 
@@ -121,39 +129,31 @@ def _arm_line(row: ArmRow) -> Line:
     return Line(f"{row.arm.arm} ({role}): {row.arm.verdict}, {reported.text} reported{given_up}, {anomalies}")
 
 
-def _change(material: Material) -> Section:
-    every = advices(material)
-    lines = [line for advice in every for line in _advised(advice, f"{advice.arm}: " if len(every) > 1 else "")]
-    for arm, _, changes in by_subject(material.verdict):
-        lines.append(Line(" ".join([f"{arm}:", *changes] if arm else changes)))
-    lines += [Line(line) for cause in of_subjects(material.verdict) for line in cause.lines]
-    return Section(CHANGE, lines)
-
-
-def _offered(option: Option) -> str:
+def _offered(option: PricedOption) -> str:
     return (
         f"{option.change} (may leave records {enumeration(option.permits, 'and')})" if option.permits else option.change
     )
 
 
-def _advised(advice: Advice, prefix: str) -> list[Line]:
+def _advised(priced: PricedAdvice, prefix: str) -> list[Line]:
     """Returns the lines of one advice: what to change and why, the prices of the changes, and commands. The commands
     try a change, or measure its price. `prefix`: a text before the first sentence."""
+    advice, options = priced.advice, priced.options
     sentences = f"{prefix}{advice.lead} {advice.text}".strip()
-    if advice.options:
-        sentences = f"{sentences.rstrip('.')}: {'; '.join(map(_offered, advice.options))}."
+    if options:
+        sentences = f"{sentences.rstrip('.')}: {'; '.join(map(_offered, options))}."
     lines = [Line(sentences)]
     if advice.kind != "remedy":
         return lines
-    priced = [option for option in advice.options if option.price.day]
-    lines += [Line(_price(option)) for option in priced]
-    lines += [Line("Try it:", option.command) for option in advice.options[:1] if option.command]
-    if advice.to_measure and not priced:
-        lines.append(Line("Measure the price on this host:", advice.to_measure))
+    measured = [option for option in options if option.price.day]
+    lines += [Line(_price(option)) for option in measured]
+    lines += [Line("Try it:", option.command) for option in options[:1] if option.command]
+    if priced.to_measure and not measured:
+        lines.append(Line("Measure the price on this host:", priced.to_measure))
     return [*lines, *map(Line, advice.beside[:1])]
 
 
-def _price(option: Option) -> str:
+def _price(option: PricedOption) -> str:
     """Returns the measured price of a change, e.g. `acks=all: 81,300 records/s, 99 % within 12.6 ms, measured here
     ...`."""
     price = option.price

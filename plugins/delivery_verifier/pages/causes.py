@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from delivery_verifier.model.anomalies import KINDS, Anomaly
-from delivery_verifier.model.verdict import ArmVerdict, Cause, Finding, RunVerdict
-from delivery_verifier.pages.words import enumeration, number
+from delivery_verifier.model.verdict import ArmVerdict, Cause, RunVerdict
+from delivery_verifier.pages.words import number
 
 CAUSES_SHOWN = 3
 """The greatest number of causes of one arm that are shown."""
 LOOK_FOR = "Look for"
-
-
-def who_broke_it(judged: ArmVerdict, broken: Iterable[Finding]) -> tuple[str, str]:
-    """Returns who caused anomalies that the contract forbids, as two sentences or more. `broken` are their findings.
-
-    Kafka, its client and the verifier are suspects only if nothing in hand shows that a program of the user's own did
-    it.
-    """
-    explained = {cause.anomaly for cause in judged.causes}
-    forbidden = [finding for finding in broken if finding.ruled_by == "contract"]
-    others = [finding for finding in forbidden if finding.anomaly not in explained]
-    if not others:
-        return "No setting: your program, or the client library that it uses, did it.", "Kafka did what it was told."
-    which = ""
-    if len(others) < len(forbidden):
-        which = f"{enumeration([_counted(finding.cases, finding.anomaly) for finding in others], 'and')}, and "
-    return (
-        f"No setting: {which}what happened is forbidden for these settings already.",
-        "Kafka, its client or this verifier broke a promise. Keep the run directory, and report it with its files.",
-    )
 
 
 def shown(judged: ArmVerdict) -> list[Cause]:

@@ -5,22 +5,14 @@ The verdict holds the excuses. This module only formats them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from delivery_verifier.contract.delays import delays
-from delivery_verifier.contract.elections import Elections, elections
-from delivery_verifier.contract.reach import Reach, reaches
-from delivery_verifier.judgement.cases import case_of
-from delivery_verifier.judgement.copies import Placement, placement_of
-from delivery_verifier.judgement.excuses import COPIED, excuse_of
-from delivery_verifier.judgement.truncations import Causes, has_one_log
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.verdict import ArmVerdict, Excuse, Finding
-from delivery_verifier.pages.leadership import topic_of
-from delivery_verifier.pages.material import Material
-from delivery_verifier.pages.words import enumeration, number
+from delivery_verifier.pages.words import number
+from delivery_verifier.store.cases import record_name
 
 GROUPS_SHOWN = 5
 """The greatest number of groups of disturbances that are shown for one finding."""
@@ -56,50 +48,24 @@ def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
     return lines
 
 
-class ExcusesOfRows:
-    """Names the disturbance that excuses a case, from what `material` holds of the run."""
+def excuse_of_case(arm: ArmVerdict | None, row: Mapping[str, Any], time_text: TimeText) -> str:
+    """Returns the disturbance that excuses one case, as text. `row`: the row of the case in anomalies/.
 
-    def __init__(self, material: Material) -> None:
-        self._material = material
-        self._elections = elections(material.observations, material.injections)
-        self._delays = delays(material.observations, material.injections)
-        self._reached: dict[tuple[str, str], list[Reach]] = {}
+    If the verdict names none, the text is one of these:
 
-    def text(self, arm: ArmVerdict | None, row: dict[str, Any], time_text: TimeText) -> str:
-        """Returns the disturbance that excuses one case, as text. `row`: the row of the case in anomalies/, with times
-        in µs.
-
-        If no disturbance can be named, the text is one of these:
-
-        * `unexplained`: the case needs an excuse, but nothing surely excuses the case. So the case may be doubtful.
-        * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known.
-        """
-        findings = [finding for finding in (arm.findings if arm else []) if finding.anomaly == row["kind"]]
-        if not findings or row["kind"] not in Anomaly.__members__:
-            return "–"
-        excuses = [excuse for finding in findings for excuse in finding.excuses]
-        anomaly, case = Anomaly(row["kind"]), case_of(row)
-        is_split = len(findings) > 1 or any(finding.doubtful for finding in findings)
-        history = self._elections_of(row["arm"])
-        placement = placement_of(case, self._delays, one_log=has_one_log(case, history))
-        if is_split and anomaly in COPIED and placement is not Placement.POSSIBLE:
+    * `unexplained`: the case needs an excuse, but nothing surely excuses the case. So the case may be doubtful.
+    * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known.
+    """
+    record = record_name(row)
+    for finding in arm.findings if arm else ():
+        if finding.anomaly != row["kind"]:
+            continue
+        for excuse in finding.excuses:
+            if record in excuse.records:
+                return _named([excuse.disturbance], time_text)
+        if record in finding.unexplained:
             return "unexplained"
-        if not excuses:
-            return "unexplained" if is_split and anomaly not in COPIED else "–"
-        reached = self._reaches(row["arm"], row["kind"], excuses)
-        index = excuse_of(anomaly, case, Causes(reached), history)
-        return _named([reached[index].disturbance], time_text) if isinstance(index, int) else "unexplained"
-
-    def _reaches(self, arm: str, kind: str, excuses: Sequence[Excuse]) -> list[Reach]:
-        if (arm, kind) not in self._reached:
-            disturbances = [excuse.disturbance for excuse in excuses]
-            known = reaches(disturbances, self._material.observations, self._material.injections)
-            self._reached[arm, kind] = known
-        return self._reached[arm, kind]
-
-    def _elections_of(self, arm: str) -> dict[int, Elections]:
-        topic = topic_of(self._material, arm)
-        return {number: history for (name, number), history in self._elections.items() if name == topic}
+    return "–"
 
 
 def _groups(excuses: Sequence[Excuse]) -> Iterator[list[Excuse]]:

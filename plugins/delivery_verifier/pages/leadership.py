@@ -1,7 +1,7 @@
 """Leadership: which broker led which partition at which time.
 
-The module also has the clock of a run, which shows a time as seconds since the start of the load. Further functions
-find an injection, or return its name.
+The module also has the clock of a run, which shows a time as seconds since the start of the load, and the names of
+injections.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from delivery_verifier.model.history import LEAD_US, Injection, Observation
+from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.pages.material import Material
 
 
@@ -126,20 +126,3 @@ def injection_name(injection: Injection) -> str:
     """Returns the name of an injection, for example `#1 kill broker 2`."""
     brokers = ", ".join(str(broker) for broker in injection.brokers)
     return f"#{injection.id} {injection.action}" + (f" broker {brokers}" if brokers else "")
-
-
-def injection_during(injections: Iterable[Injection], from_us: int | None, to_us: int | None) -> Injection | None:
-    """Returns the first injection that could have hurt a record that was under way from `from_us` to `to_us`.
-
-    The two times are in µs since the epoch. If `to_us` is None, the record is still under way. An injection can hurt
-    records from LEAD_US (1 s) before the bite of the injection until the recovery of the cluster. If the cluster did
-    not recover, the injection can hurt records for ever. Returns None if there is no such injection, or if `from_us` is
-    None.
-    """
-    if from_us is None:
-        return None
-    for injection in injections:
-        before_end = injection.recovered_at_us is None or from_us <= injection.recovered_at_us
-        if before_end and (to_us is None or to_us >= injection.bite_at_us - LEAD_US):
-            return injection
-    return None

@@ -104,7 +104,10 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
 
     If a part is missing or malformed, no error is raised. The field `missing` of the result lists such parts.
     """
-    material = read_outline(path, verdict)
+    material = Material(Path(path), verdict)
+    material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
+    material.injections = _json(material, "injections.json", read_injections) or []
+    material.observations = _json(material, "observations.json", read_observations) or []
     material.offsets = _json(material, "offsets.json", read_offsets)
     for name in COLUMNS:
         table = material.take(_file(name), lambda name=name: _table(Path(path) / _file(name), name))  # type: ignore[misc]
@@ -112,19 +115,6 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
             material.tables[name] = table
     _empty_if_counted_empty(material)
     _check_identity(material)
-    return material
-
-
-def read_outline(path: Path, verdict: RunVerdict | None) -> Material:
-    """Reads only the plan of the run and what happened to the cluster: scenario, injections and observations.
-
-    `path`: the run directory. Reads no table, so the time does not grow with the number of records. Like `read`, this
-    function adds parts that cannot be read to `missing`.
-    """
-    material = Material(Path(path), verdict)
-    material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
-    material.injections = _json(material, "injections.json", read_injections) or []
-    material.observations = _json(material, "observations.json", read_observations) or []
     return material
 
 

@@ -14,10 +14,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from delivery_verifier.catalogue.applications import application_lines
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.scenario import Role, Scenario
+from delivery_verifier.model.scenario import Role
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.brief import LIMITS, LIMITS_SHOWN, Line, Section, change
@@ -47,14 +46,13 @@ def write(
     stream: TextIO,
     *,
     as_json: bool = False,
-    scenario: Scenario | None = None,
-    run_dir: Path | None = None,
+    runs: Path | None = None,
 ) -> None:
     """Writes the verdict to `stream`, as JSON if `as_json` is true, else as text.
 
     If `stream` is a terminal, the text is coloured. If it is a pipe, the text is plain. The text has the order of the
-    report: verdict, arms, reasons, what to change, limits. `scenario`: the scenario of the run. If it is None, the text
-    says nothing about applications. `run_dir`: the run directory. If it is None, the text does not say what to change.
+    report: verdict, arms, reasons, what to change, limits. `runs`: the folder with the price runs of this host. None:
+    no price is known.
     """
     if as_json:
         stream.write(dumps(verdict).decode().rstrip("\n") + "\n")
@@ -68,16 +66,15 @@ def write(
         _print(console, f"{arm_name}: {fact}" if arm_name else fact, "bold yellow")
     for table in _tables(sorted(verdict.arms, key=lambda arm: _ORDER.index(arm.role)), console):
         console.print(table)
-    for arm in scenario.loaded if scenario else ():
-        for number_of_line, line in enumerate(application_lines(arm.application)):
-            _print(console, line if number_of_line else f"{arm.name} is {line}", "dim", indent=2 * number_of_line)
+    for arm in verdict.arms:
+        for number_of_line, line in enumerate(arm.application if arm.role != "canary" else ()):
+            _print(console, line if number_of_line else f"{arm.arm} is {line}", "dim", indent=2 * number_of_line)
     _print_excuses(console, verdict.arms)
     for doubt in doubt_groups(verdict):
         _print_doubt(console, doubt)
     for limit in [*verdict.limits[:-LIMITS_SHOWN], *verdict.notes]:
         _print(console, limit, "dim", indent=2)
-    if run_dir is not None:
-        _print_section(console, change(run_dir, verdict))
+    _print_section(console, change(verdict, runs))
     _print_section(console, Section(LIMITS, [Line(limit) for limit in verdict.limits[-LIMITS_SHOWN:]]))
 
 

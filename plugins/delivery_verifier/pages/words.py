@@ -6,7 +6,6 @@ import unicodedata
 
 from delivery_verifier.model import claims
 from delivery_verifier.model.anomalies import KINDS, Anomaly
-from delivery_verifier.model.application import Application
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import ON_SIGTERM, Arm
 
@@ -42,28 +41,11 @@ def record_that_is(kind: str) -> str:
     return KINDS[Anomaly(kind)].record_that_is if kind in Anomaly.__members__ else kind
 
 
-def application_properties(application: Application | None) -> dict[str, Setting]:
-    """Returns the properties of an application that a run tests: discipline, sizes and settings, by name. Returns an
-    empty dictionary if `application` is None."""
-    if application is None:
-        return {}
-    own = {"discipline": application.discipline, "members": application.members, "records at a time": application.batch}
-    return {**own, **application.consumer, **{f"output {name}": value for name, value in application.producer.items()}}
-
-
 def producer_properties(arm: Arm) -> dict[str, Setting]:
     """Returns the properties of the arm's producing program: the settings of its producers, and what it does on
     SIGTERM, if the run sent that."""
     end: dict[str, Setting] = {"program": ON_SIGTERM[arm.on_sigterm]} if arm.on_sigterm else {}
     return {**arm.profile.producer, **end}
-
-
-def enumeration(parts: list[str], last: str = "or") -> str:
-    """Returns the parts as one text, such as `a, b or c`. `last`: the word before the last part.
-
-    Returns an empty text if there are no parts.
-    """
-    return f" {last} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def clean(text: object) -> str:

@@ -10,8 +10,9 @@ import pytest
 from support.evidence import SUBJECT, arm, judged
 from support.played_programs import PROGRAMS, evidence, play
 
+from delivery_verifier.advice.changes import who_broke_it
 from delivery_verifier.model.scenario import Claim, VerdictName
-from delivery_verifier.pages.causes import causes_of, who_broke_it
+from delivery_verifier.pages.causes import causes_of
 
 NOTHING = ("HELD", 0, 0, "", "")
 """The verdict, whether records are skipped, whether records are applied again, what the program did, and what to look

@@ -27,6 +27,7 @@ from delivery_verifier.judgement import sentences
 from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
+from delivery_verifier.model.figures import times
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Excuse, Finding, RunVerdict
 from delivery_verifier.store.counts import LATE, UNPROVEN
@@ -291,7 +292,7 @@ def test_the_circumstances_name_one_bite_or_several_and_no_fault_without_proof()
 
 
 def test_numbers_of_times_are_words_up_to_two() -> None:
-    assert [sentences.times(count) for count in (1, 2, 3, 10)] == ["once", "twice", "3 times", "10 times"]
+    assert [times(count) for count in (1, 2, 3, 10)] == ["once", "twice", "3 times", "10 times"]
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,12 @@ from support.catalogue_runs import arm, attempt, catalogue, item
 from support.evidence import RUN, evidence_of, judged
 from support.run_builder import judged as stored
 
-from delivery_verifier.catalogue.applications import APPLICATIONS
+from delivery_verifier.catalogue.applications import APPLICATIONS, application_lines
 from delivery_verifier.catalogue_run.results import COUNTS
 from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.pages import terminal
 from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns, heading
-from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.matrix import markdown, page, tables
 from delivery_verifier.pages.overview import page as overview
 from delivery_verifier.pages.overview.run_filter import RunFilter
@@ -139,14 +138,14 @@ def test_the_page_of_all_runs_shows_every_kind_of_which_a_subject_has_cases(anom
 
 
 @pytest.mark.parametrize("anomaly", Anomaly)
-def test_the_arms_of_the_report_have_a_column_for_every_kind_that_an_arm_has(anomaly: Anomaly, tmp_path: Path) -> None:
+def test_the_arms_of_the_report_have_a_column_for_every_kind_that_an_arm_has(anomaly: Anomaly) -> None:
     verdict = judged(evidence_of(RUN))
-    plain, control, canary = verdict.arms
+    application = application_lines(APPLICATIONS["commit_first"])
+    plain, control, canary = (replace(each, application=application) for each in verdict.arms)
     convicted = replace(plain, books={**plain.books, column(anomaly): COUNT})
-    applied_by = replace(RUN, arms=tuple(replace(each, application=APPLICATIONS["commit_first"]) for each in RUN.arms))
     for subject in (plain, convicted):
         judged_run = replace(verdict, arms=[control, subject, canary])
-        first, second = arm_rows.arm_rows(Material(tmp_path, judged_run, scenario=applied_by))
+        first, second = arm_rows.arm_rows(judged_run)
         assert (first.arm.arm, second.arm.arm) == (plain.arm, control.arm), "settings under test first, and no canary"
         cells = {cell.heading: cell.text for cell in first.cells}
         assert {*map(heading, ALWAYS), "skipped", "reapplied"} <= cells.keys()

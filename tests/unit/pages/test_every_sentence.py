@@ -27,6 +27,7 @@ from support.commands import commands, plan, without_git
 from support.evidence import BITE, LAST, RUN, Rows, case, cases, evidence_of, judged, the_injections, validation_of
 
 from delivery_verifier import catalogue
+from delivery_verifier.advice.advise import advise
 from delivery_verifier.command_line import main
 from delivery_verifier.judgement import sentences
 from delivery_verifier.judgement.evaluation import LAWS
@@ -34,6 +35,7 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.history import DISTURBANCES
 from delivery_verifier.model.scenario import Claim, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages import brief, doubts, terminal
@@ -142,7 +144,7 @@ RUNS = st.builds(
 @given(RUNS)
 def test_no_text_says_what_did_not_happen(run: Run) -> None:
     evidence = run.evidence()
-    verdict = judged(evidence, validation_of(evidence))
+    verdict = advise(evidence, judged(evidence, validation_of(evidence)), Path("nowhere"))
     for arm in verdict.arms:
         if arm.role != "canary":
             names_only_what_was_counted(arm)
@@ -232,7 +234,15 @@ NOUNS = (
 )
 PLURAL_OF_ONE = re.compile(rf"(?<![\d,.=] of )(?<![\w,.=-])1 (?:[A-Za-z]+ )?(?:{NOUNS.replace(' ', '|')})\b")
 WITHOUT_UNIT = re.compile(r"(?<![\w=.,/-])\d[\d,]*(?:\.\d+)?(?=[.;:)]?(?:$|\s*[.;:)]))")
-NAMES = {*catalogue.PROFILES, *catalogue.APPLICATIONS, *CLAIMS, "read_committed", "second_opinion", "effects_balance"}
+NAMES = {
+    *catalogue.PROFILES,
+    *catalogue.APPLICATIONS,
+    *CLAIMS,
+    "read_committed",
+    "second_opinion",
+    "effects_balance",
+    *DISTURBANCES,
+}
 
 
 def reads_well(verdict: RunVerdict, plan: Scenario) -> None:
@@ -243,9 +253,9 @@ def reads_well(verdict: RunVerdict, plan: Scenario) -> None:
         with directory.writing("plan") as output:
             output.write_json("scenario.json", plan)
         whole = page.render(directory.path, verdict)
-        note = brief.note_text(verdict, directory.path)
-        in_a_terminal = told(verdict, directory.path)
-        mail = "\n".join(brief.plain_lines(directory.path, verdict))
+        note = brief.note_text(verdict, directory.path.parent)
+        in_a_terminal = told(verdict, directory.path.parent)
+        mail = "\n".join(brief.plain_lines(verdict, directory.path.parent))
     proposes_only_what_is_accepted(whole)
     proposes_only_what_is_accepted(note)
     sentences_told = [verdict.sentence, *note.split("\n"), *mail.split("\n"), *verdict.limits, *verdict.notes]
@@ -290,10 +300,10 @@ def visible(text: str) -> str:
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", "", body)))
 
 
-def told(verdict: RunVerdict, run_dir: Path | None = None) -> str:
+def told(verdict: RunVerdict, runs: Path | None = None) -> str:
     """The text of a verdict in a terminal, and what the report says beside it."""
     stream = io.StringIO()
-    terminal.write(verdict, stream, run_dir=run_dir)
+    terminal.write(verdict, stream, runs=runs)
     return "\n".join([stream.getvalue(), *(f"{reason.lead} {reason.text}" for reason in reasons(verdict))])
 
 

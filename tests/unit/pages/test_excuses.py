@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,10 +26,10 @@ from support.evidence import (
 
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.verdict import Excuse, Finding, RunVerdict
+from delivery_verifier.model.verdict import RECORDS_NAMED, Excuse, Finding, RunVerdict
 from delivery_verifier.pages import terminal
-from delivery_verifier.pages.excuses import GROUPS_SHOWN, ExcusesOfRows, excuse_lines
-from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.excuses import GROUPS_SHOWN, excuse_lines, excuse_of_case
+from delivery_verifier.store.cases import record_name
 from delivery_verifier.store.times import as_us
 
 RUN, NAME = a_scenario("acks_1"), "acks_1"
@@ -122,10 +121,8 @@ def texts_of(verdict: RunVerdict, evidence: Evidence) -> list[str]:
     table = evidence.cases
     assert table is not None
     rows = pa.table({name: as_us(table[name]) for name in table.column_names}).to_pylist()
-    known: Any = {"injections": evidence.injections, "observations": evidence.observations}
-    excuses = ExcusesOfRows(Material(Path("nowhere"), verdict, evidence.scenario, **known))
     arms = {judged_arm.arm: judged_arm for judged_arm in verdict.arms}
-    return [excuses.text(arms.get(row["arm"]), row, seconds) for row in rows]
+    return [excuse_of_case(arms.get(row["arm"]), row, seconds) for row in rows]
 
 
 @pytest.mark.parametrize(("before_us", "text"), [(None, "–"), (BITE - SECOND, "unexplained")])
@@ -150,3 +147,20 @@ def test_a_case_that_needs_no_disturbance_has_a_dash() -> None:
 
 def of_anything(verdict: RunVerdict) -> Finding:
     return next(it for it in arm(verdict, "acks_0").findings if it.anomaly == "LOST")
+
+
+def test_records_are_named_in_the_order_of_cases_up_to_a_bound_and_all_are_counted() -> None:
+    count = RECORDS_NAMED + 2
+    rows = [case(BITE, BITE + 1, "LOST", arm=NAME, sequence=count - at, session=1) for at in range(count)]
+    rows += [case(LAST, LAST, "LOST", arm=NAME, sequence=count + 9, session=1)]
+    evidence = evidence_of(RUN, lost(count + 1, NAME), cases=cases(*rows))
+    permitted, forbidden = (it for it in arm(judged(evidence), NAME).findings if it.anomaly == "LOST")
+    (excused,) = permitted.excuses
+    assert (excused.count, len(excused.records)) == (count, RECORDS_NAMED)
+    assert excused.records[:2] == ["0/1/1/0", "0/1/2/0"] and permitted.unexplained == []
+    assert forbidden.broken and forbidden.unexplained == [f"0/1/{count + 9}/0"]
+
+
+def test_a_record_that_nobody_sent_is_named_by_its_place() -> None:
+    assert record_name({"sequence": None, "partition": 2, "offsets": [7, 9]}) == "@2/7"
+    assert record_name({"sequence": None, "partition": 2, "offsets": None}) == "@2/"

@@ -12,9 +12,8 @@ import pytest
 from msgspec.structs import replace
 from support import report_material, run_builder
 from support.commands import without_git
-from support.report_material import Made, evaluated
+from support.report_material import Made
 
-from delivery_verifier.judgement.evaluation import LAWS, Validation
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.tasks import red_run
 from delivery_verifier.pages import brief, junit, terminal
@@ -33,7 +32,6 @@ LEADS = (
     "Nothing for what was acknowledged: under this fault these settings promise what was asked",
     "No reported record was hurt this time, but these settings do not promise under this fault",  # of one replica
 )
-VALIDATION = Validation(run_id="r", great_expectations_version="1", evaluated=[evaluated(law) for law in LAWS])
 
 
 @pytest.fixture(autouse=True)
@@ -54,13 +52,13 @@ def away(verdict: RunVerdict) -> str:
 
 
 def in_a_terminal(path: Path, verdict: RunVerdict) -> str:
-    terminal.write(verdict, stream := io.StringIO(), run_dir=path)
+    terminal.write(verdict, stream := io.StringIO(), runs=path.parent)
     return stream.getvalue()
 
 
 def test_it_stands_in_terminal_note_mail_and_log_with_setting_share_outage_change_and_price(made: Made) -> None:
     path, verdict = made
-    note, mail = brief.note_text(verdict, path), [verdict.sentence, *brief.plain_lines(path, verdict)]
+    note, mail = brief.note_text(verdict, path.parent), [verdict.sentence, *brief.plain_lines(verdict, path.parent)]
     for text in (in_a_terminal(path, verdict), note, "\n".join(mail)):
         for part in (f"{FACT}{SETTING}.", away(verdict), CHANGE, PRICE):
             assert text.count(part) == 1, (part, text)
@@ -98,7 +96,7 @@ def test_it_stands_in_junit_also_where_the_arm_passes_or_is_in_doubt(made: Made,
     _, verdict = made
     for name in ("HELD", "VIOLATED", "INCONCLUSIVE"):
         arms = [replace(arm, verdict=name, as_expected=name == "HELD") for arm in verdict.arms]
-        junit.write(tmp_path / "out.xml", replace(verdict, arms=arms), VALIDATION)
+        junit.write(tmp_path / "out.xml", replace(verdict, arms=arms))
         suite = ElementTree.parse(tmp_path / "out.xml").getroot().find("testsuite")
         assert suite is not None
         case = next(case for case in suite.findall("testcase") if str(case.get("classname")).endswith(".safe"))
@@ -122,12 +120,12 @@ def test_of_several_subjects_each_says_its_own(made: Made) -> None:
     assert without_given_up(both) == "safe: HELD: all is there. other: HELD: all is there. The leader was frozen."
     assert f'<p class="given-up">safe: <b>{FACT}' in page.render(path, both)
     assert f"safe: {FACT}" in in_a_terminal(path, both)
-    assert f"* safe: {CHANGE}" in brief.note_text(both, path)
+    assert f"* safe: {CHANGE}" in brief.note_text(both, path.parent)
 
 
 def test_a_run_that_gave_up_nothing_has_no_column_and_no_paragraph(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
-    texts = (in_a_terminal(path, verdict), brief.note_text(verdict, path), page.render(path, verdict))
+    texts = (in_a_terminal(path, verdict), brief.note_text(verdict, path.parent), page.render(path, verdict))
     assert not any(re.search(r"given up\b(?!:)", text.replace("would give that up", "")) for text in texts[:2])
     assert 'class="given-up"' not in texts[2] and 'data-name="given up"' not in texts[2]
     assert run_tone(verdict) == "HELD"
@@ -136,7 +134,7 @@ def test_a_run_that_gave_up_nothing_has_no_column_and_no_paragraph(tmp_path: Pat
 def test_a_note_that_is_too_long_leaves_out_the_change_and_never_the_fact(made: Made) -> None:
     path, verdict = made
     long = verdict.sentence + " The fault took more." * 20
-    note = brief.note_text(replace(verdict, sentence=long), path)
+    note = brief.note_text(replace(verdict, sentence=long), path.parent)
     assert FACT in note and CHANGE not in note and len(note) <= brief.NOTE_LENGTH
     assert note.endswith("More: in the tab *Delivery report* of this run.")
 
@@ -144,7 +142,7 @@ def test_a_note_that_is_too_long_leaves_out_the_change_and_never_the_fact(made: 
 @pytest.mark.parametrize("replicas", [3, 1])
 def test_nothing_says_beside_it_that_nothing_went_wrong(replicas: int, tmp_path: Path) -> None:
     path, verdict = report_material.gave_up(tmp_path, replicas=replicas)
-    for text in (in_a_terminal(path, verdict), brief.note_text(verdict, path), page.render(path, verdict)):
+    for text in (in_a_terminal(path, verdict), brief.note_text(verdict, path.parent), page.render(path, verdict)):
         assert "went wrong" not in text and "Nothing:" not in text
 
 

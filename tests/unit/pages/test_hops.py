@@ -8,15 +8,17 @@ from typing import Any, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.advised import evidence_for_advice
 from support.applications import applied
 from support.run_directories import scenario
 
+from delivery_verifier.advice import explanations
 from delivery_verifier.model.application import Discipline
 from delivery_verifier.pages.html import asset, environment
 from delivery_verifier.pages.leadership import Clock
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.chain import Hop, HopState, chain
-from delivery_verifier.pages.report.hops import events, explanation
+from delivery_verifier.pages.report.hops import events
 from delivery_verifier.pages.report.story import Story
 from delivery_verifier.store.effect_tables import EFFECTS, JOURNAL
 from delivery_verifier.store.table import arrow_schema
@@ -43,6 +45,13 @@ def effect(at: int, life: int, sequence: int = 17) -> Row:
 def entry(at: int, life: int, what: str, first: int = -1, until: int = -1, answer: str | None = None) -> Row:
     moment = {"arm": "a", "member": 0, "life": life, "at": at, "what": what, "batch": 1, "partition": 0}
     return moment | {"first": first, "until": until, "answer": answer}
+
+
+def explanation(run: Material, row: Row) -> str:
+    """What the verdict says of the case `row`."""
+    assert run.scenario is not None
+    (subject,) = [arm for arm in evidence_for_advice(run.scenario).arms if arm.name == row["arm"]]
+    return explanations.explanation(subject, {"sent_at": None} | row, run.path, None)
 
 
 def material(path: Path, effects: list[Row], journal: list[Row], discipline: Discipline = "commit_first") -> Material:
@@ -204,14 +213,17 @@ def test_without_an_application_the_hops_end_in_the_log(tmp_path: Path) -> None:
 def test_a_case_of_the_log_and_a_run_without_applications_have_no_hops(tmp_path: Path) -> None:
     assert list(events(Material(tmp_path, None), CASE | {"kind": "LOST"})) == []
     assert list(events(Material(tmp_path, None), CASE | {"kind": "SKIPPED"})) == []
-    assert explanation(Material(tmp_path, None), CASE | {"kind": "LOST"}) == ""
-    assert explanation(Material(tmp_path, None), CASE | {"kind": "SKIPPED"}) == ""
+    plain = Material(tmp_path, None, scenario=scenario(["a"]))
+    assert explanation(plain, CASE | {"kind": "LOST"}) == explanation(plain, CASE | {"kind": "SKIPPED"}) == ""
+    applied_without_journal = Material(tmp_path, None, scenario=applied(scenario(["a"]), "commit_first"))
+    assert explanation(applied_without_journal, CASE | {"kind": "SKIPPED"}) == ""
 
 
 def test_a_journal_that_cannot_be_read_is_missing_and_explains_nothing(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "a.parquet").write_bytes(b"half")
-    run = Material(tmp_path, None)
+    run = Material(tmp_path, None, scenario=applied(scenario(["a"]), "commit_first"))
     assert list(events(run, CASE | {"kind": "SKIPPED"})) == []
-    assert explanation(run, CASE | {"kind": "SKIPPED"}) == "", "that nobody was given it would be a lie"
     assert {part.name for part in run.missing} == {"journal"}
+    with pytest.raises(pa.ArrowInvalid):  # that nobody was given it would be a lie
+        explanation(run, CASE | {"kind": "SKIPPED"})

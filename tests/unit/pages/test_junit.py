@@ -12,16 +12,14 @@ import msgspec
 import pytest
 from junitparser import Error, Failure, JUnitXml
 from support import report_material
-from support.report_material import evaluated, sealed
+from support.report_material import sealed
 
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.parsers import BAD_INPUT
-from delivery_verifier.judgement.evaluation import LAWS, Validation
+from delivery_verifier.judgement.evaluation import LAWS
 from delivery_verifier.model.verdict import Doubt, RunVerdict
 from delivery_verifier.pages import junit
 from delivery_verifier.store.run_directory import RunDirectory
-
-ALL_GOOD = Validation(run_id="r", great_expectations_version="1", evaluated=[evaluated(law) for law in LAWS])
 
 
 @pytest.fixture(autouse=True)
@@ -48,13 +46,13 @@ def read(file: Path) -> dict[str, Any]:
 )
 def test_something_is_red_exactly_if_the_run_is(tmp_path: Path, make: Callable[..., tuple[Path, RunVerdict]]) -> None:
     _, verdict = make(tmp_path)
-    junit.write(tmp_path / "out.xml", verdict, ALL_GOOD)
+    junit.write(tmp_path / "out.xml", verdict)
     assert any(read(tmp_path / "out.xml").values()) is not verdict.green
 
 
 def test_there_is_one_case_per_arm_with_its_claim_and_one_per_law(tmp_path: Path) -> None:
     _, verdict = report_material.held(tmp_path)
-    junit.write(tmp_path / "out.xml", verdict, ALL_GOOD)
+    junit.write(tmp_path / "out.xml", verdict)
     arms = {f"{verdict.scenario}.{arm.arm}/claim {arm.claim}" for arm in verdict.arms}
     assert set(read(tmp_path / "out.xml")) == arms | {f"{verdict.scenario}.evidence/{law}" for law in LAWS}
 
@@ -63,19 +61,20 @@ def test_a_violated_arm_fails_with_its_sentence_and_an_inconclusive_one_is_an_er
     tmp_path: Path,
 ) -> None:
     _, violated = report_material.violated(tmp_path)
-    junit.write(tmp_path / "v.xml", violated, ALL_GOOD)
+    junit.write(tmp_path / "v.xml", violated)
     found = read(tmp_path / "v.xml")[f"{violated.scenario}.acks_all/claim exactly_once"]
     assert found == (Failure, next(arm.sentence for arm in violated.arms if arm.arm == "acks_all"))
     _, unsure = report_material.inconclusive(tmp_path)
-    junit.write(tmp_path / "i.xml", unsure, ALL_GOOD)
+    junit.write(tmp_path / "i.xml", unsure)
     assert read(tmp_path / "i.xml")[f"{unsure.scenario}.safe/claim contract"][0] is Error
     assert "coverage doubt fault_did_not_bite: injection 1 (kill) has no proof" in (tmp_path / "i.xml").read_text()
 
 
 def test_a_law_that_does_not_hold_fails_and_one_that_raised_is_an_error(tmp_path: Path) -> None:
     _, verdict = report_material.held(tmp_path)
-    laws = [evaluated("log_moved", success=False), evaluated("log_sum", exception="no such column")]
-    junit.write(tmp_path / "out.xml", verdict, msgspec.structs.replace(ALL_GOOD, evaluated=laws))
+    raised = msgspec.structs.replace(verdict.laws[0], law="log_sum", holds=False, exception="no such column")
+    laws = [*(law for law in report_material.checked_laws("log_moved") if not law.holds), raised]
+    junit.write(tmp_path / "out.xml", msgspec.structs.replace(verdict, laws=laws))
     found = read(tmp_path / "out.xml")
     assert found[f"{verdict.scenario}.evidence/log_moved"] == (Failure, "log_moved: 1 of 3 do not hold")
     assert found[f"{verdict.scenario}.evidence/log_sum"] == (Error, "no such column")
@@ -83,7 +82,7 @@ def test_a_law_that_does_not_hold_fails_and_one_that_raised_is_an_error(tmp_path
 
 def test_the_file_is_what_a_ci_server_reads(tmp_path: Path) -> None:
     _, verdict = report_material.violated(tmp_path)
-    junit.write(tmp_path / "out.xml", verdict, ALL_GOOD)
+    junit.write(tmp_path / "out.xml", verdict)
     root = ElementTree.parse(tmp_path / "out.xml").getroot()
     suite = root.find("testsuite")
     assert root.tag == "testsuites" and suite is not None and suite.get("name") == verdict.run_id
@@ -99,7 +98,7 @@ def test_hostile_text_is_still_well_formed_xml(tmp_path: Path) -> None:
     arms = [
         msgspec.structs.replace(arm, doubts=[Doubt(kind="checker", name=poison, detail=poison)]) for arm in verdict.arms
     ]
-    junit.write(tmp_path / "out.xml", msgspec.structs.replace(verdict, arms=arms), ALL_GOOD)
+    junit.write(tmp_path / "out.xml", msgspec.structs.replace(verdict, arms=arms))
     root = ElementTree.parse(tmp_path / "out.xml").getroot()
     assert len(root.findall("testsuite/testcase")) == len(verdict.arms) + len(LAWS)
     junit.write_failure(tmp_path / "out.xml", poison, RuntimeError(poison))
@@ -123,9 +122,9 @@ def test_a_run_without_a_verdict_is_an_error(host: Path) -> None:
     )
 
 
-def test_a_run_whose_validation_was_altered_gives_no_green_file(host: Path) -> None:
+def test_a_run_whose_verdict_was_altered_gives_no_green_file(host: Path) -> None:
     run, _ = sealed(host / "home" / "runs")
-    (run.path / "validation.json").write_text("{}")
+    (run.path / "verdict.json").write_text((run.path / "verdict.json").read_text().replace("HELD", "HELD "))
     assert cli.main(["report", "judged", "--junit", str(host / "out.xml")]) == BAD_INPUT
     assert read(host / "out.xml")["judged/verdict"][0] is Error
 

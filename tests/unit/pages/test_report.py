@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support import report_material
+from support.advised import advised
 from support.report_tables import ANOMALIES, CASES, case
 
 from delivery_verifier.model.anomalies import KINDS, Anomaly
@@ -155,7 +156,7 @@ def test_a_loss_is_explained_only_where_the_settings_and_what_was_seen_explain_i
     for file in seal["files"]:
         seal["files"][file] = hashlib.sha256((path / file).read_bytes()).hexdigest()
     (path / "plan.json").write_text(json.dumps(seal))
-    told = visible(page.render(path, verdict))
+    told = visible(page.render(path, advised(path, verdict)))
     assert ("With acks=1 the leader alone vouches for a record: broker 2 did. Broker 3 then led" in told) == (
         acks == "1"
     )

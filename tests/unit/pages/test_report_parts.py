@@ -27,13 +27,13 @@ from delivery_verifier.judgement import (
     witness,
 )
 from delivery_verifier.model.figures import share
-from delivery_verifier.model.history import Injection, Observation
+from delivery_verifier.model.history import Injection, Observation, injection_during
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import material, terminal
 from delivery_verifier.pages.charts.lanes import SEGMENTS_DRAWN, partition_counts, segments
 from delivery_verifier.pages.charts.series import POINTS, series
 from delivery_verifier.pages.doubts import ADVICE, BY_KIND, advice
-from delivery_verifier.pages.leadership import Clock, Leadership, injection_during
+from delivery_verifier.pages.leadership import Clock, Leadership
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import events
 from delivery_verifier.pages.words import clean, headline

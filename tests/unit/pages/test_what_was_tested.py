@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from support import report_material
+from support.advised import advised
 from support.catalogue_runs import arm, attempt, catalogue, item
 from support.run_builder import planned
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
-from delivery_verifier.judgement.evaluation import Validation
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import junit, terminal
@@ -44,7 +44,7 @@ def run(runs: Path, run_id: str = "a", **applications: str) -> tuple[Path, RunVe
     path, verdict = report_material.held(runs, run_id)
     with RunDirectory(path).writing("plan") as output:
         output.write_json("scenario.json", applied(RunDirectory(path).read_scenario(), **applications))
-    return path, verdict
+    return path, advised(path, verdict)
 
 
 def visible(text: str) -> str:
@@ -66,16 +66,15 @@ def test_the_report_names_the_application_of_an_arm_and_its_consumer_settings(tm
 
 
 def test_a_terminal_is_told_the_application_with_its_settings(tmp_path: Path) -> None:
-    path, verdict = run(tmp_path, safe="commit_first")
-    terminal.write(verdict, stream := io.StringIO(), scenario=RunDirectory(path).read_scenario())
+    _, verdict = run(tmp_path, safe="commit_first")
+    terminal.write(verdict, stream := io.StringIO())
     assert f"\nsafe is {FIRST}{SIZES}\n  consumer settings: auto.offset.reset=earliest, " in stream.getvalue()
     assert "control-acks_0 is" not in stream.getvalue()
 
 
 def test_a_test_report_of_a_ci_server_has_the_application_of_each_arm(tmp_path: Path) -> None:
-    path, verdict = run(tmp_path, safe="commit_after")
-    nothing = Validation(run_id="r", great_expectations_version="1", evaluated=[])
-    junit.write(tmp_path / "out.xml", verdict, nothing, RunDirectory(path).read_scenario())
+    _, verdict = run(tmp_path, safe="commit_after")
+    junit.write(tmp_path / "out.xml", verdict)
     texts = [case.findtext("system-out") or "" for case in ElementTree.parse(tmp_path / "out.xml").iter("testcase")]
     assert f"role: subject, profile: safe\n{AFTER}{SIZES}\nconsumer settings: auto.offset.reset=earliest" in texts[0]
     assert not any("applied by" in text for text in texts[1:])

@@ -10,13 +10,12 @@ import msgspec
 import pytest
 from support.evidence import arm, evidence_of, judged
 
+from delivery_verifier.advice.changes import advices
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.pages.material import Material
-from delivery_verifier.pages.report.changes import advices
 from delivery_verifier.planning.build import scenario_from_params
 
 SENTENCE = (
@@ -93,5 +92,5 @@ def test_it_stands_in_what_to_change_whether_or_not_a_record_was_lost(lost: int,
         ]
         subject = msgspec.structs.replace(subject, verdict="VIOLATED", findings=findings)
     one = msgspec.structs.replace(verdict, arms=[subject])
-    (advice,) = advices(Material(tmp_path, one, scenario=of))
+    (advice,) = advices(of, [], [], one)
     assert SENTENCE in advice.text and "acks=all" in {option.change for option in advice.options}

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.evidence import CANARY_ARM, RUN, SUBJECT, WEAK, arm, evidence_of, judged, lost
-from support.stored_data import HELD, stored_run
+from support.stored_data import HELD, VIOLATED, stored_run
 
 from delivery_verifier import __version__
 from delivery_verifier.model.verdict import Doubt, RunVerdict
@@ -39,7 +39,7 @@ def test_the_brokers_data_are_kept_where_they_may_explain_what_was_found(
 ) -> None:
     verdict, is_kept = VERDICTS[name]
     kept: list[bool] = []
-    monkeypatch.setattr(conclude, "load_and_judge", lambda run_dir: verdict)
+    monkeypatch.setattr(conclude, "complete_verdict", lambda run_dir: verdict)
     monkeypatch.setattr(page, "write", lambda run_dir, verdict, path: path.write_text(""))
     monkeypatch.setattr(conclude, "_clear_workspace", lambda run, token, keep: kept.append(keep))
     conclude.judge_and_report(stored_run(HELD, tmp_path).path)
@@ -63,7 +63,7 @@ def test_a_report_that_cannot_be_written_leaves_the_verdict_and_none_of_an_earli
         file.write_text("the report")
 
     (run.path / "report.html").write_text("an earlier report")
-    monkeypatch.setattr(conclude, "load_and_judge", lambda run_dir: verdict)
+    monkeypatch.setattr(conclude, "complete_verdict", lambda run_dir: verdict)
     monkeypatch.setattr(page, "write", write)
     conclude.judge_and_report(run.path)
     assert run.verdict().verdict == verdict.verdict
@@ -95,3 +95,34 @@ def test_a_run_that_another_version_made_is_told_by_whose_rules_it_is_judged(
     assert f"made by kafka-delivery-verifier {__version__}, commit {run.read_scenario().commit}, whose" in note
     monkeypatch.setattr(conclude.provenance, "commit", lambda: run.read_scenario().commit)
     assert conclude.judge_and_report(run.path).notes == []
+
+
+def test_advice_that_cannot_be_worked_out_leaves_the_verdict_and_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = stored_run(VIOLATED, tmp_path)
+    whole = run.verdict()
+
+    def fail(*inputs: object) -> RunVerdict:
+        raise OSError("effects/ cannot be read")
+
+    monkeypatch.setattr(conclude, "advise", fail)
+    verdict = conclude.complete_verdict(run.path)
+    note = "What to change could not be worked out: OSError: effects/ cannot be read"
+    assert (verdict.verdict, verdict.advice, verdict.notes[-1]) == ("VIOLATED", None, note)
+    assert (verdict.repeat, verdict.laws, verdict.arms[0].findings) == (
+        whole.repeat,
+        whole.laws,
+        whole.arms[0].findings,
+    )
+
+
+def test_what_is_judged_again_is_stored_with_the_same_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = stored_run(VIOLATED, tmp_path)
+    stored = run.verdict()
+    monkeypatch.setattr(page, "write", lambda run_dir, verdict, path: path.write_text(""))
+    assert conclude.judge_and_report(run.path) == run.verdict()
+    again = run.verdict()
+    assert (again.arms, again.advice, again.laws, again.repeat) == (
+        *(stored.arms, stored.advice, stored.laws, stored.repeat),
+    )

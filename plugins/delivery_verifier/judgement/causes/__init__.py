@@ -5,6 +5,6 @@ which offsets the program committed, and Kafka did what it was told. Where this 
 nobody else is to blame. Causes explain cases, and never decide whether a record is one. All functions are pure.
 """
 
-from delivery_verifier.judgement.causes.cases import cause_of, causes, causes_of
+from delivery_verifier.judgement.causes.cases import cause_of, cause_of_case, causes, causes_of, group_of
 
-__all__ = ["cause_of", "causes", "causes_of"]
+__all__ = ["cause_of", "cause_of_case", "causes", "causes_of", "group_of"]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from delivery_verifier.judgement.causes.group import Group
@@ -27,19 +28,44 @@ _Patterns = Callable[[Group, Sequence[Applied], bool], list[Pattern | None]]
 def causes(arm: ArmEvidence) -> list[Cause]:
     """Returns the causes of the arm's cases, the most frequent of each anomaly first. The result is empty if the arm
     has no application of the user's own, or if there is no list of cases."""
-    application, witness, cases = arm.spec.application, arm.run.witness, arm.run.cases
-    if application is None or application.discipline != "own" or witness is None or cases is None:
+    group, cases = group_of(arm), arm.run.cases
+    if group is None or cases is None or not {"arm", *COLUMNS} <= set(cases.column_names):
         return []
-    if not {"arm", *COLUMNS} <= set(cases.column_names):
-        return []
-    own = cases.filter(pc.equal(cases["arm"], arm.name)).select(COLUMNS)
-    own = own.set_column(own.column_names.index("sent_at"), "sent_at", as_us(own["sent_at"]))
+    return causes_of(group, _rows(arm, cases), of_transactions=_is_of_transactions(arm))
+
+
+def cause_of_case(arm: ArmEvidence, group: Group, row: Row) -> Cause | None:
+    """Returns what the arm's program did to the record of the case `row`; None if nothing in hand shows it. `group` is
+    the group of the arm. Times are in µs since the epoch."""
+    assert arm.run.cases is not None, "the case is one of them"
+    rows = [other for other in _rows(arm, arm.run.cases) if other["kind"] == row["kind"]]
+    return cause_of(group, row, rows, of_transactions=_is_of_transactions(arm))
+
+
+def group_of(arm: ArmEvidence) -> Group | None:
+    """Returns the history of the group of the arm's program.
+
+    Returns None if the arm has no application of the user's own, or if the brokers' log of the group was not read.
+    """
+    application, witness = arm.spec.application, arm.run.witness
+    if application is None or application.discipline != "own" or witness is None:
+        return None
     commits, generations = (
         [row for row in rows if row["arm"] == arm.name] for rows in (witness.commits, witness.generations)
     )
-    group = Group.from_rows(arm.spec.topic_name, commits, generations, arm.run.injections, arm.run.offsets.taken_at_us)
+    return Group.from_rows(arm.spec.topic_name, commits, generations, arm.run.injections, arm.run.offsets.taken_at_us)
+
+
+def _rows(arm: ArmEvidence, cases: pa.Table) -> list[Row]:
+    own = cases.filter(pc.equal(cases["arm"], arm.name)).select(COLUMNS)
+    own = own.set_column(own.column_names.index("sent_at"), "sent_at", as_us(own["sent_at"]))
+    rows: list[Row] = own.to_pylist()
+    return rows
+
+
+def _is_of_transactions(arm: ArmEvidence) -> bool:
     is_whole = not arm.totals.get("lost") and not arm.totals.get("torn")
-    return causes_of(group, own.to_pylist(), of_transactions=bool(arm.spec.transactional_id) and is_whole)
+    return bool(arm.spec.transactional_id) and is_whole
 
 
 def causes_of(group: Group, rows: Sequence[Row], *, of_transactions: bool = False) -> list[Cause]:

@@ -61,7 +61,7 @@ def of_run(context: Context) -> Message:
     if row.sentence:  # only a verdict that can be trusted has one
         from delivery_verifier.pages.brief import plain_lines  # it imports more than the DAG's file may
 
-        lines += plain_lines(run, RunDirectory(run).verdict())
+        lines += plain_lines(RunDirectory(run).verdict(), run.parent)
     subject = f"Delivery run is red: {row.verdict} ({run_id})"
     return Message(subject, lines, DAG_ID, run_id, run_url(DAG_ID, run_id), row.verdict)
 

@@ -51,7 +51,7 @@ def attach_verdict(run: Path, run_id: str) -> None:
         from delivery_verifier.pages.brief import note_text  # it imports more than the DAG's file may
 
         # Without the manifest of conclude, verdict.json may come from an earlier try, and does not count.
-        _attach(run_id, lambda _: note_text(RunDirectory(run).verdict(), run))
+        _attach(run_id, lambda _: note_text(RunDirectory(run).verdict(), run.parent))
 
 
 @contextmanager

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import msgspec
 
+from delivery_verifier.catalogue.applications import application_properties
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages.comparison.figures import figures
 from delivery_verifier.pages.material import Material, read
-from delivery_verifier.pages.words import application_properties, number, producer_properties
+from delivery_verifier.pages.words import number, producer_properties
 from delivery_verifier.store.run_directory import RunDirectory
 
 ABSENT = "–"

@@ -11,11 +11,11 @@ from pathlib import Path
 from markupsafe import Markup
 
 from delivery_verifier.model.catalogue_run import STATES, CatalogueRun
-from delivery_verifier.model.figures import share
+from delivery_verifier.model.figures import enumeration, share
 from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.matrix import tables as matrix
 from delivery_verifier.pages.matrix.columns import columns
-from delivery_verifier.pages.words import enumeration, number
+from delivery_verifier.pages.words import number
 from delivery_verifier.store import catalogue_runs
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from delivery_verifier.catalogue.prices import Condition
 from delivery_verifier.model.anomalies import subset
+from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.scenario import Claim
 from delivery_verifier.pages.price.price import MeasuredRun, Price
-from delivery_verifier.pages.words import enumeration, latency, number
+from delivery_verifier.pages.words import latency, number
 
 BASE = "acks_1"
 """The profile to which all others are compared."""

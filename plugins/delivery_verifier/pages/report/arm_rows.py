@@ -8,7 +8,6 @@ from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, subset
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, Finding, RunVerdict, exposed
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.given_up import HEADING, count_of, is_given_up
-from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.words import number
 from delivery_verifier.store.counts import UNPROVEN
 
@@ -49,18 +48,17 @@ class ArmRow:
     under_test: bool
 
 
-def arm_rows(material: Material) -> list[ArmRow]:
+def arm_rows(verdict: RunVerdict | None) -> list[ArmRow]:
     """Returns the rows of the table, subjects first. The canary has no row. The list is empty if the run was not
     judged."""
-    arms = [arm for arm in (material.verdict.arms if material.verdict else []) if arm.role != "canary"]
+    arms = [arm for arm in (verdict.arms if verdict else []) if arm.role != "canary"]
     arms.sort(key=lambda arm: arm.role != "subject")
     anomalies = columns(arm.books for arm in arms)
-    if material.scenario is not None and material.scenario.applied:
+    if any(arm.application for arm in arms):
         anomalies += [anomaly for anomaly in OF_APPLICATIONS if anomaly not in anomalies]
-    applied = {arm.name for arm in (material.scenario.arms if material.scenario else ()) if arm.application}
     given_up = is_given_up(arms)
     return [
-        ArmRow(arm, _cells(arm, anomalies, arm.arm in applied, given_up), tone(arm), arm.role == "subject")
+        ArmRow(arm, _cells(arm, anomalies, bool(arm.application), given_up), tone(arm), arm.role == "subject")
         for arm in arms
     ]
 

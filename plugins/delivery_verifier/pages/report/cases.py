@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.history import Observation
+from delivery_verifier.model.history import Observation, injection_during
 from delivery_verifier.model.verdict import ArmVerdict
-from delivery_verifier.pages.excuses import ExcusesOfRows
-from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
+from delivery_verifier.pages.excuses import excuse_of_case
+from delivery_verifier.pages.leadership import Clock, Leadership, injection_name, topic_of
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.truncation import Truncations
 from delivery_verifier.store import tables
+from delivery_verifier.store.cases import CASES_LISTED, first_rows
 
-CASES_SHOWN = 20
-"""The greatest number of cases that are shown for one arm and kind of anomaly."""
 OFFSETS_SHOWN = 4
 """The greatest number of offsets that are shown for one case."""
 
@@ -32,7 +30,7 @@ class Case:
       time `sent`. `isr`: the ISR of the partition at the same time.
     * `injection`: the name of the first injection that could have hurt the record (see `injection_during`).
     * `offsets`: the offsets of the copies of the record.
-    * `excuse`: the disturbance that excuses the case (see `ExcusesOfRows`).
+    * `excuse`: the disturbance that excuses the case (see `excuse_of_case`).
     * `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`); empty if that
       is not known.
 
@@ -52,7 +50,7 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """The first cases of one arm and one kind of anomaly, at most CASES_SHOWN cases.
+    """The first cases of one arm and one kind of anomaly, at most CASES_LISTED cases.
 
     `role`: the role of the arm, or an empty text if it is not known. `total`: the number of cases in the books, or None
     if it is not known. `cut`: whether the folder anomalies/ has fewer cases than the books count, because the folder
@@ -79,25 +77,16 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
     counted = {(row["arm"], row["kind"]): row for row in _rows(material.table(tables.CASES))}
     pairs = {(row["arm"], row["kind"]) for row in table.group_by(["arm", "kind"]).aggregate([]).to_pylist()}
     pairs |= {pair for pair, row in counted.items() if row["cases"]}
-    leadership, truncations, excuses = Leadership(material.observations), Truncations(material), ExcusesOfRows(material)
+    leadership, truncations = Leadership(material.observations), Truncations(material)
     case_groups = []
     for arm, kind in sorted(pairs, key=lambda pair: _rank(material, *pair)):
         count = counted.get((arm, kind))
-        cases = [_case(material, clock, leadership, truncations, excuses, row) for row in first_rows(table, arm, kind)]
+        cases = [
+            _case(material, clock, leadership, truncations, row) for row in first_rows(table, arm, kind, CASES_LISTED)
+        ]
         total, cut = (count["cases"], count["cut"]) if count else (None, False)
         case_groups.append(CaseGroup(arm, role_of(material, arm), kind, total, cut, cases))
     return case_groups
-
-
-def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -> list[dict[str, Any]]:
-    """Returns the first `count` rows of one arm and kind from `table`, in the order of partition, sequence and attempt.
-
-    `table`: the table `anomalies` of the run.
-    """
-    cases = table.filter(pc.and_(pc.equal(table["arm"], arm), pc.equal(table["kind"], kind)))
-    order = pc.sort_indices(cases, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")])
-    rows: list[dict[str, Any]] = cases.take(order[:count]).to_pylist()
-    return rows
 
 
 def role_of(material: Material, arm: str) -> str:
@@ -105,13 +94,14 @@ def role_of(material: Material, arm: str) -> str:
 
     Returns an empty text if neither contains the arm.
     """
-    judged, scenario = _verdict_of(material, arm), material.scenario
+    judged, scenario = verdict_of(material, arm), material.scenario
     if judged:
         return judged.role
     return str(scenario.arm(arm).role) if scenario is not None and arm in scenario.arm_names else ""
 
 
-def _verdict_of(material: Material, arm: str) -> ArmVerdict | None:
+def verdict_of(material: Material, arm: str) -> ArmVerdict | None:
+    """Returns the verdict of an arm, or None if it was not judged."""
     return next((judged for judged in (material.verdict.arms if material.verdict else []) if judged.arm == arm), None)
 
 
@@ -126,7 +116,6 @@ def _case(
     clock: Clock,
     leadership: Leadership,
     truncations: Truncations,
-    excuses: ExcusesOfRows,
     row: dict[str, Any],
 ) -> Case:
     last_known_us = row["settled_at"] if row["settled_at"] is not None else row["sent_at"]
@@ -140,7 +129,7 @@ def _case(
         sent=clock.text(row["sent_at"]),
         settled=clock.text(row["settled_at"]),
         offsets=offsets_text(row["offsets"]),
-        excuse=excuses.text(_verdict_of(material, row["arm"]), row, clock.text),
+        excuse=excuse_of_case(verdict_of(material, row["arm"]), row, clock.text),
         truncation=truncations.text(row),
     )
 

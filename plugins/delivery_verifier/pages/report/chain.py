@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from delivery_verifier.model.advice import Example
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly, subset
 from delivery_verifier.model.application import TIMED
 from delivery_verifier.pages.leadership import Clock
 from delivery_verifier.pages.material import Material
-from delivery_verifier.pages.report import programs
 from delivery_verifier.pages.report.cases import offsets_text
 from delivery_verifier.pages.report.hops import (
     count_text,
@@ -45,11 +45,11 @@ class Hop:
     note: str = ""
 
 
-def chain(material: Material, row: Row, clock: Clock) -> list[Hop]:
+def chain(material: Material, row: Row, clock: Clock, example: Example | None = None) -> list[Hop]:
     """Returns the hops of a record up to the log or, in an arm with an application, up to the commit of its offset.
 
-    `row` is the row of the case in anomalies/. The note of a hop says who passed the record on, and at which time on
-    `clock`.
+    `row` is the row of the case in anomalies/, and `example` what the verdict says of it. The note of a hop says who
+    passed the record on, and at which time on `clock`.
     """
     offsets = row["offsets"] or []
     visible = row["kind"] not in INVISIBLE
@@ -67,7 +67,7 @@ def chain(material: Material, row: Row, clock: Clock) -> list[Hop]:
         ),
     ]
     is_applied = row["kind"] in EFFECTS or discipline_of(material, row)
-    return [*to_log, *_to_commit(material, row, clock)] if is_applied else to_log
+    return [*to_log, *_to_commit(material, row, clock, example)] if is_applied else to_log
 
 
 def _answer(row: Row, clock: Clock) -> str:
@@ -79,7 +79,7 @@ def _answer(row: Row, clock: Clock) -> str:
     return f"{clock.text(row['settled_at'])}{offset}{outcome}"
 
 
-def _to_commit(material: Material, row: Row, clock: Clock) -> list[Hop]:
+def _to_commit(material: Material, row: Row, clock: Clock, example: Example | None) -> list[Hop]:
     """Returns the hops behind the log: handed over to a member, applied by this member, committed."""
     effects, journal = effect_rows(material, row), journal_rows(material, row)
     is_told = has_journal(material, row)
@@ -90,7 +90,7 @@ def _to_commit(material: Material, row: Row, clock: Clock) -> list[Hop]:
     state: HopState = "done" if committed else "missing" if by_hand and is_told else "unknown"
     copies = max(len(row["offsets"] or []), 1) if row["kind"] != Anomaly.GHOST else 0
     if discipline == "own":
-        return _of_program(material, row, clock, Hop("applied", _state(len(effects), copies), _lives(effects)))
+        return _of_program(example, clock, Hop("applied", _state(len(effects), copies), _lives(effects)))
     return [
         Hop("handed over", _state(len(handed)) if is_told else "unknown", _passed(handed, "at", clock, is_told)),
         Hop("applied", _state(len(effects), copies), _passed(effects, "applied_at", clock)),
@@ -98,16 +98,15 @@ def _to_commit(material: Material, row: Row, clock: Clock) -> list[Hop]:
     ]
 
 
-def _of_program(material: Material, row: Row, clock: Clock, applied: Hop) -> list[Hop]:
+def _of_program(example: Example | None, clock: Clock, applied: Hop) -> list[Hop]:
     """Returns the hops behind the log if a program of the user's own applies the record. What it was handed is known
     only if it has applied it. What it has committed is known from the brokers."""
     handed = Hop("handed over", "unknown" if applied.state == "missing" else "done")
-    group = programs.group_of(material, row["arm"])
-    if group is None:
+    if example is None or not example.is_group_known:
         return [handed, applied, Hop("committed", "unknown")]
-    covered = programs.cover(group, row)
-    note = f"{clock.text(covered.at_us)}{group.by(covered)}" if covered else ""
-    return [handed, applied, Hop("committed", "done" if covered else "missing", note)]
+    committed = example.committed
+    note = f"{clock.text(committed.at_us)}{committed.by}" if committed else ""
+    return [handed, applied, Hop("committed", "done" if committed else "missing", note)]
 
 
 def _lives(effects: list[Row]) -> str:

@@ -10,10 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from delivery_verifier.catalogue.prices import Condition
-from delivery_verifier.catalogue.profiles import PRICED
-from delivery_verifier.contract.settings import Settings
 from delivery_verifier.pages.price.price import MeasuredRun, measure
-from delivery_verifier.pages.report.commands import of_catalogue, same_settings
 from delivery_verifier.pages.words import latency, number
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
@@ -41,11 +38,14 @@ class Measured:
 
 
 class PriceRuns:
-    """The runs of price scenarios on this host. `runs`: the folder of the run directories."""
+    """The runs of price scenarios on this host.
 
-    def __init__(self, runs: Path) -> None:
+    `runs`: the folder of the run directories. None: nothing was measured.
+    """
+
+    def __init__(self, runs: Path | None) -> None:
         self._runs: dict[str, list[tuple[str, Path]]] = {}
-        for path in sorted(runs.iterdir()) if runs.is_dir() else []:
+        for path in sorted(runs.iterdir()) if runs is not None and runs.is_dir() else []:
             try:
                 if b'"price.' not in (path / "scenario.json").read_bytes():
                     continue
@@ -54,15 +54,11 @@ class PriceRuns:
                 continue
             self._runs.setdefault(scenario.name, []).append((scenario.created_at, path))
 
-    def price_of(self, settings: Settings) -> Measured:
-        """Returns the price of `settings`, from the newest run under each condition.
+    def price_of(self, profile: str) -> Measured:
+        """Returns the price of `profile`, from the newest run under each condition.
 
-        `kdv price` measures only the profiles in PRICED, without an application. If none of these profiles has the
-        settings, or if an application applies the records, the result is empty.
+        If `profile` is empty, `kdv price` cannot measure the settings, and the result is empty, too.
         """
-        if settings.discipline is not None:
-            return Measured()
-        profile = next((name for name in PRICED if same_settings(of_catalogue(name, settings), settings)), "")
         if not profile:
             return Measured()
         flat_out, rated = (self._newest(f"price.{condition}.{profile}") for condition in _CONDITIONS)

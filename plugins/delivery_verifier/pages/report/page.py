@@ -12,10 +12,10 @@ from typing import Any
 import bokeh
 from markupsafe import Markup
 
-from delivery_verifier.catalogue.applications import application_lines
+from delivery_verifier.catalogue.applications import application_properties
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import latency
-from delivery_verifier.pages.brief import LIMITS_SHOWN
+from delivery_verifier.pages.brief import LIMITS_SHOWN, UNKNOWN
 from delivery_verifier.pages.causes import LOOK_FOR, of_subjects
 from delivery_verifier.pages.charts import bands, timeline
 from delivery_verifier.pages.charts.figures import arm_colour, broker_colour
@@ -27,8 +27,8 @@ from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.leadership import Clock, Leadership, clock, injection_name, subject_topic
 from delivery_verifier.pages.material import ARMS_DRAWN, Material, arms_drawn, arms_loaded, read
 from delivery_verifier.pages.report.arm_rows import arm_rows, run_tone
-from delivery_verifier.pages.report.cases import CASES_SHOWN, groups
-from delivery_verifier.pages.report.changes import advices
+from delivery_verifier.pages.report.cases import groups
+from delivery_verifier.pages.report.changes import priced_advices
 from delivery_verifier.pages.report.events import EVENTS_SHOWN, events
 from delivery_verifier.pages.report.inventory import DATA_DOCS, parts, steps
 from delivery_verifier.pages.report.proofs import hit_lines, proof_of
@@ -40,8 +40,9 @@ from delivery_verifier.pages.report.tables import (
     law_rows,
     setting_rows,
 )
-from delivery_verifier.pages.words import application_properties, producer_properties
+from delivery_verifier.pages.words import producer_properties
 from delivery_verifier.store import tables
+from delivery_verifier.store.cases import CASES_LISTED
 
 FAULTS_SHOWN = 20
 """The greatest number of fault injections that the page describes. The page also says how many more there are."""
@@ -79,6 +80,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
             given_up=by_subject(verdict),
             causes=of_subjects(verdict),
             look_for=LOOK_FOR,
+            change_unknown=UNKNOWN if verdict and verdict.advice is None else "",
             groups=case_groups,
             spreads=spreads,
             latency_known=material.table(tables.LATENCY) is not None,
@@ -106,19 +108,19 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "scenario": scenario,
         "subject_topic": subject_topic(material),
         "tone": run_tone(verdict),
-        "rows": arm_rows(material),
+        "rows": arm_rows(verdict),
         "arms": [(arm, finding_rows(arm, zero.text)) for arm in verdict.arms] if verdict else [],
         "arm_profiles": {arm.arm: arm.profile for arm in verdict.arms} if verdict else {},
-        "advices": advices(material),
+        "advices": priced_advices(verdict, material.path.parent),
         "doubts": doubt_groups(verdict),
         "events": events(material, zero),
         "legend": _legend(material),
-        "laws": law_rows(material.table(tables.LAWS)),
+        "laws": law_rows(material.table(tables.LAWS), verdict.laws if verdict else ()),
         "gaps": gap_rows(material, zero),
         "producer_settings": setting_rows(map(producer_properties, arms)),
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),
         "application_settings": setting_rows(application_properties(arm.application) for arm in arms),
-        "applied": {arm.name: application_lines(arm.application) for arm in arms if arm.application},
+        "applied": {arm.arm: arm.application for arm in verdict.arms if arm.application} if verdict else {},
         "reasons": reasons(verdict),
         "injections": [
             (injection, injection_name(injection), proof_of(injection), hit_lines(injection))
@@ -133,9 +135,9 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "steps": steps(material),
         "files": parts(material),
         "data_docs": DATA_DOCS,
-        "again": scenario.command if scenario else "",
+        "again": verdict.repeat if verdict else scenario.command if scenario else "",
         "rejudge": f"kdv reconcile {shlex.quote(f'runs/{run_id}')}",
-        "cases_shown": CASES_SHOWN,
+        "cases_shown": CASES_LISTED,
         "events_shown": EVENTS_SHOWN,
         "lanes_shown": LANES_SHOWN,
         "bands_shown": bands.BANDS_DRAWN,

@@ -10,8 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
+from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
-from delivery_verifier.pages.words import enumeration, number, record_that_is
+from delivery_verifier.pages.words import number, record_that_is
 from delivery_verifier.store.counts import LATE
 
 PROMISES_SHOWN = 2

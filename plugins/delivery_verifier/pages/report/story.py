@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from delivery_verifier.model.advice import Example
 from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
-from delivery_verifier.model.history import Injection, Observation
-from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
+from delivery_verifier.model.history import Injection, Observation, injection_during
+from delivery_verifier.pages.leadership import Clock, Leadership, injection_name, topic_of
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report import hops
-from delivery_verifier.pages.report.cases import Case, CaseGroup, offsets_text
+from delivery_verifier.pages.report.cases import Case, CaseGroup, offsets_text, verdict_of
 from delivery_verifier.pages.report.chain import Hop, chain
-from delivery_verifier.pages.report.explanation import explanation
 from delivery_verifier.pages.report.lookup import offset_content, offsets_to_look_up, snapshot_of
 from delivery_verifier.pages.words import number, plain_name
+from delivery_verifier.store.cases import record_name
 
 KINDS_WITH_A_STORY = subset(
     "each of these kinds has a story of its own; any other kind only where there is neither",
@@ -76,19 +77,26 @@ def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[S
 
 
 def _story(material: Material, clock: Clock, group: CaseGroup) -> Story:
-    row = _example_case(group.cases).row
-    timed = sorted(_events(material, row), key=lambda event: event[0])
+    case, example = _example(material, group)
+    row = case.row
+    timed = sorted(_events(material, row, example), key=lambda event: event[0])
     moments = [Moment(clock.text(at_us), text, fault) for at_us, text, fault in timed]
     title = f"{plain_name(group.kind)}: {_record_name(row)}, partition {row['partition']}, arm {group.arm}"
     title += " (permitted)" if _is_permitted(material, group) else ""
-    why = explanation(material, row) or hops.explanation(material, row)
+    why = example.why if example else ""
     closing = _closing_moments(material, clock, row, why)
-    return Story(title, [*moments, *closing], chain(material, row, clock), why)
+    return Story(title, [*moments, *closing], chain(material, row, clock, example), why)
 
 
-def _example_case(cases: list[Case]) -> Case:
-    """Returns the first case whose record was under way during a fault or, if there is none, the first case."""
-    return next((case for case in cases if case.injection != "–"), cases[0])
+def _example(material: Material, group: CaseGroup) -> tuple[Case, Example | None]:
+    """Returns the case of a group that the verdict explains, and what the verdict says of it. If it says nothing,
+    returns the first case."""
+    arm = verdict_of(material, group.arm)
+    for example in arm.examples if arm else ():
+        for case in group.cases:
+            if (example.anomaly, example.record) == (group.kind, record_name(case.row)):
+                return case, example
+    return group.cases[0], None
 
 
 def _record_name(row: dict[str, Any]) -> str:
@@ -131,7 +139,7 @@ def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
     )
 
 
-def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
+def _events(material: Material, row: dict[str, Any], example: Example | None) -> Iterator[_Event]:
     """Yields the events of the record of a case, in any order. `row`: the row of the case in anomalies/."""
     if row["sent_at"] is None:
         return  # nobody sent this record, so its times are not known
@@ -144,8 +152,8 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
         ]
         leaders = {-1 if observation is None else observation.leader for observation in observations}
         yield row["settled_at"], _outcome_sentence(row, leaders.pop() if len(leaders) == 1 else -1), False
-    yield from hops.events(material, row)
-    ended_us = hops.last_us(material, row) or row["settled_at"]
+    yield from hops.events(material, row, example)
+    ended_us = hops.last_us(material, row, example) or row["settled_at"]
     injection = injection_during(material.injections, row["sent_at"], ended_us)
     if injection is not None:
         yield from _fault_events(injection, leadership.last_observation(topic, row["partition"], injection.bite_at_us))

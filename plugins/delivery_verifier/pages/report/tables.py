@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from delivery_verifier.judgement.evaluation import LAWS
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.figures import share
-from delivery_verifier.model.verdict import ArmVerdict, Finding
+from delivery_verifier.model.history import injection_during
+from delivery_verifier.model.verdict import ArmVerdict, CheckedLaw, Finding
 from delivery_verifier.pages.excuses import TimeText, excuse_lines
-from delivery_verifier.pages.leadership import Clock, injection_during, injection_name
+from delivery_verifier.pages.leadership import Clock, injection_name
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.words import number, plain_name
 from delivery_verifier.store import tables
@@ -105,9 +105,10 @@ class LawRow:
     unbalanced: list[dict[str, Any]]
 
 
-def law_rows(table: pa.Table | None) -> list[LawRow]:
+def law_rows(table: pa.Table | None, checked: Iterable[CheckedLaw]) -> list[LawRow]:
     """Returns the laws of the books, in the order of `table`, which is books/laws. Returns an empty list if `table` is
-    None."""
+    None. `checked`: the laws of the verdict, which say what a law means."""
+    meanings = {law.law: law.meaning for law in checked}
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     laws = []
     for law in dict.fromkeys(row["law"] for row in rows):
@@ -115,7 +116,7 @@ def law_rows(table: pa.Table | None) -> list[LawRow]:
         laws.append(
             LawRow(
                 law=law,
-                meaning=LAWS.get(law, ""),
+                meaning=meanings.get(law, ""),
                 checks=len(checks),
                 left_name=_name(checks, "left_name"),
                 left=sum(row["left"] or 0 for row in checks),

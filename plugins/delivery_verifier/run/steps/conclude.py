@@ -1,6 +1,8 @@
-"""The step conclude: writes the verdict and the report. Fails if the run is not green.
+"""The step conclude: judges the run, works out the advice, writes both as one verdict, and draws the report from it.
+Fails if the run is not green.
 
-No verdict rests on the report, nor on the removal of the brokers' data. If one of them fails, the verdict stands.
+No verdict rests on the advice or the report, nor on the removal of the brokers' data. If one of them fails, the verdict
+stands.
 
 A run is green if every arm ended as the scenario expects, and no arm is INCONCLUSIVE. In Airflow, the run of the DAG
 succeeds only if this step succeeds.
@@ -14,10 +16,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from delivery_verifier import __version__
+from delivery_verifier.advice.advise import advise
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import variables
 from delivery_verifier.host.optional import optional
-from delivery_verifier.judgement.judge import load_and_judge
+from delivery_verifier.judgement.judge import judge, load
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import EVIDENCE
 from delivery_verifier.model.verdict import RunVerdict
@@ -26,8 +29,8 @@ from delivery_verifier.store.manifests import NOT_WRITTEN
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 REPORT = "report.html"
-REPORT_S, CLEARING_S = 300.0, 120.0
-"""How long the report, and the removal of the brokers' data, may take, in seconds."""
+ADVICE_S, REPORT_S, CLEARING_S = 120.0, 300.0, 120.0
+"""How long the advice, the report, and the removal of the brokers' data, may take, in seconds."""
 ON_DISK = {"log_unreadable", "replicas_differ", "open_transaction"}
 """Names of doubts that only the brokers' data and logs can explain."""
 
@@ -59,7 +62,7 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
     scenario.fail_if_asked("conclude")
     run.require(*EVIDENCE)
     judge = _version(__version__, provenance.commit())
-    verdict = load_and_judge(run_dir)
+    verdict = complete_verdict(run_dir)
     verdict = replace(verdict, notes=[*verdict.notes, *_other_rules(run, scenario.commit, judge)])
     with run.writing("conclude") as output:
         output.notes["judged_by"] = judge
@@ -70,6 +73,17 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
     keep = _explained_by_data(verdict)
     optional("the removal of the brokers' data", lambda: _clear_workspace(run, scenario.run_token, keep), CLEARING_S)
     return verdict
+
+
+def complete_verdict(run_dir: Path) -> RunVerdict:
+    """Returns the verdict of the run, with its advice. If the advice cannot be worked out, a note says why. Raises
+    IncompleteRun if there can be no verdict (see `judge.load`)."""
+    evidence, validation = load(run_dir)
+    verdict, advised = judge(evidence, validation), list[RunVerdict]()
+    missing = optional("the advice", lambda: advised.append(advise(evidence, verdict, run_dir)), ADVICE_S)
+    if missing:
+        return replace(verdict, notes=[*verdict.notes, f"What to change could not be worked out: {missing}"])
+    return advised[0]
 
 
 def _version(verifier: str, commit: str) -> str:

@@ -1,11 +1,11 @@
-"""The commands that the report proposes. They repeat a run, with the same settings or with other settings."""
+"""The commands that try a change: they repeat a run with other settings."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import replace
 
-from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.catalogue.profiles import PRICED, PROFILES
 from delivery_verifier.contract.remedies import Remedy
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.contract.strength import WITHOUT_EFFECT
@@ -49,6 +49,16 @@ def _ready_profile(scenario: Scenario, settings: Settings) -> str:
     """Returns the name of the first profile of the catalogue that has `settings` on the cluster of `scenario`. Returns
     an empty text if there is none."""
     return next((name for name in PROFILES if same_settings(of_catalogue(name, settings), settings)), "")
+
+
+def priced_as(settings: Settings) -> str:
+    """Returns the profile for which `kdv price` measures the price of `settings`.
+
+    Returns an empty text if there is none: `kdv price` measures only the profiles in PRICED, without an application.
+    """
+    if settings.discipline is not None:
+        return ""
+    return next((name for name in PRICED if same_settings(of_catalogue(name, settings), settings)), "")
 
 
 def of_catalogue(name: str, like: Settings) -> Settings:

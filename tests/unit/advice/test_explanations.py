@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from pathlib import Path
 
 import pytest
+from support.advised import evidence_for_advice
 from support.evidence import SECOND, a_scenario, partition
 
-from delivery_verifier.pages.report.explanation import explanation
+from delivery_verifier.advice.explanations import explanation
+from delivery_verifier.judgement.evidence import ArmEvidence
 
 RUN = a_scenario("acks_1", "pause_leader")
 SENT, ANSWERED = 100 * SECOND, 110 * SECOND
@@ -25,9 +26,9 @@ def explained(*terms: tuple[int, int, int], acks: str = "1", kind: str = "LOST")
     """The explanation of a lost record of the subject. `terms`: second, leader and epoch of each observation."""
     arm = "acks_1" if acks == "1" else "control-safe"
     seen = [partition(RUN, at * SECOND, arm, 0, leader, epoch, [1, 2]) for at, leader, epoch in terms]
-    material: Any = SimpleNamespace(scenario=RUN, observations=seen)
+    judged = ArmEvidence(evidence_for_advice(RUN, [], seen), RUN.arm(arm))
     row = {"arm": arm, "kind": kind, "partition": 0, "sent_at": SENT, "settled_at": ANSWERED}
-    return explanation(material, row)
+    return explanation(judged, row, Path("nowhere"), None)
 
 
 def test_the_showcase_is_explained_an_acknowledgement_of_a_leader_that_was_deposed_meanwhile() -> None:
