@@ -8,6 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delivery_verifier.model.ledger_line import LAST_MS
+
 COLUMNS = pa.schema(
     [
         ("outcome", pa.string()),
@@ -45,6 +47,7 @@ def are_sound(batch: pa.Table) -> bool:
             *(_all(pc.greater(pc.utf8_length(batch[name]), 0)) for name in ("id", "producer")),
             *(_all(pc.greater_equal(batch[name], 0)) for name in NUMBERS),
             _all(pc.less(batch["value_crc32"], 1 << 32)),
+            *(_all(pc.less_equal(batch[name], LAST_MS)) for name in ("sent_at", "settled_at")),
             _all(pc.match_substring_regex(batch["value_sha256"], _SHA256)),
         )
     )

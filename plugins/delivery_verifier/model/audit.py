@@ -6,11 +6,13 @@ which claim it is.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from delivery_verifier.model.data import Data
+from delivery_verifier.model.inputs import bad_input
 
 LedgerFormat = Literal["jsonl", "csv", "parquet", "verifiable-producer"]
 """The formats of a ledger. `verifiable-producer`: the lines that Kafka's VerifiableProducer prints."""
@@ -40,6 +42,15 @@ class Identity(Data, frozen=True):
         """The identity as on the command line, e.g. `header:order-id`."""
         prefix = {"json": "value:json", "regex": "value:regex"}.get(self.kind, self.kind)
         return f"{prefix}:{self.expression}" if self.expression else prefix
+
+
+def groups_of(pattern: str) -> dict[str, int]:
+    """Maps the named groups of a regular expression, in Java's syntax, to their numbers. Raises BadInput if it is
+    none."""
+    try:
+        return dict(re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern)).groupindex)
+    except re.error as error:
+        raise bad_input("--identity", pattern, "a regular expression", str(error)) from None
 
 
 class Audit(Data, frozen=True):

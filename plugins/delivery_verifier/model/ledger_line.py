@@ -16,6 +16,9 @@ LedgerOutcome = Literal["acked", "sent", "failed", "unknown"]
 `failed`: an error was told. `unknown`: no answer came, or none that decides."""
 MOST = 2**63 - 1
 Number = Annotated[int, Meta(ge=0, le=MOST)]
+LAST_MS = 253402300799999
+"""The end of the year 9999, in ms since the epoch."""
+Time = Annotated[int, Meta(ge=0, le=LAST_MS)]
 Text = Annotated[str, Meta(min_length=1)]
 
 
@@ -56,8 +59,8 @@ class LedgerLine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None,
         Meta(description="SHA-256 of the value's bytes, in lower-case hexadecimal digits."),
     ] = None
-    sent_at: Annotated[Number | None, Meta(description="When it was sent, in ms since the epoch.")] = None
-    settled_at: Annotated[Number | None, Meta(description="When the answer came, in ms since the epoch.")] = None
+    sent_at: Annotated[Time | None, Meta(description="When it was sent, in ms since the epoch.")] = None
+    settled_at: Annotated[Time | None, Meta(description="When the answer came, in ms since the epoch.")] = None
     error: Annotated[str | None, Meta(description="The error that the client told.")] = None
 
 
