@@ -106,7 +106,9 @@ def _parts(records: DataFrame, identity: Identity) -> dict[str, Column]:
                 raise bad_input("--identity-sql", identity.expression, "a struct with producer and sequence")
             return {"producer": _text(column["producer"]), "sequence": column["sequence"].try_cast("bigint")}
         if isinstance(data_type, StructType | ArrayType):
-            raise bad_input("--identity-sql", identity.expression, "a text, a number or bytes", "it gives several values")
+            raise bad_input(
+                "--identity-sql", identity.expression, "a text, a number or bytes", "it gives several values"
+            )
         return {"id": _text(column)}
     if identity.kind == "regex":
         return _groups(identity)

@@ -72,7 +72,9 @@ class Planter:
         has_offset = self.audit.without_offset == 0
         why = "claims without an offset"
         self._plan(Anomaly.MISPLACED, size, self._misplace, has_offset, why)
-        self._plan(Anomaly.RESENT, size, self._resend, self.audit.attempts and has_offset, "no attempt numbers or offsets")
+        self._plan(
+            Anomaly.RESENT, size, self._resend, self.audit.attempts and has_offset, "no attempt numbers or offsets"
+        )
         hashed = bool(self.audit.hash) and has_offset
         self._plan(Anomaly.CORRUPTED, size, self._corrupt, hashed, "the ledger has no checksums or offsets")
         self._plan(None, size, self._unclaimed, True, "")
@@ -170,7 +172,11 @@ class Planter:
     def _corrupt(self) -> None:
         """Plants a record whose value is not the one that was claimed."""
         pick = self._take()
-        other = {"value_crc32": (pick["value_crc32"] or 0) ^ 1} if self.audit.hash == "crc32" else {"value_sha256": "f" * 64}
+        other = (
+            {"value_crc32": (pick["value_crc32"] or 0) ^ 1}
+            if self.audit.hash == "crc32"
+            else {"value_sha256": "f" * 64}
+        )
         self._claim(pick, self._write(self._raw(pick)), **other)
         self._expect(found=1, first_copies=1, corrupted=1)
 
@@ -200,7 +206,9 @@ class Planter:
     def _nobody(self, count: int) -> None:
         """Claims records that are not in the topic at all, at offsets of sound ones. An identity that matches anything
         would find them."""
-        sound = [row for row in self.canary.claims if row["outcome"] == "acked" and (row["offset"] or 0) < NOWHERE][-count:]
+        sound = [row for row in self.canary.claims if row["outcome"] == "acked" and (row["offset"] or 0) < NOWHERE][
+            -count:
+        ]
         for number, row in enumerate(sound):
             name = f"{NOBODY}-{number}"
             identity = {"producer": name} if self.audit.identity.in_parts else {"id": name}

@@ -131,7 +131,7 @@ def match(matching: Matching, ledger_file: Path, log_file: Path, folder: Path, p
         matched = _counts(database, matching)
         matched.picks = database.execute(queries.PICKS, [str(matching.claims), picks]).to_arrow_table().to_pylist()
         with ledger.writer(ledger_file) as writer:
-            for batch in _batches(database, queries.LEDGER, (matching.arm, matching.at_us)):
+            for batch in _batches(database, queries.LEDGER, (matching.arm,)):
                 writer.write_table(pa.Table.from_batches([batch]).cast(ledger.SCHEMA))
         with pq.ParquetWriter(log_file, LOG_SCHEMA, compression="zstd", compression_level=1) as writer:
             for batch in _batches(database, queries.LOG, (matching.arm, matching.token, matching.ordinal)):
@@ -156,6 +156,7 @@ def _batches(database: Any, query: str, values: tuple[object, ...]) -> Iterator[
 
 def _load(database: Any, matching: Matching) -> None:
     database.execute("SET TimeZone = 'UTC'")
+    database.execute("SET VARIABLE at_us = ?::BIGINT", [matching.at_us])
     bounds = [(number, bound.start, bound.end) for number, bound in sorted(matching.bounds.items())]
     database.execute('CREATE TABLE bounds ("partition" INTEGER, "start" BIGINT, "end" BIGINT)')
     database.executemany("INSERT INTO bounds VALUES (?, ?, ?)", bounds)

@@ -185,7 +185,11 @@ def _with_controls(offsets: Offsets, connection: Connection, found: Path) -> Off
 
 
 def _raws(
-    spark: SparkSession, read: Callable[..., object], offsets: Offsets, options: Mapping[str, str], picks: list[spliced.Row]
+    spark: SparkSession,
+    read: Callable[..., object],
+    offsets: Offsets,
+    options: Mapping[str, str],
+    picks: list[spliced.Row],
 ) -> dict[spliced.Place, spliced.Row]:
     """Returns the records of `picks` as they stand in the topic, by place. They are read once more."""
     wanted: dict[int, list[int]] = {}
@@ -224,7 +228,9 @@ def _match_canary(
 
 def _scenario(request: AuditRequest, gathered: Gathered, name: str) -> Scenario:
     if gathered.subject.producers > MOST_PRODUCERS:
-        raise BadInput(f"the ledger has {gathered.subject.producers:,} producers; allowed: {MOST_PRODUCERS:,}; split it")
+        raise BadInput(
+            f"the ledger has {gathered.subject.producers:,} producers; allowed: {MOST_PRODUCERS:,}; split it"
+        )
     facts = gathered.facts
     replicas = facts.replicas
     profile = _with_topic(request.profile or UNKNOWN, facts)

@@ -31,12 +31,15 @@ def claims(audit: Audit, identity: str) -> str:
         order = "producer AS name, sequence AS number"
     elif audit.ordered:  # an id that several producers sent has no place in the order of one of them
         alone = "min(producer) OVER (PARTITION BY id) = max(producer) OVER (PARTITION BY id)"
-        order = f"CASE WHEN {alone} THEN producer ELSE {OTHERS} END AS name, CASE WHEN {alone} THEN sequence END AS number"
+        order = (
+            f"CASE WHEN {alone} THEN producer ELSE {OTHERS} END AS name, CASE WHEN {alone} THEN sequence END AS number"
+        )
     return f"""
     CREATE TABLE claim AS SELECT {identity}, {order}, file * {FILE} + line AS line, coalesce(attempt, 0) AS attempt,
         CASE outcome WHEN 'acked' THEN 'ACKED' WHEN 'sent' THEN 'SENT' WHEN 'failed' THEN '{failed}'
         ELSE 'INDETERMINATE' END AS outcome,
-        outcome IN ('acked', 'sent') AS told, "partition", "offset", {hashed} AS hash, sent_at, settled_at, error,
+        outcome IN ('acked', 'sent') AS told,
+        coalesce(coalesce(settled_at, sent_at) * 1000, getvariable('at_us')::BIGINT) AS settled, "partition", "offset", {hashed} AS hash, sent_at, settled_at, error,
         false AS is_inferred
     FROM read_parquet(?)"""
 
@@ -68,6 +71,7 @@ def steps(audit: Audit) -> Iterator[str]:
     yield from _assign()
     yield from _expire()
     yield from _infer(audit)
+    yield from _copies(audit)
     yield from _number(audit)
 
 
@@ -104,8 +108,7 @@ def _assign() -> Iterator[str]:
         SELECT found."partition", found."offset", k1, k2, claim.attempt
         FROM found JOIN claim USING (k1, k2) ANTI JOIN several USING (k1, k2)
         UNION ALL SELECT * FROM exact UNION ALL SELECT * FROM others"""
-    yield """CREATE TABLE first_copy AS SELECT k1, k2, attempt, min("offset") AS "offset",
-        arg_min("partition", "offset") AS "partition" FROM owned GROUP BY k1, k2, attempt"""
+    yield "CREATE TABLE present AS SELECT DISTINCT k1, k2, attempt FROM owned"
 
 
 def _expire() -> Iterator[str]:
@@ -113,13 +116,13 @@ def _expire() -> Iterator[str]:
     INDETERMINATE. Also leaves out what may have expired."""
     yield """CREATE TABLE expired AS SELECT k1, k2, attempt FROM claim JOIN bounds USING ("partition")
         WHERE outcome = 'ACKED' AND "offset" < "start" """
-    yield """CREATE TABLE unknowable AS SELECT k1, k2, attempt FROM claim ANTI JOIN first_copy USING (k1, k2, attempt)
+    yield """CREATE TABLE unknowable AS SELECT k1, k2, attempt FROM claim ANTI JOIN present USING (k1, k2, attempt)
         WHERE told AND "offset" IS NULL AND (SELECT max("start") FROM bounds) > 0"""
     yield """CREATE TABLE kept AS
         SELECT * FROM claim ANTI JOIN expired USING (k1, k2, attempt) ANTI JOIN unknowable USING (k1, k2, attempt)
         UNION ALL
         SELECT * REPLACE ('INDETERMINATE' AS outcome, false AS told, NULL AS "offset", NULL AS "partition")
-        FROM claim SEMI JOIN expired USING (k1, k2, attempt) SEMI JOIN first_copy USING (k1, k2, attempt)"""
+        FROM claim SEMI JOIN expired USING (k1, k2, attempt) SEMI JOIN present USING (k1, k2, attempt)"""
 
 
 def _infer(audit: Audit) -> Iterator[str]:
@@ -133,12 +136,32 @@ def _infer(audit: Audit) -> Iterator[str]:
         order = f"{OTHERS}, NULL"
     else:
         order = "'', NULL"
-    yield f"""INSERT INTO kept SELECT k1, k2, {order}, 9223372036854775807, 0, 'INDETERMINATE', false, NULL, NULL,
-        NULL, NULL, NULL, NULL, true FROM (SELECT DISTINCT k1, k2 FROM unclaimed) WHERE {infers}"""
+    yield f"""INSERT INTO kept SELECT k1, k2, {order}, 9223372036854775807, 0, 'INDETERMINATE', false, 0, NULL,
+        NULL, NULL, NULL, NULL, NULL, true FROM (SELECT DISTINCT k1, k2 FROM unclaimed) WHERE {infers}"""
     yield f"""INSERT INTO owned SELECT "partition", "offset", k1, k2, 0 FROM unclaimed WHERE {infers}"""
-    yield f"""INSERT INTO first_copy SELECT k1, k2, 0, min("offset"), arg_min("partition", "offset") FROM unclaimed
-        WHERE {infers} GROUP BY k1, k2"""
     yield f"CREATE TABLE phantom AS SELECT * FROM unclaimed WHERE {not audit.others_write and is_whole(audit)}"
+
+
+def _copies(audit: Audit) -> Iterator[str]:
+    """Finds the first copy of each attempt, as the books will see it: a damaged record (another checksum than the claim's)
+    belongs to the attempt that was acknowledged at its offset and settled last, whatever its identity says."""
+    yield """CREATE TABLE damaged AS SELECT owned."partition", owned."offset" FROM owned
+        JOIN kept USING (k1, k2, attempt)
+        JOIN found ON (found."partition", found."offset") = (owned."partition", owned."offset")
+        WHERE kept.hash IS NOT NULL AND kept.hash IS DISTINCT FROM found.hash"""
+    sequence = "number" if audit.identity.in_parts else "born"
+    yield f"""CREATE TABLE first_copy AS
+        WITH owners AS (
+            SELECT "partition", "offset", row_number() OVER (PARTITION BY "partition", "offset"
+                ORDER BY settled DESC, name DESC, {sequence} DESC, attempt DESC) AS nth, k1, k2, attempt
+            FROM (SELECT *, min(line) OVER (PARTITION BY k1, k2) AS born FROM kept)
+            SEMI JOIN damaged USING ("partition", "offset") WHERE outcome = 'ACKED'
+        ), copies AS (
+            SELECT "partition", "offset", k1, k2, attempt FROM owned ANTI JOIN damaged USING ("partition", "offset")
+            UNION ALL SELECT "partition", "offset", k1, k2, attempt FROM owners WHERE nth = 1
+        )
+        SELECT k1, k2, attempt, min("offset") AS "offset", arg_min("partition", ("offset", "partition")) AS "partition"
+        FROM copies GROUP BY k1, k2, attempt"""
 
 
 def is_whole(audit: Audit) -> bool:
@@ -168,13 +191,12 @@ LEDGER = """
 SELECT $1::VARCHAR AS arm, producer::INTEGER AS producer, 0::INTEGER AS "session", sequence::BIGINT AS sequence,
     attempt::INTEGER AS attempt, place::INTEGER AS "partition", partition_sequence::BIGINT AS partition_sequence,
     outcome, "offset", NULL::VARCHAR AS "transaction", NULL::VARCHAR AS transaction_outcome,
-    coalesce(make_timestamptz(coalesce(sent_at, settled_at) * 1000), make_timestamptz($2::BIGINT)) AS sent_at,
-    CASE WHEN outcome = 'INDETERMINATE' AND settled_at IS NULL THEN NULL
-         ELSE coalesce(make_timestamptz(coalesce(settled_at, sent_at) * 1000), make_timestamptz($2::BIGINT)) END
-         AS settled_at,
+    make_timestamptz(coalesce(coalesce(sent_at, settled_at) * 1000, getvariable('at_us')::BIGINT)) AS sent_at,
+    CASE WHEN outcome <> 'INDETERMINATE' OR settled_at IS NOT NULL THEN make_timestamptz(settled) END AS settled_at,
     error, CASE WHEN is_inferred THEN 'log' ELSE 'client' END AS made_by
 FROM numbered"""
-"""The rows of the ledger. Parameters: the arm, and the time of attempts without one in µs since the epoch."""
+"""The rows of the ledger. Parameter: the arm. The variable `at_us` is the time of attempts without one, in µs since the
+epoch."""
 
 LOG = """
 WITH lines AS (
@@ -219,7 +241,8 @@ COUNTS = {
 }
 """The counts of `Matched`, by name."""
 EXAMPLES = {
-    name: f'{query} ORDER BY "partition", "offset" LIMIT 1' for name, query in (("past_the_end", _PAST), ("shared", _SHARED))
+    name: f'{query} ORDER BY "partition", "offset" LIMIT 1'
+    for name, query in (("past_the_end", _PAST), ("shared", _SHARED))
 }
 """The first case of some counts: partition, offset, and the lines of claims."""
 PICKS = f"""

@@ -56,7 +56,7 @@ class Claims:
     """The claims of a ledger, as read.
 
     `file` holds them, with the columns WRITTEN. `outcomes` counts them by outcome, as the reader saw them. `filled`:
-    how many claims have a value, by column. `without_offset`: how many are acked, without an offset.
+    how many claims have a value, by column. `without_offset`: how many are acked, without an offset. `first`: the place of the first claim.
     """
 
     file: Path
@@ -65,6 +65,7 @@ class Claims:
     outcomes: Counter[str] = field(default_factory=Counter)
     filled: Counter[str] = field(default_factory=Counter)
     without_offset: int = 0
+    first: str = ""
 
     @property
     def count(self) -> int:
@@ -109,7 +110,9 @@ def _join(told: Told, more: Told, file: Path, is_first: bool) -> None:
     for name in ("topic", "identity", "failed_because"):
         known, new = getattr(told, name), getattr(more, name)
         if known and new and known != new:
-            raise BadInput(f"{file}, line 1: {name} is {new!r}, but {known!r} in another file; give one ledger at a time")
+            raise BadInput(
+                f"{file}, line 1: {name} is {new!r}, but {known!r} in another file; give one ledger at a time"
+            )
         setattr(told, name, known or new)
     told.complete = more.complete and (is_first or told.complete)
     told.cut = told.cut or more.cut
@@ -121,21 +124,38 @@ def _check(file: Path, part: Part, claims: Claims) -> None:
     if wrong := contradiction(table):
         index, name, text = wrong
         raise BadInput(f"{file}, line {part.lines[index].as_py()}: {name} {text}")
+    claims.first = claims.first or f"{file}, line {part.lines[0].as_py()}"
     before = claims.count
     for name in COLUMNS.names:
         filled = rows - table[name].null_count
-        if name in IDENTIFYING and filled != (rows if claims.filled[name] or not before else 0):
-            is_missing = bool(claims.filled[name]) or (not before and filled)
-            index = pc.index(table[name].is_null() if is_missing else table[name].is_valid(), True).as_py()
-            verb = "missing" if is_missing else "given"
-            if filled or before:
-                raise BadInput(
-                    f"{file}, line {part.lines[index].as_py()}: {name} is {verb} here; give it in every line or in none"
-                )
+        if name in IDENTIFYING:
+            _check_consistent(file, part, name, claims.first, bool(claims.filled[name]) if before else bool(filled))
         claims.filled[name] += filled
     for row in table["outcome"].value_counts().to_pylist():
         claims.outcomes[row["values"]] += row["counts"]
-    claims.without_offset += pc.sum(pc.and_(pc.equal(table["outcome"], "acked"), table["offset"].is_null())).as_py() or 0
+    claims.without_offset += (
+        pc.sum(pc.and_(pc.equal(table["outcome"], "acked"), table["offset"].is_null())).as_py() or 0
+    )
+
+
+def _check_consistent(file: Path, part: Part, name: str, first: str, is_given: bool) -> None:
+    """Raises BadInput, with two lines, if one claim has the field `name`, and another has not. `is_given`: whether the
+    claim at the place `first` has it, or any in the first part."""
+    column = part.table[name]
+    with_it, without = (pc.index(rows, True).as_py() for rows in (column.is_valid(), column.is_null()))
+
+    def here(index: int) -> str:
+        return f"{file}, line {part.lines[index].as_py()}"
+
+    if with_it >= 0 and without >= 0:
+        pair = here(with_it), here(without)
+    elif is_given and without >= 0:
+        pair = first, here(without)
+    elif not is_given and with_it >= 0:
+        pair = here(with_it), first
+    else:
+        return
+    raise BadInput(f"{name} is given in {pair[0]}, and missing in {pair[1]}; give it in every line or in none")
 
 
 def _check_columns(claims: Claims) -> None:
@@ -249,7 +269,12 @@ def _csv_names(file: Path, line: bytes) -> list[str]:
     for name in names:
         if name not in COLUMNS.names:
             near = nearest(name, COLUMNS.names)
-            refuse(file, 1, line.decode(errors="replace").index(name) + 1, f"{name!r} is no column" + (f"; did you mean {near}?" if near else ""))
+            refuse(
+                file,
+                1,
+                line.decode(errors="replace").index(name) + 1,
+                f"{name!r} is no column" + (f"; did you mean {near}?" if near else ""),
+            )
     if len(set(names)) < len(names):
         refuse(file, 1, 1, "a column is named twice")
     return names
@@ -298,7 +323,9 @@ def _parquet(file: Path, told: Told, size: int) -> Iterator[Part]:
     for name in source.schema_arrow.names:
         if name not in COLUMNS.names:
             near = nearest(name, COLUMNS.names)
-            raise BadInput(f"{file}: {name!r} is no column of a ledger" + (f"; did you mean {near}?" if near else f"; {REMEDY}"))
+            raise BadInput(
+                f"{file}: {name!r} is no column of a ledger" + (f"; did you mean {near}?" if near else f"; {REMEDY}")
+            )
     if head := (source.schema_arrow.metadata or {}).get(_HEAD):
         _read_head(file, head, told)
     first = 1

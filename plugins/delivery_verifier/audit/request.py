@@ -49,7 +49,9 @@ class AuditRequest(Struct, frozen=True, kw_only=True):
         if told.topic and told.topic != self.topic:
             raise bad_input("--topic", self.topic, repr(told.topic), f"the ledger {self.files[0]} is of this topic")
         if told.identity and self.identity and told.identity != self.identity:
-            raise bad_input("--identity", self.identity, repr(told.identity), f"{self.files[0]} says so in its first line")
+            raise bad_input(
+                "--identity", self.identity, repr(told.identity), f"{self.files[0]} says so in its first line"
+            )
         identity = self.identity or told.identity or ("value" if self.format == "verifiable-producer" else None)
         return replace(self, identity=identity, complete=self.complete or told.complete)
 
@@ -77,10 +79,14 @@ class AuditRequest(Struct, frozen=True, kw_only=True):
         if self.identity_sql is not None:
             return Identity(kind="sql", expression=self.identity_sql, in_parts=not has_id)
         if self.identity is None:
-            raise BadInput(f"--identity is missing; allowed: {IDENTITIES}, or --identity-sql; it says how a record names its claim")
+            raise BadInput(
+                f"--identity is missing; allowed: {IDENTITIES}, or --identity-sql; it says how a record names its claim"
+            )
         identity = parse(self.identity)
         if identity.in_parts and not claims.ordered:
-            raise bad_input("--identity", self.identity, "one that gives `id`", "the ledger has no producer and sequence")
+            raise bad_input(
+                "--identity", self.identity, "one that gives `id`", "the ledger has no producer and sequence"
+            )
         if not identity.in_parts and not has_id:
             remedy = "the ledger has producer and sequence, and no id"
             raise bad_input("--identity", self.identity, "value:regex with groups producer and sequence", remedy)
@@ -103,7 +109,11 @@ def parse(text: str) -> Identity:
             return Identity(kind="regex", expression=expression)
         if groups and groups <= {"producer", "sequence"} and "sequence" in groups:
             return Identity(kind="regex", expression=expression, in_parts=True)
-        raise bad_input("--identity", text, "a regular expression with the group (?<id>...), or (?<producer>...) and (?<sequence>...)")
+        raise bad_input(
+            "--identity",
+            text,
+            "a regular expression with the group (?<id>...), or (?<producer>...) and (?<sequence>...)",
+        )
     raise bad_input("--identity", text, IDENTITIES)
 
 
@@ -111,5 +121,7 @@ def format_of(file: Path) -> LedgerFormat:
     """Returns the format that the name of `file` shows. Raises BadInput if it shows none."""
     form = SUFFIXES.get(file.suffix.lower())
     if form is None:
-        raise BadInput(f"--format is missing, and the name of {file} shows none; allowed: jsonl, csv, parquet, verifiable-producer")
+        raise BadInput(
+            f"--format is missing, and the name of {file} shows none; allowed: jsonl, csv, parquet, verifiable-producer"
+        )
     return form

@@ -68,7 +68,9 @@ class End:
         if self.sent < 0:
             return f"ends without {AT_THE_END}: its producer was killed, or still runs"
         if not self.is_complete:
-            return f"has {self.lines} answers ({self.acked} acked), but {AT_THE_END} says {self.sent} ({self.told} acked)"
+            return (
+                f"has {self.lines} answers ({self.acked} acked), but {AT_THE_END} says {self.sent} ({self.told} acked)"
+            )
         return ""
 
 

@@ -44,7 +44,9 @@ def register(add: Add) -> None:
         metavar="WHERE",
         help="where a record names its claim: header:NAME, key, value, value:json:$.PATH, value:regex:EXPRESSION",
     )
-    given.add_argument("--identity-sql", metavar="SQL", help="the same as a Spark SQL expression over key, value, headers")
+    given.add_argument(
+        "--identity-sql", metavar="SQL", help="the same as a Spark SQL expression over key, value, headers"
+    )
     given.add_argument("--complete", action="store_true", help="every attempt is in the ledger, also open ones")
     given.add_argument("--others-write", action="store_true", help="others write to the topic, too")
     given.add_argument("--run-id", metavar="NAME", help="name of the run (default: the time)")

@@ -37,9 +37,7 @@ BEYOND_ASSUMED = frozenset({"power of one", "power of last", "power of all", "fo
 def assumed() -> list[Disturbance]:
     """Returns the disturbances that may have happened while nobody watched: those of every class of faults but
     BEYOND_ASSUMED."""
-    kinds = dict.fromkeys(
-        kind for each in FAULT_CLASSES if each.name not in BEYOND_ASSUMED for kind in each.kinds
-    )
+    kinds = dict.fromkeys(kind for each in FAULT_CLASSES if each.name not in BEYOND_ASSUMED for kind in each.kinds)
     return [Disturbance(kind=kind, at_us=0, planned=False) for kind in kinds]
 
 
@@ -59,7 +57,9 @@ def rulings(scenario: Scenario, arm: Arm, audit: Audit) -> dict[Anomaly, Ruling]
 def _without_settings(ruling: Ruling, arm: Arm) -> Ruling:
     if ruling.ruling == "PERMITTED":
         sentence = "The producer's settings are not known, so nothing says that they forbid this."
-        return replace(ruling, rule="audit.settings_unknown", sentence=sentence, source="no --producer-config was given")
+        return replace(
+            ruling, rule="audit.settings_unknown", sentence=sentence, source="no --producer-config was given"
+        )
     if ruling.ruled_by == "claim":
         sentence = f"The claim {arm.claim} forbids it. The producer's settings are not known."
         return replace(ruling, sentence=sentence, source="the claim of this audit")
@@ -122,7 +122,9 @@ def checker(evidence: Evidence, audit: Audit) -> Iterator[tuple[str, str, str]]:
     recorded = sum(arm.totals.get("attempted", 0) for arm in evidence.loaded)
     expected = audit.claims + counts.get("inferred", 0) - counts.get("left_out", 0)
     if recorded != expected:
-        detail = f"the books have {recorded:,} attempts; claims, less those left out, and inferred ones are {expected:,}"
+        detail = (
+            f"the books have {recorded:,} attempts; claims, less those left out, and inferred ones are {expected:,}"
+        )
         yield subject, "claims_missing", detail
 
 
@@ -154,7 +156,10 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
             (not audit.hash, "checksums: whether values are the ones sent (CORRUPTED)"),
             (not audit.attempts, "attempt numbers: what the application sent again is DUPLICATED, not RESENT"),
             (not audit.timed, "times: rates and latencies"),
-            (not audit.complete or audit.cut or audit.others_write, "a complete ledger, or nobody else who writes: PHANTOM"),
+            (
+                not audit.complete or audit.cut or audit.others_write,
+                "a complete ledger, or nobody else who writes: PHANTOM",
+            ),
         )
         if lacks
     ]
