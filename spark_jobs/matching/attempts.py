@@ -132,8 +132,8 @@ def attribute(
 
     `arms`: the arms with corrupted records. `few`: whether these records fit in memory; if so, the ledger is not
     shuffled. `together`: whether all rows are in one Spark partition already; if so, nothing is shuffled.
-    `strangers_have_owners`: whether a record that another client wrote can have an owner. In an audit it cannot: nothing
-    shows that it was a record of the ledger.
+    `strangers_have_owners`: whether a record that another client wrote can have an owner. In an audit it cannot:
+    nothing shows that it was a record of the ledger.
     """
     location_columns = ["arm", "partition", "offset"]
     lines = corrupted(log).where(F.col("arm").isin(*arms))

@@ -53,8 +53,8 @@ FOUND = StructType(
         StructField("hash", StringType()),
     ]
 )
-"""The records of a topic, with what the identity found: an id, or producer and sequence; null if it found nothing. `hash`:
-the checksum of the value, as text."""
+"""The records of a topic, with what the identity found: an id, or producer and sequence; null if it found nothing.
+`hash`: the checksum of the value, as text."""
 PARTS = ("producer", "sequence")
 
 
@@ -87,14 +87,14 @@ def identified(records: DataFrame, identity: Identity, hashed: HashKind) -> Data
     """Returns FOUND from FOREIGN. Raises BadInput if the identity cannot be computed from a record."""
     try:
         columns = _parts(records, identity)
-        found = records.withColumns(columns | {"hash": _hash(hashed)})
+        with_identity = records.withColumns(columns | {"hash": _hash(hashed)})
     except BadInput:
         raise
     except Exception as error:  # Spark's analysis says what is wrong with the user's expression
         reason = str(error).split("\n")[0]
         raise bad_input("--identity", identity.text, "an expression that Spark can evaluate", reason) from None
     missing = {name: F.lit(None).cast(FOUND[name].dataType) for name in ("id", *PARTS) if name not in columns}
-    return promise(found.withColumns(missing), FOUND)
+    return promise(with_identity.withColumns(missing), FOUND)
 
 
 def _parts(records: DataFrame, identity: Identity) -> dict[str, Column]:
@@ -125,15 +125,15 @@ def _groups(identity: Identity) -> dict[str, Column]:
     """Returns the named groups of a regular expression that matches the whole value."""
     groups = groups_of(identity.expression)
     pattern = rf"\A(?:{identity.expression})\z"
-    found = {name: _filled(F.regexp_extract(_text(F.col("value")), pattern, number)) for name, number in groups.items()}
+    texts = {name: _filled(F.regexp_extract(_text(F.col("value")), pattern, number)) for name, number in groups.items()}
     if not identity.in_parts:
-        return {"id": found["id"]}
+        return {"id": texts["id"]}
     # VerifiableProducer leaves out the producer's prefix if it was given none.
     is_match = F.coalesce(_text(F.col("value")).rlike(pattern), F.lit(False))
-    producer = found.get("producer", F.lit(None).cast("string"))
+    producer = texts.get("producer", F.lit(None).cast("string"))
     return {
         "producer": F.when(is_match, F.coalesce(producer, F.lit("-"))),
-        "sequence": F.when(is_match, found["sequence"].try_cast("bigint")),
+        "sequence": F.when(is_match, texts["sequence"].try_cast("bigint")),
     }
 
 

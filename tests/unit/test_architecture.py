@@ -42,7 +42,7 @@ PACKAGES = (
     ROOT / "dags" / "verify_catalogue.py",
 )
 
-_ALL = "model host catalogue contract store cluster load faults judgement planning run pages catalogue_run"
+_ALL = "model host catalogue contract store cluster load faults judgement planning run pages catalogue_run audit"
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
     for room, rooms in {
@@ -54,6 +54,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "upkeep": "orchestration planning cluster store host model",
         "orchestration": "catalogue_run run pages planning cluster catalogue spark_jobs store host model",
         "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
+        "audit": "planning judgement spark_jobs cluster catalogue store host model",
         "run": "planning pages judgement expectations spark_jobs faults applications load cluster contract catalogue"
         " store host model",
         "pages": "judgement contract catalogue store host model",
@@ -108,7 +109,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "planning.own_settings.librdkafka",
     ),
     "bokeh": ("pages",),
-    "duckdb": ("spark_jobs.checks.second_opinion",),
+    "duckdb": ("spark_jobs.checks.second_opinion", "audit.matching"),
     "jinja2": ("pages", "expectations.data_docs"),
     "kafka": ("cluster.protocol.messages",),
 }

@@ -141,7 +141,7 @@ class Planter:
     def _swap(self) -> None:
         """Plants a record that stands behind the next one of its producer."""
         pairs = zip(self._left, self._left[1:], strict=False)
-        first = next((i for i, (one, two) in enumerate(pairs) if one["producer"] == two["producer"]), None)
+        first = next((i for i, (early, late) in enumerate(pairs) if early["producer"] == late["producer"]), None)
         if first is None:
             reason = "REORDERED could not be planted in the canary: no producer has two of its records"
             self.canary.not_planted[Anomaly.REORDERED.value] = reason

@@ -144,9 +144,9 @@ def _database(folder: Path) -> Iterator[Any]:
     """Yields a connection to an empty database in a temporary folder below `folder`, which is then removed."""
     import duckdb
 
-    with tempfile.TemporaryDirectory(prefix=".matching-", dir=folder) as place:
-        settings = _SETTINGS | {"temp_directory": f"{place}/spilled"}
-        with duckdb.connect(f"{place}/claims.duckdb", config=settings) as database:
+    with tempfile.TemporaryDirectory(prefix=".matching-", dir=folder) as scratch:
+        settings = _SETTINGS | {"temp_directory": f"{scratch}/spilled"}
+        with duckdb.connect(f"{scratch}/claims.duckdb", config=settings) as database:
             yield database
 
 
@@ -162,7 +162,7 @@ def _load(database: Any, matching: Matching) -> None:
     database.executemany("INSERT INTO bounds VALUES (?, ?, ?)", bounds)
     identity = queries.key(matching.audit.identity.in_parts)
     database.execute(queries.claims(matching.audit, identity), [str(matching.claims)])
-    database.execute(queries.found(identity), [str(matching.found)])
+    database.execute(queries.records(identity), [str(matching.found)])
 
 
 def _refuse_doubles(database: Any, matching: Matching) -> None:
@@ -171,7 +171,7 @@ def _refuse_doubles(database: Any, matching: Matching) -> None:
         row = database.execute(query).fetchone()
         if row is not None:
             what, attempt, places = row
-            lines = " and ".join(_place(matching, line) for line in places)
+            lines = " and ".join(_line_name(matching, line) for line in places)
             which = f"attempt {attempt} of {what}" if matching.audit.attempts else what
             remedy = "" if matching.audit.attempts else "; if it was sent again, number the attempts in `attempt`"
             raise BadInput(f"{which} is claimed twice: {lines}{remedy}")
@@ -182,7 +182,7 @@ def _refuse_partitions(database: Any, matching: Matching) -> None:
     if row is not None:
         line, partition = row
         raise BadInput(
-            f"{_place(matching, line)}: partition is {partition}, which the topic does not have; allowed: 0 "
+            f"{_line_name(matching, line)}: partition is {partition}, which the topic does not have; allowed: 0 "
             f"to {max(matching.bounds)}; is it the ledger of this topic?"
         )
 
@@ -194,12 +194,12 @@ def _counts(database: Any, matching: Matching) -> Matched:
     matched.announced = {(row[0], row[1]): row[2] for row in database.execute(queries.ANNOUNCED).fetchall()}
     for name, query in queries.EXAMPLES.items():
         if (row := database.execute(query).fetchone()) is not None:
-            places = " and ".join(_place(matching, line) for line in row[2])
+            places = " and ".join(_line_name(matching, line) for line in row[2])
             matched.examples[name] = f"partition {row[0]}, offset {row[1]}: {places}"
     return matched
 
 
-def _place(matching: Matching, line: int) -> str:
+def _line_name(matching: Matching, line: int) -> str:
     """Returns the place of a claim in words. `line`: as in the queries."""
     file, number = divmod(line, queries.FILE)
     return f"{matching.names[file]}, line {number}"

@@ -56,8 +56,8 @@ def refuse_line(file: Path, number: int, line: bytes, kind: type[object]) -> Non
         text = _PATH.sub("", str(error))
         refuse(file, number, _column(line, path[1]) if path else 1, f"{path[1]}: {text}" if path else text)
     except msgspec.DecodeError as error:
-        place = _BYTE.search(str(error))
-        column = int(place[1]) + 1 if place else len(line.rstrip()) + 1
+        position = _BYTE.search(str(error))
+        column = int(position[1]) + 1 if position else len(line.rstrip()) + 1
         refuse(file, number, column, _BYTE.sub("", str(error)))
     except UnicodeDecodeError as error:
         refuse(file, number, line.find(error.object) + error.start + 1, "the text is not UTF-8")
@@ -82,20 +82,20 @@ def refuse_csv(file: Path, chunk: bytes, first: int, names: list[str], reason: s
         values = next(csv.reader(io.StringIO(text)))
         if len(values) != len(names):
             refuse(file, number, 1, f"the line has {len(values)} fields; the first line names {len(names)}")
-        given = {name: value for name, value in zip(names, values, strict=True) if value}
-        for name, message in _problems(given):
+        fields = {name: value for name, value in zip(names, values, strict=True) if value}
+        for name, message in _problems(fields):
             column = sum(len(value) + 1 for value in values[: names.index(name)]) + 1 if name in names else 1
             refuse(file, number, column, f"{name}: {message}")
     raise BadInput(f"{file}, lines {first} and following, cannot be read: {reason}; {REMEDY}")
 
 
-def _problems(given: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _problems(fields: dict[str, str]) -> Iterator[tuple[str, str]]:
     try:
-        msgspec.convert(given, LedgerLine, strict=False)
+        msgspec.convert(fields, LedgerLine, strict=False)
     except msgspec.ValidationError as error:
         path = _PATH.search(str(error)) or _FIELD.search(str(error))
         name = path[1] if path else "outcome"
-        yield name, f"{_PATH.sub('', str(error))}, got {shown(given.get(name))}"
-    for name, value in given.items():
+        yield name, f"{_PATH.sub('', str(error))}, got {shown(fields.get(name))}"
+    for name, value in fields.items():
         if name not in ("id", "producer", "error", "outcome", "value_sha256") and not value.isdecimal():
             yield name, f"{shown(value)} is no whole number"

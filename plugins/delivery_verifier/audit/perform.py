@@ -127,15 +127,15 @@ def _gather(
     offsets = _offsets(request, connection, taken)
     say(f"reading {offsets.records:,} offsets of {request.topic}")
     records = foreign.read_foreign(spark, offsets, options)
-    found, read = folder / "found", {}
-    foreign.identified(records, audit.identity, audit.hash).write.parquet(str(found))
-    read[SUBJECT] = dataset.dataset(found).count_rows()
-    offsets = _with_controls(offsets, connection, found)
+    identified, read = folder / "found", {}
+    foreign.identified(records, audit.identity, audit.hash).write.parquet(str(identified))
+    read[SUBJECT] = dataset.dataset(identified).count_rows()
+    offsets = _with_controls(offsets, connection, identified)
     say(f"matching {read[SUBJECT]:,} records with {audit.claims:,} claims")
     bounds = {part.partition: matching.Bounds(part.start, part.end) for part in offsets.partitions}
     names = tuple(file.name for file in request.files)
     sides = matching.Matching(
-        SUBJECT, 1, run_token, folder / "claims.parquet", found, names, bounds, audit, offsets.taken_at_us
+        SUBJECT, 1, run_token, folder / "claims.parquet", identified, names, bounds, audit, offsets.taken_at_us
     )
     subject = matching.match(sides, *_files(folder, SUBJECT), folder, spliced.PICKS)
     raws = _raws(spark, foreign.read_foreign, offsets, options, subject.picks)
@@ -168,10 +168,10 @@ def _offsets(request: AuditRequest, connection: Connection, taken: snapshot.Snap
     return Offsets(bootstrap_servers=connection.bootstrap_servers, taken_at_us=now_us(), partitions=parts)
 
 
-def _with_controls(offsets: Offsets, connection: Connection, found: Path) -> Offsets:
+def _with_controls(offsets: Offsets, connection: Connection, identified: Path) -> Offsets:
     """Returns `offsets` with the numbers of control records. They are counted only in partitions in which offsets hold
     no record; the law `offsets_accounted` then compares the two."""
-    counted = dataset.dataset(found).to_table(columns=["partition"])["partition"].value_counts().to_pylist()
+    counted = dataset.dataset(identified).to_table(columns=["partition"])["partition"].value_counts().to_pylist()
     records = {row["values"]: row["counts"] for row in counted}
     parts = []
     for part in offsets.partitions:
@@ -192,18 +192,18 @@ def _raws(
     picks: list[spliced.Row],
 ) -> dict[spliced.Place, spliced.Row]:
     """Returns the records of `picks` as they stand in the topic, by place. They are read once more."""
-    wanted: dict[int, list[int]] = {}
+    picked: dict[int, list[int]] = {}
     for pick in picks:
-        wanted.setdefault(pick["found_partition"], []).append(pick["found_offset"])
+        picked.setdefault(pick["found_partition"], []).append(pick["found_offset"])
     parts = [
-        replace(part, start=min(wanted[part.partition]), end=max(wanted[part.partition]) + 1)
+        replace(part, start=min(picked[part.partition]), end=max(picked[part.partition]) + 1)
         for part in offsets.partitions
-        if part.partition in wanted
+        if part.partition in picked
     ]
     rows: dict[spliced.Place, spliced.Row] = {}
     if parts:
         records = read(spark, replace(offsets, partitions=parts), options)
-        every = sorted({offset for of_partition in wanted.values() for offset in of_partition})
+        every = sorted({offset for of_partition in picked.values() for offset in of_partition})
         for row in records.where(records["offset"].isin(every)).toArrow().to_pylist():  # type: ignore[attr-defined]
             rows[row["partition"], row["offset"]] = row
     return rows
@@ -217,8 +217,8 @@ def _match_canary(
 
     table = pa.Table.from_pylist(planted.records, schema=arrow(foreign.FOREIGN))
     records = spark.createDataFrame(table, foreign.FOREIGN)
-    found = foreign.identified(records, audit.identity, audit.hash).toArrow()
-    pq.write_table(found, folder / "canary-found.parquet")
+    identified = foreign.identified(records, audit.identity, audit.hash).toArrow()
+    pq.write_table(identified, folder / "canary-found.parquet")
     pq.write_table(pa.Table.from_pylist(planted.claims, schema=readers.WRITTEN), folder / "canary-claims.parquet")
     bounds = {0: matching.Bounds(0, len(planted.records))}
     files = folder / "canary-claims.parquet", folder / "canary-found.parquet"

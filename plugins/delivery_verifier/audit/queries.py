@@ -39,12 +39,13 @@ def claims(audit: Audit, identity: str) -> str:
         CASE outcome WHEN 'acked' THEN 'ACKED' WHEN 'sent' THEN 'SENT' WHEN 'failed' THEN '{failed}'
         ELSE 'INDETERMINATE' END AS outcome,
         outcome IN ('acked', 'sent') AS told,
-        coalesce(coalesce(settled_at, sent_at) * 1000, getvariable('at_us')::BIGINT) AS settled, "partition", "offset", {hashed} AS hash, sent_at, settled_at, error,
+        coalesce(coalesce(settled_at, sent_at) * 1000, getvariable('at_us')::BIGINT) AS settled,
+        "partition", "offset", {hashed} AS hash, sent_at, settled_at, error,
         false AS is_inferred
     FROM read_parquet(?)"""
 
 
-def found(identity: str) -> str:
+def records(identity: str) -> str:
     """Returns the query that loads the records found."""
     return f"""
     CREATE TABLE found AS SELECT "partition", "offset", "timestamp", {identity}, hash FROM read_parquet(?)"""
@@ -78,8 +79,9 @@ def steps(audit: Audit) -> Iterator[str]:
 def _assign() -> Iterator[str]:
     """Gives each record to an attempt of its identity.
 
-    If an identity has several attempts, a record at an acknowledged offset belongs to this attempt. The others are given
-    out in the order of the log, first to reported attempts. Records beyond the number of attempts go to the first.
+    If an identity has several attempts, a record at an acknowledged offset belongs to this attempt. The others
+    are given out in the order of the log, first to reported attempts. Records beyond the number of attempts go to the
+    first.
     FAILED attempts get records only if there is no other.
     """
     yield """CREATE TABLE several AS SELECT k1, k2, bool_and(outcome = 'FAILED') AS all_failed FROM claim
@@ -143,8 +145,9 @@ def _infer(audit: Audit) -> Iterator[str]:
 
 
 def _copies(audit: Audit) -> Iterator[str]:
-    """Finds the first copy of each attempt, as the books will see it: a damaged record (another checksum than the claim's)
-    belongs to the attempt that was acknowledged at its offset and settled last, whatever its identity says."""
+    """Finds the first copy of each attempt, as the books will see it: a damaged record (another checksum than the
+    claim's) belongs to the attempt that was acknowledged at its offset and settled last, whatever its identity
+    says."""
     yield """CREATE TABLE damaged AS SELECT owned."partition", owned."offset" FROM owned
         JOIN kept USING (k1, k2, attempt)
         JOIN found ON (found."partition", found."offset") = (owned."partition", owned."offset")
@@ -176,13 +179,13 @@ def _number(audit: Audit) -> Iterator[str]:
     """
     yield """CREATE TABLE producers AS SELECT name, row_number() OVER (ORDER BY name) - 1 AS producer
         FROM (SELECT DISTINCT name FROM kept)"""
-    place = 'coalesce(copy."partition", kept."partition", 0)'
+    location = 'coalesce(copy."partition", kept."partition", 0)'
     sequence = "number" if audit.identity.in_parts else "dense_rank() OVER (ORDER BY born, k1, k2) - 1"
     order = 'coalesce(number, copy."offset", 9223372036854775807), line, attempt'
     yield f"""CREATE TABLE numbered AS
         SELECT kept.*, producer, {sequence} AS sequence,
             coalesce(kept."partition", copy."partition", 0) AS place,
-            row_number() OVER (PARTITION BY producer, {place} ORDER BY {order}) - 1 AS partition_sequence
+            row_number() OVER (PARTITION BY producer, {location} ORDER BY {order}) - 1 AS partition_sequence
         FROM (SELECT *, min(line) OVER (PARTITION BY k1, k2) AS born FROM kept) AS kept
         JOIN producers USING (name) LEFT JOIN first_copy AS copy USING (k1, k2, attempt)"""
 

@@ -56,7 +56,8 @@ class Claims:
     """The claims of a ledger, as read.
 
     `file` holds them, with the columns WRITTEN. `outcomes` counts them by outcome, as the reader saw them. `filled`:
-    how many claims have a value, by column. `without_offset`: how many are acked, without an offset. `first`: the place of the first claim.
+    how many claims have a value, by column. `without_offset`: how many are acked, without an offset. `first`: the
+    place of the first claim.
     """
 
     file: Path
@@ -78,6 +79,11 @@ class Claims:
         return next((kind for name, kind in kinds.items() if self.filled[name]), "")
 
     @property
+    def hashed(self) -> int:
+        """How many claims have the checksum `hash`."""
+        return self.filled[{"sha256": "value_sha256", "crc32": "value_crc32", "": ""}[self.hash]]
+
+    @property
     def ordered(self) -> bool:
         return self.filled["sequence"] > 0
 
@@ -91,31 +97,31 @@ def read_ledger(files: Sequence[Path], form: LedgerFormat, out: Path, limit: int
     claims = Claims(out, tuple(file.name for file in files))
     with pq.ParquetWriter(out, WRITTEN, compression="zstd", compression_level=1) as writer:
         for number, file in enumerate(files):
-            told = Told()
-            for part in _PARTS[form](file, told, limit or 8 << 20):
+            notes = Told()
+            for part in _PARTS[form](file, notes, limit or 8 << 20):
                 if part.table.num_rows:
                     _check(file, part, claims)
                     index = pa.array([number] * part.table.num_rows, pa.int32())
                     columns = [column.combine_chunks() for column in part.table.columns]
                     writer.write_table(pa.Table.from_arrays([*columns, part.lines, index], schema=WRITTEN))
-            _join(claims.told, told, file, is_first=not number)
+            _join(claims.told, notes, file, is_first=not number)
     if not claims.count:
         raise bad_input("--ledger", str(files[0]), "a file with at least one claim", REMEDY)
     _check_columns(claims)
     return claims
 
 
-def _join(told: Told, more: Told, file: Path, is_first: bool) -> None:
-    """Adds to `told` what one more file says. Only if all files are complete, the ledger is."""
+def _join(notes: Told, more: Told, file: Path, is_first: bool) -> None:
+    """Adds to `notes` what one more file says. Only if all files are complete, the ledger is."""
     for name in ("topic", "identity", "failed_because"):
-        known, new = getattr(told, name), getattr(more, name)
+        known, new = getattr(notes, name), getattr(more, name)
         if known and new and known != new:
             raise BadInput(
                 f"{file}, line 1: {name} is {new!r}, but {known!r} in another file; give one ledger at a time"
             )
-        setattr(told, name, known or new)
-    told.complete = more.complete and (is_first or told.complete)
-    told.cut = told.cut or more.cut
+        setattr(notes, name, known or new)
+    notes.complete = more.complete and (is_first or notes.complete)
+    notes.cut = notes.cut or more.cut
 
 
 def _check(file: Path, part: Part, claims: Claims) -> None:
@@ -163,19 +169,19 @@ def _check_columns(claims: Claims) -> None:
     if has["producer"] != has["sequence"]:
         raise BadInput("producer and sequence belong together: give both in every line, or none")
     if not has["id"] and not has["sequence"]:
-        raise BadInput("no line has an id, or producer and sequence, so no record can be told from another; give one")
+        raise BadInput("no line has an id, or producer and sequence, so no record can be notes from another; give one")
 
 
-def _json_lines(file: Path, told: Told, size: int) -> Iterator[Part]:
+def _json_lines(file: Path, notes: Told, size: int) -> Iterator[Part]:
     for chunk in chunks(file, size):
         data, first = chunk.data, chunk.first
         if first == 1 and _HEAD in data.partition(b"\n")[0]:
             line, _, data = data.partition(b"\n")
-            _read_head(file, line, told)
+            _read_head(file, line, notes)
             first = 2
         if chunk.is_torn and data:
             if _is_torn(data):
-                told.cut = f"line {first} of {file.name}, its last, is torn"
+                notes.cut = f"line {first} of {file.name}, its last, is torn"
                 continue
             data += b"\n"
         if data:
@@ -185,11 +191,11 @@ def _json_lines(file: Path, told: Told, size: int) -> Iterator[Part]:
             yield _numbered(table, first)
 
 
-def _read_head(file: Path, line: bytes, told: Told) -> None:
+def _read_head(file: Path, line: bytes, notes: Told) -> None:
     refuse_line(file, 1, line, LedgerHead)
     head = msgspec.json.decode(line, type=LedgerHead)
-    told.topic, told.identity, told.complete = head.topic, head.identity, head.complete
-    told.failed_because = head.failed_because
+    notes.topic, notes.identity, notes.complete = head.topic, head.identity, head.complete
+    notes.failed_because = head.failed_because
 
 
 def _is_torn(line: bytes) -> bool:
@@ -225,7 +231,7 @@ def _claims_of_json(data: bytes) -> pa.Table:
     return _json_table(data, COLUMNS, "error").select(COLUMNS.names)
 
 
-def _verifiable(file: Path, told: Told, size: int) -> Iterator[Part]:
+def _verifiable(file: Path, notes: Told, size: int) -> Iterator[Part]:
     end = verifiable.End()
 
     def parse(data: bytes) -> pa.Table:
@@ -235,27 +241,29 @@ def _verifiable(file: Path, told: Told, size: int) -> Iterator[Part]:
         data = chunk.data
         if chunk.is_torn:
             if _is_torn(data):
-                told.cut = f"line {chunk.first} of {file.name}, its last, is torn"
+                notes.cut = f"line {chunk.first} of {file.name}, its last, is torn"
                 continue
             data += b"\n"
         table = _parsed(file, Chunk(data, chunk.first), parse, verifiable.Line)
         for index, text in verifiable.wrong(table):
             refuse(file, chunk.first + index, 1, text)
         lines, claims, topic = verifiable.claims(table, chunk.first, end)
-        if told.topic and topic and topic != told.topic:
-            raise BadInput(f"{file}: topic is {topic!r}, but {told.topic!r} in earlier lines; give one topic at a time")
-        told.topic = told.topic or topic
+        if notes.topic and topic and topic != notes.topic:
+            raise BadInput(
+                f"{file}: topic is {topic!r}, but {notes.topic!r} in earlier lines; give one topic at a time"
+            )
+        notes.topic = notes.topic or topic
         yield Part(claims, lines)
-    told.complete, cut = end.is_complete, end.why_cut
-    told.cut = told.cut or (f"{file.name} {cut}" if cut else "")
+    notes.complete, cut = end.is_complete, end.why_cut
+    notes.cut = notes.cut or (f"{file.name} {cut}" if cut else "")
 
 
-def _csv(file: Path, told: Told, size: int) -> Iterator[Part]:
+def _csv(file: Path, notes: Told, size: int) -> Iterator[Part]:
     names: list[str] = []
     for chunk in chunks(file, size):
         data, first = chunk.data, chunk.first
         if chunk.is_torn:  # the last value may be cut off, and nothing would show it
-            told.cut = f"line {first} of {file.name}, its last, has no end of line, so it may be torn"
+            notes.cut = f"line {first} of {file.name}, its last, has no end of line, so it may be torn"
             continue
         if first == 1:
             line, _, data = data.partition(b"\n")
@@ -315,7 +323,7 @@ def _with_all_columns(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=COLUMNS)
 
 
-def _parquet(file: Path, told: Told, size: int) -> Iterator[Part]:
+def _parquet(file: Path, notes: Told, size: int) -> Iterator[Part]:
     try:
         source = pq.ParquetFile(file)
     except pa.ArrowException as error:
@@ -327,15 +335,15 @@ def _parquet(file: Path, told: Told, size: int) -> Iterator[Part]:
                 f"{file}: {name!r} is no column of a ledger" + (f"; did you mean {near}?" if near else f"; {REMEDY}")
             )
     if head := (source.schema_arrow.metadata or {}).get(_HEAD):
-        _read_head(file, head, told)
+        _read_head(file, head, notes)
     first = 1
     for batch in source.iter_batches(batch_size=max(1, size >> 6)):
         table = pa.Table.from_batches([batch])
         for item in table.schema:
-            wanted = COLUMNS.field(item.name).type
+            expected = COLUMNS.field(item.name).type
             is_time = pa.types.is_timestamp(item.type) and item.name in ("sent_at", "settled_at")
-            if pa.types.is_floating(item.type) or (not is_time and _is_text(item.type) != _is_text(wanted)):
-                raise BadInput(f"{file}: the column {item.name} is {item.type}; allowed: {wanted}")
+            if pa.types.is_floating(item.type) or (not is_time and _is_text(item.type) != _is_text(expected)):
+                raise BadInput(f"{file}: the column {item.name} is {item.type}; allowed: {expected}")
             if is_time:
                 column = table[item.name].cast(pa.timestamp("ms", item.type.tz), safe=False).cast(pa.int64())
                 table = table.set_column(table.column_names.index(item.name), item.name, column)

@@ -45,15 +45,15 @@ class AuditRequest(Struct, frozen=True, kw_only=True):
 
     def joined(self, claims: Claims) -> AuditRequest:
         """Returns this request with what the head of the ledger says. Raises BadInput if the two contradict."""
-        told = claims.told
-        if told.topic and told.topic != self.topic:
-            raise bad_input("--topic", self.topic, repr(told.topic), f"the ledger {self.files[0]} is of this topic")
-        if told.identity and self.identity and told.identity != self.identity:
+        notes = claims.told
+        if notes.topic and notes.topic != self.topic:
+            raise bad_input("--topic", self.topic, repr(notes.topic), f"the ledger {self.files[0]} is of this topic")
+        if notes.identity and self.identity and notes.identity != self.identity:
             raise bad_input(
-                "--identity", self.identity, repr(told.identity), f"{self.files[0]} says so in its first line"
+                "--identity", self.identity, repr(notes.identity), f"{self.files[0]} says so in its first line"
             )
-        identity = self.identity or told.identity or ("value" if self.format == "verifiable-producer" else None)
-        return replace(self, identity=identity, complete=self.complete or told.complete)
+        identity = self.identity or notes.identity or ("value" if self.format == "verifiable-producer" else None)
+        return replace(self, identity=identity, complete=self.complete or notes.complete)
 
     def audit(self, claims: Claims) -> Audit:
         """Returns what is known of the ledger. Raises BadInput if the identity does not fit its columns."""
@@ -67,6 +67,7 @@ class AuditRequest(Struct, frozen=True, kw_only=True):
             others_write=self.others_write,
             settings_known=self.profile is not None,
             hash=claims.hash,
+            without_hash=claims.count - claims.hashed if claims.hash else 0,
             ordered=claims.ordered,
             attempts=claims.filled["attempt"] > 0,
             timed=claims.filled["sent_at"] + claims.filled["settled_at"] > 0,

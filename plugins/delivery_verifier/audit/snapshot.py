@@ -52,14 +52,14 @@ def take(
 def _wrong(first: Looks, second: Looks) -> dict[str, str]:
     wrong = {}
     for number in sorted(second):
-        one, two = first[number], second[number]
-        if (one.end, one.leader, one.leader_epoch) != (two.end, two.leader, two.leader_epoch):
+        before, after = first[number], second[number]
+        if (before.end, before.leader, before.leader_epoch) != (after.end, after.leader, after.leader_epoch):
             wrong.setdefault(
                 "not_quiet",
-                f"partition {number} did not stand still: end {one.end}, then {two.end}; leader {one.leader} in epoch "
-                f"{one.leader_epoch}, then {two.leader} in {two.leader_epoch}; stop what writes, or audit later",
+                f"partition {number} did not stand still: end {before.end}, then {after.end}; leader {before.leader} in "
+                f"epoch {before.leader_epoch}, then {after.leader} in {after.leader_epoch}; audit it when nothing writes",
             )
-        if not two.in_sync or two.leader < 0:
+        if not after.in_sync or after.leader < 0:
             detail = f"partition {number} has a replica that is not in sync, so acknowledged records may not be visible"
             wrong.setdefault("isr_not_full", detail)
     return wrong

@@ -57,9 +57,9 @@ class Look:
 def facts(connection: Connection, topic: str) -> TopicFacts:
     """Returns the facts about `topic`. Raises BadInput if there is no such topic, or if it is compacted."""
     client = topics.admin(connection)
-    found = client.list_topics(topic, timeout=ANSWER_S).topics[topic]
-    if found.error is not None or not found.partitions:
-        reason = found.error.str() if found.error else "it has no partitions"
+    metadata = client.list_topics(topic, timeout=ANSWER_S).topics[topic]
+    if metadata.error is not None or not metadata.partitions:
+        reason = metadata.error.str() if metadata.error else "it has no partitions"
         raise bad_input("--topic", topic, "a topic of this cluster", reason)
     resource = ConfigResource(ResourceType.TOPIC, topic)
     (future,) = client.describe_configs([resource]).values()
@@ -68,8 +68,8 @@ def facts(connection: Connection, topic: str) -> TopicFacts:
         allowed = "a topic with cleanup.policy=delete"
         reason = "it is compacted, and in a compacted topic a missing record proves nothing"
         raise bad_input("--topic", topic, allowed, reason)
-    replicas = {len(part.replicas) for part in found.partitions.values()}
-    return TopicFacts(len(found.partitions), min(replicas), settings)
+    replicas = {len(part.replicas) for part in metadata.partitions.values()}
+    return TopicFacts(len(metadata.partitions), min(replicas), settings)
 
 
 def look(connection: Connection, topic: str, partitions: int) -> dict[int, Look]:
@@ -86,14 +86,14 @@ def look(connection: Connection, topic: str, partitions: int) -> dict[int, Look]
         }
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
     )
-    found = client.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions
+    metadata = client.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions
     return {
         number: Look(
             start=starts[number].offset,
             end=ends[number].offset,
-            leader=found[number].leader,
+            leader=metadata[number].leader,
             leader_epoch=-1 if ends[number].leader_epoch is None else ends[number].leader_epoch,
-            in_sync=sorted(found[number].isrs) == sorted(found[number].replicas),
+            in_sync=sorted(metadata[number].isrs) == sorted(metadata[number].replicas),
         )
         for number in range(partitions)
     }

@@ -34,22 +34,22 @@ _EXAMPLES = """examples:
 def register(add: Add) -> None:
     """Adds `kdv audit` and `kdv schema` to the command line by calls of `add` (see `parsers.Add`)."""
     sub = add("audit", audit, "Judge an application's own ledger against its topic.", epilog=_EXAMPLES)
-    given = sub.add_argument_group("ledger and topic")
-    given.add_argument("--ledger", metavar="FILE", nargs="+", required=True, help="files of the ledger")
-    given.add_argument("--format", choices=get_args(LedgerFormat), help="format of the files (default: by their names)")
-    given.add_argument("--topic", required=True, help="the topic that the application wrote to")
-    given.add_argument("--bootstrap-server", metavar="HOST:PORT", required=True, help="brokers of the cluster")
-    given.add_argument(
+    group = sub.add_argument_group("ledger and topic")
+    group.add_argument("--ledger", metavar="FILE", nargs="+", required=True, help="files of the ledger")
+    group.add_argument("--format", choices=get_args(LedgerFormat), help="format of the files (default: by their names)")
+    group.add_argument("--topic", required=True, help="the topic that the application wrote to")
+    group.add_argument("--bootstrap-server", metavar="HOST:PORT", required=True, help="brokers of the cluster")
+    group.add_argument(
         "--identity",
         metavar="WHERE",
         help="where a record names its claim: header:NAME, key, value, value:json:$.PATH, value:regex:EXPRESSION",
     )
-    given.add_argument(
+    group.add_argument(
         "--identity-sql", metavar="SQL", help="the same as a Spark SQL expression over key, value, headers"
     )
-    given.add_argument("--complete", action="store_true", help="every attempt is in the ledger, also open ones")
-    given.add_argument("--others-write", action="store_true", help="others write to the topic, too")
-    given.add_argument("--run-id", metavar="NAME", help="name of the run (default: the time)")
+    group.add_argument("--complete", action="store_true", help="every attempt is in the ledger, also open ones")
+    group.add_argument("--others-write", action="store_true", help="others write to the topic, too")
+    group.add_argument("--run-id", metavar="NAME", help="name of the run (default: the time)")
     options.add(sub, only=("claim", "client"))
     output = sub.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
@@ -135,8 +135,8 @@ def _command(arguments: argparse.Namespace) -> str:
     """Returns the command as it was typed, without the name of the run."""
     words = [word for word in sys.argv[1:] if word]
     if arguments.run_id in words:
-        at = words.index(arguments.run_id)
-        words = [*words[: at - 1], *words[at + 1 :]]
+        position = words.index(arguments.run_id)
+        words = [*words[: position - 1], *words[position + 1 :]]
     return shlex.join(["kdv", *words])
 
 

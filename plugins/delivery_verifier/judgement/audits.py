@@ -6,7 +6,7 @@ missing takes away what it alone could have shown. All functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -76,18 +76,20 @@ def coverage(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
     if not audit.complete:
         yield "ledger_partial", "the ledger does not say that it has every attempt; what it lacks was not looked for"
     if not audit.settings_known:
-        yield "settings_unknown", f"without --producer-config, only the claim {arm.claim} was judged"
+        yield "settings_unknown", f"without --producer-config, only the claim {arm.spec.claim} was judged"
     yield from _unwatched(arm)
     if audit.others_write:
         yield "others_write", "others write to the topic, so nothing shows whether a record is of this application"
     if audit.without_offset:
         yield (
             "no_markers",
-            f"{audit.without_offset:,} acknowledgements have no offset, and no marker was written, so nothing proves that "
-            "the end of the log was past them",
+            f"{audit.without_offset:,} acknowledgements have no offset, and no marker was written, so nothing proves "
+            "that the end of the log was past them",
         )
     if not audit.hash and audit.identity.kind != "value":
         yield "values_not_hashed", "the ledger has no checksums, so nothing shows whether the values are the ones sent"
+    if audit.without_hash:
+        yield "values_not_hashed", f"{audit.without_hash:,} claims have no checksum of their value"
     if unknowable := counts.get("unknowable", 0):
         detail = "were not found, and may have expired: the log has lost its beginning, and the claims have no offset"
         yield "expired_unknown", f"{unknowable:,} claims {detail}"
@@ -122,9 +124,7 @@ def checker(evidence: Evidence, audit: Audit) -> Iterator[tuple[str, str, str]]:
     recorded = sum(arm.totals.get("attempted", 0) for arm in evidence.loaded)
     expected = audit.claims + counts.get("inferred", 0) - counts.get("left_out", 0)
     if recorded != expected:
-        detail = (
-            f"the books have {recorded:,} attempts; claims, less those left out, and inferred ones are {expected:,}"
-        )
+        detail = f"the books have {recorded:,} attempts; claims and inferred attempts are {expected:,}"
         yield subject, "claims_missing", detail
 
 
@@ -132,22 +132,22 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
     """Yields sentences about what the audit did not show."""
     counts = evidence.audit_counts
     yield (
-        f"Judged {audit.in_words}: {audit.claims:,} claims, identified by {audit.identity.text}. What the application did "
-        "not write down was not judged."
+        f"Judged {audit.in_words}: {audit.claims:,} claims, identified by {audit.identity.text}. What the application "
+        "did not write down was not judged."
     )
     yield (
-        "Nobody watched the cluster while the records were sent. A loss of power, or an unclean election that an operator "
-        "asked for, would permit more than the contract does here."
+        "Nobody watched the cluster while the records were sent. A loss of power, or an unclean election that an "
+        "operator asked for, would permit more than the contract does here."
     )
     yield "Only the logs of the leaders were read. Transactions were not judged."
     if expired := counts.get("expired", 0):
-        yield f"{expired:,} claims have EXPIRED: their offsets stand before the beginning of the log. They were left out."
+        yield f"EXPIRED, and left out: {expired:,}. The offsets of these claims stand before the beginning of the log."
     if strangers := counts.get("strangers", 0):
-        yield f"{strangers:,} records of the topic have no identity. They were counted, and not judged."
+        yield f"Records of the topic without an identity: {strangers:,}. They were counted, and not judged."
     if unclaimed := counts.get("unclaimed", 0):
-        yield f"{unclaimed:,} records of the topic have an identity that no claim has."
+        yield f"Records of the topic with an identity that no claim has: {unclaimed:,}."
     if gaps := counts.get("gaps", 0):
-        yield f"{gaps:,} numbers between the first and the last of a producer are neither in the ledger nor in the log."
+        yield f"Numbers between a producer's first and last that neither ledger nor log have: {gaps:,}."
     missing = [
         text
         for lacks, text in (
@@ -158,7 +158,7 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
             (not audit.timed, "times: rates and latencies"),
             (
                 not audit.complete or audit.cut or audit.others_write,
-                "a complete ledger, or nobody else who writes: PHANTOM",
+                "a complete ledger, or a topic of its own: PHANTOM",
             ),
         )
         if lacks
@@ -171,14 +171,14 @@ def notes(evidence: Evidence) -> Iterator[str]:
     if shared := evidence.audit_counts.get("shared", 0):
         acks, first = evidence.audit_counts.get("shared_acks", 0), evidence.audit_notes.get("shared", "")
         yield (
-            f"TWO ACKNOWLEDGEMENTS NAME ONE OFFSET: {shared:,} offsets were acknowledged to {acks:,} attempts, first "
-            f"{first}. At most one of them can be right: a finding against the client or the broker, unless the log was "
-            "truncated in between."
+            f"Two acknowledgements name one offset: {shared:,} x, to {acks:,} attempts in all, first {first}. At most "
+            "one of them can be right: a finding against the client or the broker, unless the log was truncated in "
+            "between."
         )
 
 
 def held(audit: Audit) -> str:
     """Returns what HELD means of this ledger, e.g. `are in the log exactly once, in order`."""
     order = ", in the order of sending" if audit.ordered else ""
-    place = ", where they were acknowledged" if not audit.without_offset else ""
-    return f"in the log exactly once{place}{order}"
+    where = ", where they were acknowledged" if not audit.without_offset else ""
+    return f"in the log exactly once{where}{order}"

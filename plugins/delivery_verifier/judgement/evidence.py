@@ -59,8 +59,8 @@ class Evidence:
     * `witness`: what brokers wrote down of the applications' groups. `outputs`: what brokers say of their output
       topics. Both are None without applications.
     * `given_up`: maps an arm to what it gave up.
-    * `audit_counts`, `audit_notes`, `not_planted`: only of an audit: its own counts and notes, and the kinds of anomalies
-      that its canary could not have, with the reason.
+    * `audit_counts`, `audit_notes`, `not_planted`: only of an audit: its own counts and notes, and the kinds of
+      anomalies that its canary could not have, with the reason.
     """
 
     scenario: Scenario
@@ -213,8 +213,8 @@ class ArmEvidence:
     def late_convicts(self) -> bool:
         """Whether an INDETERMINATE attempt counts as REORDERED if its record stands behind a later attempt in the log.
 
-        True if brokers must refuse such a late record (see `refuses_late`). False for the canary, and in an audit: nobody
-        knows whether the producer was started again meanwhile.
+        True if brokers must refuse such a late record (see `refuses_late`). False for the canary, and in an audit:
+        nobody knows whether the producer was started again meanwhile.
         """
         if self.run.scenario.audit is not None:
             return False

@@ -86,7 +86,8 @@ def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
         return
     for arm in evidence.loaded:
         if arm.totals.get("corrupted") or arm.totals.get("unattributed"):
-            yield f"{arm.name} has damaged records: the law {SECOND_OPINION} was not checked for it."
+            which = "damaged records, or records without an identity" if evidence.scenario.audit else "damaged records"
+            yield f"{arm.name} has {which}: the law {SECOND_OPINION} was not checked for it."
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:

@@ -62,7 +62,8 @@ class Audit(Data, frozen=True):
     * `others_write`: whether others write to the topic, too. `settings_known`: whether the user gave the producer's
       settings.
     * `ordered`: whether each claim has `producer` and `sequence`. `attempts`, `timed`: whether claims have an attempt
-      number, or times. `without_offset`: how many acknowledged claims have no offset.
+      number, or times. `without_offset`: how many acknowledged claims have no offset. `without_hash`: how many
+      claims lack the checksum `hash`, if any claim has it.
     * `failed_because`: why the application is sure that a failed attempt was not written; empty: it is not sure, and
       failed attempts count as INDETERMINATE.
     """
@@ -76,6 +77,7 @@ class Audit(Data, frozen=True):
     others_write: bool = False
     settings_known: bool = False
     hash: HashKind = ""
+    without_hash: Annotated[int, Meta(ge=0)] = 0
     ordered: bool = False
     attempts: bool = False
     timed: bool = False

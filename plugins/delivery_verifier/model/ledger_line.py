@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 LedgerOutcome = Literal["acked", "sent", "failed", "unknown"]
-"""What the client told the application. `acked`: a broker acknowledged the record. `sent`: acks=0, nothing more is told.
-`failed`: an error was told. `unknown`: no answer came, or none that decides."""
+"""What the client told the application. `acked`: a broker acknowledged the record. `sent`: acks=0, nothing more is
+told. `failed`: an error was told. `unknown`: no answer came, or none that decides."""
 MOST = 2**63 - 1
 Number = Annotated[int, Meta(ge=0, le=MOST)]
 LAST_MS = 253402300799999

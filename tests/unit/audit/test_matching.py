@@ -16,7 +16,6 @@ from support.foreign_histories import History, known, random_history
 from delivery_verifier.audit.matching import FOUND, Bounds, Matched, Matching, match
 from delivery_verifier.audit.readers import read_ledger
 from delivery_verifier.audit.request import AuditRequest
-from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.store import ledger
 
 Row = dict[str, Any]

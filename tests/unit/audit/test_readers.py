@@ -207,7 +207,7 @@ def test_wrong_parquet_is_refused_by_row_and_column(tmp_path: Path, column: str,
 
 def test_an_answer_of_verifiable_producer_is_a_claim_and_its_end_tells_whether_all_are_there(tmp_path: Path) -> None:
     start = '{"timestamp":1,"name":"startup_complete"}'
-    error = '{"timestamp":6,"name":"producer_send_error","key":null,"value":"7.3","topic":"t","exception":"X","message":"m"}'
+    error = '{"timestamp":6,"name":"producer_send_error","value":"7.3","topic":"t","exception":"X","message":"m"}'
     answers = [start, *(SUCCESS % (f"7.{n}", n) for n in range(3)), error]
     killed = read(tmp_path, "\n".join([*answers, ""]), "verifiable-producer")
     assert (dict(killed.outcomes), killed.told.topic) == ({"acked": 3, "unknown": 1}, "t")
