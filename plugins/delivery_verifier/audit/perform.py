@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -186,7 +186,7 @@ def _with_controls(offsets: Offsets, connection: Connection, identified: Path) -
 
 def _raws(
     spark: SparkSession,
-    read: Callable[..., object],
+    read: Callable[..., Any],
     offsets: Offsets,
     options: Mapping[str, str],
     picks: list[spliced.Row],
@@ -204,7 +204,7 @@ def _raws(
     if parts:
         records = read(spark, replace(offsets, partitions=parts), options)
         every = sorted({offset for of_partition in picked.values() for offset in of_partition})
-        for row in records.where(records["offset"].isin(every)).toArrow().to_pylist():  # type: ignore[attr-defined]
+        for row in records.where(records["offset"].isin(every)).toArrow().to_pylist():
             rows[row["partition"], row["offset"]] = row
     return rows
 

@@ -50,14 +50,15 @@ def take(
 
 
 def _wrong(first: Looks, second: Looks) -> dict[str, str]:
-    wrong = {}
+    wrong: dict[str, str] = {}
     for number in sorted(second):
         before, after = first[number], second[number]
         if (before.end, before.leader, before.leader_epoch) != (after.end, after.leader, after.leader_epoch):
             wrong.setdefault(
                 "not_quiet",
-                f"partition {number} did not stand still: end {before.end}, then {after.end}; leader {before.leader} in "
-                f"epoch {before.leader_epoch}, then {after.leader} in {after.leader_epoch}; audit it when nothing writes",
+                f"partition {number} did not stand still: end {before.end}, then {after.end}; leader "
+                f"{before.leader} in epoch {before.leader_epoch}, then {after.leader} in {after.leader_epoch}; audit "
+                "it when nothing writes",
             )
         if not after.in_sync or after.leader < 0:
             detail = f"partition {number} has a replica that is not in sync, so acknowledged records may not be visible"

@@ -30,7 +30,7 @@ def connected(bootstrap_servers: str) -> Connection:
     except KafkaException as error:
         reason = error.args[0].str()
         raise bad_input("--bootstrap-server", bootstrap_servers, "brokers that answer without TLS", reason) from None
-    return Connection({number: Address(broker.host, broker.port) for number, broker in brokers.items()})
+    return Connection({number: Address(str(broker.host), broker.port) for number, broker in brokers.items()})
 
 
 @dataclass(frozen=True)

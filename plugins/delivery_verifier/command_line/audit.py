@@ -17,7 +17,7 @@ from delivery_verifier.command_line.stored import read_verdict, show
 from delivery_verifier.host import folders
 from delivery_verifier.model.audit import LedgerFormat
 from delivery_verifier.model.inputs import BadInput, bad_input
-from delivery_verifier.model.scenario import Profile
+from delivery_verifier.model.scenario import Claim, Profile
 from delivery_verifier.store.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _request(arguments: argparse.Namespace, run_id: str) -> AuditRequest:
     )
 
 
-def _settings(arguments: argparse.Namespace) -> tuple[Profile | None, str]:
+def _settings(arguments: argparse.Namespace) -> tuple[Profile | None, Claim]:
     """Returns the settings of the producer, and the claim. Without settings, the claim is at_least_once by default."""
     from delivery_verifier.planning.build import scenario_from_params
 

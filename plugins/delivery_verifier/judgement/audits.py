@@ -30,6 +30,14 @@ PLANTED = "planted/"
 """The prefix of the counts in settle.json that the canary of an audit must show, by column of the books."""
 NOT_PLANTED = "not_planted/"
 """The prefix of notes in settle.json. Each says why a kind of anomaly could not be planted in the canary."""
+DOUBTS = frozenset(
+    (
+        *("ledger_partial", "ledger_cut", "settings_unknown", "cluster_not_observed", "no_markers", "others_write"),
+        *("values_not_hashed", "expired_unknown", "not_planted"),
+        *("ack_past_the_end", "not_quiet", "isr_not_full", "canary_too_small", "claims_missing"),
+    )
+)
+"""The names of the doubts that only an audit has, up to the first colon."""
 BEYOND_ASSUMED = frozenset({"power of one", "power of last", "power of all", "forced election"})
 """Classes of faults that an audit does not assume: it says among the limits that they would permit more."""
 

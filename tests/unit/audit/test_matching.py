@@ -16,6 +16,7 @@ from support.foreign_histories import History, known, random_history
 from delivery_verifier.audit.matching import FOUND, Bounds, Matched, Matching, match
 from delivery_verifier.audit.readers import read_ledger
 from delivery_verifier.audit.request import AuditRequest
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.store import ledger
 
 Row = dict[str, Any]
@@ -59,6 +60,7 @@ def judged(rows: list[Row], log: list[Row]) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 100, 10))
 def test_random_histories_show_what_can_be_known_of_them_and_nothing_else(tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 10):
@@ -75,3 +77,58 @@ def test_random_histories_show_what_can_be_known_of_them_and_nothing_else(tmp_pa
         assert len(log) == len(history.found)
         assert result.attempts == len(rows) == expected["attempted"]
         assert len(rows) == len(history.claims) + result.inferred - result.left_out
+
+
+def a_history(*claims: Row, found: list[Row] | None = None, **more: Any) -> History:
+    rows = [{"outcome": "acked", "line": number, **claim} for number, claim in enumerate(claims, 1)]
+    return History(claims=rows, found=found or [], starts={0: 0}, **more)
+
+
+def a_record(offset: int, name: str | None) -> Row:
+    return {"partition": 0, "offset": offset, "id": name, "producer": None, "sequence": None, "hash": None}
+
+
+def test_two_claims_of_one_id_are_refused_with_both_lines_unless_their_attempts_differ(tmp_path: Path) -> None:
+    twice = a_history({"id": "a"}, {"id": "b"}, {"id": "a"}, found=[a_record(0, "a")])
+    with pytest.raises(BadInput, match=r"id a is claimed twice: acks.jsonl, line 2 and acks.jsonl, line 4; if it was"):
+        matched(tmp_path, twice)
+    numbered = a_history({"id": "a", "attempt": 0}, {"id": "a", "attempt": 1}, found=[a_record(0, "a")])
+    _, rows, _ = matched(tmp_path, numbered)
+    assert [row["attempt"] for row in rows] == [0, 1]
+    again = a_history({"id": "a", "attempt": 1}, {"id": "a", "attempt": 1})
+    with pytest.raises(BadInput, match=r"attempt 1 of id a is claimed twice: .*line 2 and acks.jsonl, line 3$"):
+        matched(tmp_path, again)
+    number = {"producer": "p", "sequence": 7}
+    with pytest.raises(BadInput, match=r"sequence 7 of producer p is claimed twice: .*line 2 and .*line 3"):
+        matched(tmp_path, a_history({"id": "a", **number}, {"id": "b", **number}))
+
+
+def test_a_claim_of_a_partition_that_the_topic_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"acks.jsonl, line 2: partition is 3, .*; allowed: 0 to 0"):
+        matched(tmp_path, a_history({"id": "a", "partition": 3, "offset": 1}))
+
+
+def test_an_offset_that_two_were_told_is_named_with_both_lines(tmp_path: Path) -> None:
+    claims = [{"id": name, "partition": 0, "offset": 5} for name in "ab"]
+    result, _, _ = matched(tmp_path, a_history(*claims, found=[a_record(5, "a")]))
+    assert (result.shared, result.shared_acks) == (1, 2)
+    assert result.examples["shared"] == "partition 0, offset 5: acks.jsonl, line 2 and acks.jsonl, line 3"
+
+
+def test_a_torn_ledger_that_says_that_it_is_complete_has_no_phantoms(tmp_path: Path) -> None:
+    """What stands in the log, and not in the ledger, may have been in the line that is torn."""
+    file = tmp_path / "acks.jsonl"
+    file.write_text('{"kdv_ledger":1,"complete":true}\n{"outcome":"acked","id":"a"}\n{"outcome":"acked","id":"b')
+    claims = read_ledger([file], "jsonl", tmp_path / "claims.parquet")
+    asked = AuditRequest(
+        run_id="r", files=(file,), format="jsonl", topic="t", bootstrap_servers="b", identity="key"
+    )  # fmt: skip
+    audit = asked.joined(claims).audit(claims)
+    assert audit.complete and audit.cut
+    found = [{**a_record(0, "a"), "timestamp": 0}, {**a_record(1, "b"), "timestamp": 0}]
+    pq.write_table(pa.Table.from_pylist(found, schema=FOUND), tmp_path / "found.parquet")
+    files = tmp_path / "claims.parquet", tmp_path / "found.parquet"
+    sides = Matching("own", 1, "token", *files, claims.names, {0: Bounds(0, 2)}, audit, 7)
+    match(sides, tmp_path / "ledger.parquet", tmp_path / "log.parquet", tmp_path)
+    rows, log = (pq.read_table(tmp_path / f"{name}.parquet").to_pylist() for name in ("ledger", "log"))
+    assert judged(rows, log)["PHANTOM"] == 0 and len(rows) == 2

@@ -9,10 +9,12 @@ import pytest
 from msgspec.structs import replace
 from support.evidence import Rows, a_scenario, arm, doubts, evidence_of, judged, lost
 
+from delivery_verifier.judgement.audits import DOUBTS
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.audit import Audit, Identity
 from delivery_verifier.model.scenario import Claim, Scenario
+from delivery_verifier.pages.doubts import ADVICE
 from delivery_verifier.store.books import START_ZERO
 
 SOUND = Audit(
@@ -165,3 +167,7 @@ def test_a_run_of_our_own_still_needs_its_start_and_its_observer() -> None:
     verdict = judged(replaced(evidence_of(of), observations=[], injections=[]))
     assert ("checker", "observer_blind") in doubts(verdict)
     assert doubts(judged(audited(replace(of, audit=None)))) >= {("checker", "law_missing")}
+
+
+def test_each_doubt_of_an_audit_has_advice() -> None:
+    assert [name for name in DOUBTS if name not in ADVICE] == []
