@@ -84,7 +84,8 @@ class Matching:
 class Matched:
     """The counts of a matching.
 
-    * `producers`: how many producers the ledger has now. `announced`: by producer and outcome, its attempts.
+    * `producers`: how many producers the ledger has now. `announced`: by producer and outcome, how many
+      attempts are claimed, and how many there are.
     * `expired`: acked claims whose offsets the log no longer has. `unknowable`: reported claims without an offset that
       were not found, though the log has lost its beginning: they may have expired. Both are left out.
     * `past_the_end`: acked offsets at or behind the end of what was read. `shared`: offsets that more than one attempt
@@ -97,7 +98,7 @@ class Matched:
     """
 
     producers: int = 0
-    announced: dict[tuple[int, str], int] = field(default_factory=dict)
+    announced: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
     expired: int = 0
     unknowable: int = 0
     past_the_end: int = 0
@@ -113,7 +114,7 @@ class Matched:
 
     @property
     def attempts(self) -> int:
-        return sum(self.announced.values())
+        return sum(attempts for _, attempts in self.announced.values())
 
 
 def match(matching: Matching, ledger_file: Path, log_file: Path, folder: Path, picks: int = 0) -> Matched:
@@ -191,7 +192,7 @@ def _counts(database: Any, matching: Matching) -> Matched:
     matched = Matched()
     for name, query in queries.COUNTS.items():
         setattr(matched, name, database.execute(query).fetchone()[0] or 0)
-    matched.announced = {(row[0], row[1]): row[2] for row in database.execute(queries.ANNOUNCED).fetchall()}
+    matched.announced = {(row[0], row[1]): row[2:] for row in database.execute(queries.ANNOUNCED).fetchall()}
     for name, query in queries.EXAMPLES.items():
         if (row := database.execute(query).fetchone()) is not None:
             places = " and ".join(_line_name(matching, line) for line in row[2])

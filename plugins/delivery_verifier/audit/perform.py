@@ -312,9 +312,10 @@ def _ledger_of(output: StepOutput, gathered: Gathered, arm: str, matched: matchi
     shutil.move(_files(gathered.folder, arm)[0], output.staging / "ledger" / f"{arm}.parquet")
     for producer in range(max(1, matched.producers)):
         name = f"{arm}/{producer}/0"
-        counts = {outcome: matched.announced.get((producer, outcome.value), 0) for outcome in Outcome}
-        output.counts[f"announced/{name}"] = output.counts[f"attempted/{name}"] = sum(counts.values())
-        output.counts |= {ledger.outcomes_key(outcome, name): count for outcome, count in counts.items()}
+        counts = {outcome: matched.announced.get((producer, outcome.value), (0, 0)) for outcome in Outcome}
+        attempts = sum(count for _, count in counts.values())
+        output.counts[f"announced/{name}"] = output.counts[f"attempted/{name}"] = attempts
+        output.counts |= {ledger.outcomes_key(outcome, name): claimed for outcome, (claimed, _) in counts.items()}
         output.counts[ledger.outcomes_key(ledger.MISCOUNTED, name)] = 0
 
 

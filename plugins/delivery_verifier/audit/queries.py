@@ -222,7 +222,8 @@ SELECT $1::VARCHAR AS arm, "partition", "offset", 'raw' AS "view", "timestamp",
 FROM (SELECT *, is_phantom OR producer IS NOT NULL AS known FROM lines)"""
 """The rows of the log. Parameters: the arm, the run's token, the arm's ordinal."""
 
-ANNOUNCED = "SELECT producer, outcome, count(*) FROM numbered GROUP BY ALL"
+ANNOUNCED = "SELECT producer, outcome, count(*) FILTER (NOT is_inferred), count(*) FROM numbered GROUP BY ALL"
+"""By producer and outcome: how many attempts are claimed, and how many there are."""
 _SHARED = """SELECT "partition", "offset", list(line ORDER BY line) AS places, count(*) AS acks
     FROM claim WHERE outcome = 'ACKED' AND "offset" IS NOT NULL GROUP BY "partition", "offset" HAVING count(*) > 1"""
 _PAST = """SELECT "partition", "offset", [line] AS places FROM claim JOIN bounds USING ("partition")
