@@ -97,18 +97,24 @@ class Planter:
         if not possible:
             return None
         for _ in range(count):
-            if not self._left:
-                assert kind is not None
-                self.canary.not_planted[kind.value] = f"{kind} could not be planted in the canary: too few records"
+            try:
+                last = plant()
+            except LookupError:
+                if kind is not None:
+                    reason = f"{kind} could not be planted in the canary: too few records"
+                    self.canary.not_planted.setdefault(kind.value, reason)
                 break
-            last = plant()
         return last
 
     def _expect(self, **counts: int) -> None:
         self.canary.counts.update(counts)
 
-    def _take(self) -> Row:
-        return self._left.pop(0)
+    def _take(self, placed: bool = False) -> Row:
+        """Returns the next claim. `placed`: it must have an offset, which a claim of acks=0 has not."""
+        for index, pick in enumerate(self._left):
+            if not placed or pick["offset"] is not None:
+                return self._left.pop(index)
+        raise LookupError("no claim has an offset")
 
     def _raw(self, pick: Row) -> Row:
         return self._raws[pick["found_partition"], pick["found_offset"]]
@@ -157,13 +163,13 @@ class Planter:
         self._expect(lost=1)
 
     def _misplace(self) -> None:
-        pick = self._take()
+        pick = self._take(placed=True)
         self._write(self._raw(pick))
         self._claim(pick, NOWHERE + len(self.canary.claims))
         self._expect(found=1, first_copies=1, misplaced=1)
 
     def _resend(self) -> None:
-        pick = self._take()
+        pick = self._take(placed=True)
         self._write(self._raw(pick))
         self._claim(pick, None, outcome="unknown", attempt=0)
         self._claim(pick, self._write(self._raw(pick)), attempt=1)
@@ -171,7 +177,7 @@ class Planter:
 
     def _corrupt(self) -> None:
         """Plants a record whose value is not the one that was claimed."""
-        pick = self._take()
+        pick = self._take(placed=True)
         other = (
             {"value_crc32": (pick["value_crc32"] or 0) ^ 1}
             if self.audit.hash == "crc32"

@@ -13,17 +13,33 @@ import pytest
 from support import oracle
 from support.foreign_histories import History, known, random_history
 
+from delivery_verifier.audit.canary import LEAST, Planter
 from delivery_verifier.audit.matching import FOUND, Bounds, Matched, Matching, match
-from delivery_verifier.audit.readers import read_ledger
+from delivery_verifier.audit.readers import WRITTEN, read_ledger
 from delivery_verifier.audit.request import AuditRequest
+from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.store import ledger
 
 Row = dict[str, Any]
+KINDS = ("CORRUPTED", "PHANTOM", "LOST", "DUPLICATED", "RESENT", "MISPLACED", "REORDERED")
 
 
 def matched(folder: Path, history: History) -> tuple[Matched, list[Row], list[Row]]:
     """Returns the counts, the ledger and the log that the matching makes of `history`."""
+    result, _ = match_history(folder, history)
+    return result, *stored(folder)
+
+
+def stored(folder: Path) -> tuple[list[Row], list[Row]]:
+    """Returns the ledger and the log that the matching has written to `folder`."""
+    ledger.check_schema(folder / "ledger.parquet")
+    rows, log = (pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("ledger", "log"))
+    return rows, log
+
+
+def match_history(folder: Path, history: History) -> tuple[Matched, Audit]:
+    """Matches `history`, in files below `folder`. Returns the counts, and what is known of the ledger."""
     file = folder / "acks.jsonl"
     rows = [{k: v for k, v in claim.items() if v is not None and k != "line"} for claim in history.claims]
     head = {"kdv_ledger": 1, "complete": history.complete, "failed_because": history.failed_because}
@@ -41,9 +57,7 @@ def matched(folder: Path, history: History) -> tuple[Matched, list[Row], list[Ro
     sides = Matching(
         "own", 1, "token", folder / "claims.parquet", folder / "found.parquet", claims.names, bounds, audit, 7
     )
-    result = match(sides, folder / "ledger.parquet", folder / "log.parquet", folder, 20)
-    ledger.check_schema(folder / "ledger.parquet")
-    return result, *(pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("ledger", "log"))
+    return match(sides, folder / "ledger.parquet", folder / "log.parquet", folder, 60), audit
 
 
 def judged(rows: list[Row], log: list[Row]) -> Counter[str]:
@@ -54,8 +68,7 @@ def judged(rows: list[Row], log: list[Row]) -> Counter[str]:
     strangers = [row for row in log if not row["parsed"]]
     assert all(row["foreign"] for row in strangers)
     books, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [])
-    kinds = ("CORRUPTED", "PHANTOM", "LOST", "DUPLICATED", "RESENT", "MISPLACED", "REORDERED")
-    counts = Counter({kind: books[kind.lower()] + books[f"also_{kind.lower()}"] for kind in kinds})
+    counts = Counter({kind: books[kind.lower()] + books[f"also_{kind.lower()}"] for kind in KINDS})
     counts["attempted"] = books["attempted"]
     return counts
 
@@ -132,3 +145,38 @@ def test_a_torn_ledger_that_says_that_it_is_complete_has_no_phantoms(tmp_path: P
     match(sides, tmp_path / "ledger.parquet", tmp_path / "log.parquet", tmp_path)
     rows, log = (pq.read_table(tmp_path / f"{name}.parquet").to_pylist() for name in ("ledger", "log"))
     assert judged(rows, log)["PHANTOM"] == 0 and len(rows) == 2
+
+
+@pytest.mark.slow
+def test_the_canary_of_any_ledger_shows_exactly_what_was_planted(tmp_path: Path) -> None:
+    kinds = Counter[str]()
+    for seed in range(60):
+        history = random_history(seed)
+        result, audit = match_history(tmp_path, history)
+        if len(result.picks) < LEAST:
+            continue
+        places = {(row["partition"], row["offset"]): {"timestamp": 0, "is": row} for row in history.found}
+        canary = Planter(result.picks, places, audit).lay_out()
+        of_nobody = dict.fromkeys(("id", "producer", "sequence", "hash"))
+        found = [
+            {"timestamp": 0, **{name: row.get("is", of_nobody)[name] for name in of_nobody}}
+            | {"partition": 0, "offset": row["offset"]}
+            for row in canary.records
+        ]
+        pq.write_table(pa.Table.from_pylist(found, schema=FOUND), tmp_path / "found.parquet")
+        pq.write_table(pa.Table.from_pylist(canary.claims, schema=WRITTEN), tmp_path / "claims.parquet")
+        files = tmp_path / "claims.parquet", tmp_path / "found.parquet"
+        sides = Matching("canary", 0, "token", *files, ("canary",), {0: Bounds(0, len(found))}, audit, 7)
+        counted = match(sides, tmp_path / "ledger.parquet", tmp_path / "log.parquet", tmp_path)
+        rows, log = stored(tmp_path)
+        books, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [])
+        strangers = sum(not row["parsed"] for row in log)
+        books.update(unattributed=strangers, log_records=strangers)
+        assert dict(+books) == {name: count for name, count in canary.expected.items() if count}, (seed, audit)
+        assert counted.shared == canary.shared
+        kinds.update(
+            name
+            for name in ("lost", "duplicated", "misplaced", "reordered", "resent", "corrupted", "phantom")
+            if books[name]
+        )
+    assert len(kinds) == 7, "each kind was planted in some ledger"
