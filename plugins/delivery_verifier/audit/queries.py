@@ -27,7 +27,7 @@ def claims(audit: Audit, identity: str) -> str:
     failed = "FAILED" if audit.failed_because else "INDETERMINATE"
     hashed = {"": "NULL::VARCHAR", "crc32": "value_crc32::VARCHAR", "sha256": "value_sha256"}[audit.hash]
     order = "'' AS name, NULL::BIGINT AS number"
-    if audit.identity.in_parts:
+    if audit.identity.in_parts or (audit.ordered and not audit.attempts):
         order = "producer AS name, sequence AS number"
     elif audit.ordered:  # an id that several producers sent has no place in the order of one of them
         alone = "min(producer) OVER (PARTITION BY id) = max(producer) OVER (PARTITION BY id)"
@@ -157,7 +157,7 @@ def _copies(audit: Audit) -> Iterator[str]:
         WITH owners AS (
             SELECT "partition", "offset", row_number() OVER (PARTITION BY "partition", "offset"
                 ORDER BY settled DESC, name DESC, {sequence} DESC, attempt DESC) AS nth, k1, k2, attempt
-            FROM (SELECT *, min(line) OVER (PARTITION BY k1, k2) AS born FROM kept)
+            FROM (SELECT *, {_born(audit)} AS born FROM kept)
             SEMI JOIN damaged USING ("partition", "offset") WHERE outcome = 'ACKED'
         ), copies AS (
             SELECT "partition", "offset", k1, k2, attempt FROM owned ANTI JOIN damaged USING ("partition", "offset")
@@ -165,6 +165,11 @@ def _copies(audit: Audit) -> Iterator[str]:
         )
         SELECT k1, k2, attempt, min("offset") AS "offset", arg_min("partition", ("offset", "partition")) AS "partition"
         FROM copies GROUP BY k1, k2, attempt"""
+
+
+def _born(audit: Audit) -> str:
+    """Returns the expression for the first line of an identity. Without attempts, each identity has one line."""
+    return "min(line) OVER (PARTITION BY k1, k2)" if audit.attempts else "line"
 
 
 def is_whole(audit: Audit) -> bool:
@@ -186,7 +191,7 @@ def _number(audit: Audit) -> Iterator[str]:
         SELECT kept.*, producer, {sequence} AS sequence,
             coalesce(kept."partition", copy."partition", 0) AS place,
             row_number() OVER (PARTITION BY producer, {location} ORDER BY {order}) - 1 AS partition_sequence
-        FROM (SELECT *, min(line) OVER (PARTITION BY k1, k2) AS born FROM kept) AS kept
+        FROM (SELECT *, {_born(audit)} AS born FROM kept) AS kept
         JOIN producers USING (name) LEFT JOIN first_copy AS copy USING (k1, k2, attempt)"""
 
 
