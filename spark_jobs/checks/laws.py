@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from delivery_verifier.model.unreadable import count_unreadable
-from delivery_verifier.store.books import MISSING
+from delivery_verifier.store.books import MISSING, START_ZERO
 from spark_jobs.checks.effect_laws import effect_laws
 from spark_jobs.checks.law import Law, LawInputs, Rows
 from spark_jobs.checks.ledger_laws import ledger_laws
@@ -35,7 +35,7 @@ def laws(evidence: LawInputs) -> pa.Table:
     """
     parts = partitions(evidence.offsets, evidence.log_census, evidence.read).to_pylist()
     equations: list[Law] = [
-        *_offset_laws(parts),
+        *_offset_laws(parts, has_start_zero=evidence.scenario.audit is None),
         *_outcome_laws(evidence.producers, evidence.missing),
         *_line_laws(evidence, parts),
         *ledger_laws(evidence),
@@ -49,8 +49,9 @@ def laws(evidence: LawInputs) -> pa.Table:
     return pa.Table.from_pylist([law._asdict() for law in equations], schema=arrow(LAWS))
 
 
-def _offset_laws(parts: Rows) -> Iterable[Law]:
-    """Yields the laws about the offsets of each partition. `parts`: rows of PARTITIONS."""
+def _offset_laws(parts: Rows, has_start_zero: bool) -> Iterable[Law]:
+    """Yields the laws about the offsets of each partition. `parts`: rows of PARTITIONS. `has_start_zero`: whether the
+    log must begin at offset 0."""
     for row in parts:
         arm, partition = row["arm"], row["partition"]
         read = row["data_records"] + row["control_records"]
@@ -63,7 +64,8 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
             "records and control records in the log",
             read,
         )
-        yield Law("start_zero", arm, partition, "start offset", row["start"], "zero", 0)
+        if has_start_zero:
+            yield Law(START_ZERO, arm, partition, "start offset", row["start"], "zero", 0)
         yield Law("log_moved", arm, partition, "records behind the snapshot", row["tail_records"], "zero", 0)
 
 

@@ -115,7 +115,14 @@ def foreign(log: DataFrame) -> DataFrame:
     return promise(log, LOG).where(is_sound() & F.col("foreign"))
 
 
-def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool, together: bool = False) -> DataFrame:
+def attribute(
+    ledger: DataFrame,
+    log: DataFrame,
+    arms: Sequence[str],
+    few: bool,
+    together: bool = False,
+    strangers_have_owners: bool = True,
+) -> DataFrame:
     """Returns each corrupted record in LOG with its owner: the attempt that was acknowledged at the offset of the
     record.
 
@@ -125,6 +132,8 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
     `arms`: the arms with corrupted records. `few`: whether these records fit in memory; if so, the ledger is not
     shuffled. `together`: whether all rows are in one Spark partition already; if so, nothing is shuffled.
+    `strangers_have_owners`: whether a record that another client wrote can have an owner. In an audit it cannot:
+    nothing shows that it was a record of the ledger.
     """
     location_columns = ["arm", "partition", "offset"]
     lines = corrupted(log).where(F.col("arm").isin(*arms))
@@ -135,11 +144,9 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
     latest = acked.groupBy(*location_columns).agg(
         F.max(F.struct("settled_at", *KEY[1:])).alias("owner"),
     )
-    return damaged.join(latest.hint("shuffle_hash") if together else latest, location_columns, "left").select(
-        *location_columns,
-        "stranger",
-        *[F.col("owner")[name].alias(name) for name in KEY[1:]],
-    )
+    joined = damaged.join(latest.hint("shuffle_hash") if together else latest, location_columns, "left")
+    owner = F.col("owner") if strangers_have_owners else F.when(~F.col("stranger"), F.col("owner"))
+    return joined.select(*location_columns, "stranger", *[owner[name].alias(name) for name in KEY[1:]])
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:

@@ -109,9 +109,9 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     owned = unattributed = aliens = None
     if corrupted:
         few = sum(corrupted.values()) <= FEW
-        persisted.append(
-            attempts.attribute(ledger, log, list(corrupted), few, together).persist(StorageLevel.MEMORY_AND_DISK)
-        )
+        owners = inputs.scenario.audit is None
+        attributed = attempts.attribute(ledger, log, list(corrupted), few, together, strangers_have_owners=owners)
+        persisted.append(attributed.persist(StorageLevel.MEMORY_AND_DISK))
         owned, unattributed = attempts.owned_copies(persisted[0]), attempts.unowned(persisted[0])
     if foreign:
         aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))

@@ -42,7 +42,9 @@ PACKAGES = (
     ROOT / "dags" / "verify_catalogue.py",
 )
 
-_ALL = "model host catalogue contract store cluster load faults judgement advice planning run pages catalogue_run"
+_ALL = (
+    "model host catalogue contract store cluster load faults judgement advice planning run pages catalogue_run audit"
+)
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
     for room, rooms in {
@@ -55,6 +57,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "local_airflow": "orchestration run cluster spark_jobs store host model",
         "orchestration": "catalogue_run run progress pages planning cluster catalogue spark_jobs store host model",
         "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
+        "audit": "planning judgement spark_jobs cluster catalogue store host model",
         "run": "planning pages advice judgement settlement progress canary expectations spark_jobs faults applications"
         " load cluster store host model",
         "pages": "contract.guarantees contract.settings catalogue store host model",
@@ -113,7 +116,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "planning.own_settings.librdkafka",
     ),
     "bokeh": ("pages",),
-    "duckdb": ("spark_jobs.checks.second_opinion",),
+    "duckdb": ("spark_jobs.checks.second_opinion", "audit.matching"),
     "jinja2": ("pages", "expectations.data_docs"),
     "kafka": ("cluster.protocol.messages",),
 }

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from delivery_verifier import __version__
-from delivery_verifier.command_line import catalogue, completion, host, init, opening, stored
+from delivery_verifier.command_line import audit, catalogue, completion, host, init, opening, stored
 from delivery_verifier.command_line import compare as comparing
 from delivery_verifier.command_line import price as pricing
 from delivery_verifier.command_line import prune as pruning
@@ -28,7 +28,7 @@ from delivery_verifier.host import variables
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.store.run_directory import IncompleteRun
 
-GROUPS = (running, init, catalogue, stored, opening, comparing, pricing, host, pruning, completion)
+GROUPS = (running, init, catalogue, audit, stored, opening, comparing, pricing, host, pruning, completion)
 """The modules that add commands, in the order in which the help shows their commands."""
 HOST_ERRORS = (OSError, subprocess.SubprocessError)
 """Errors of the host, for example a full disk or a missing tool. Their messages are printed without a traceback."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
+from delivery_verifier.judgement import audits
 from delivery_verifier.judgement.applications import skipped_too_early, torn_effects
 from delivery_verifier.judgement.evaluation import (
     CANARY,
@@ -61,7 +62,7 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoub
         *_unproven(evidence),
         *(_doubt(*doubt) for doubt in (*skipped_too_early(evidence), *torn_effects(evidence))),
         *(_doubt(*doubt) for doubt in (*witness_doubts(evidence), *output_doubts(evidence))),
-        *(_doubt(*doubt) for doubt in observer_doubts(evidence)),
+        *(_doubt(*doubt) for doubt in _of_the_way(evidence)),
         *_exposure(evidence),
         *_evaluations(evidence, validation),
     ]
@@ -70,6 +71,12 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoub
 
 def _doubt(arm: str, name: str, detail: str) -> OwnedDoubt:
     return arm, Doubt(kind="checker", name=name, detail=detail)
+
+
+def _of_the_way(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
+    """Yields the doubts about how the evidence was gathered: by an observer or, in an audit, from a foreign ledger."""
+    audit = evidence.scenario.audit
+    yield from observer_doubts(evidence) if audit is None else audits.checker(evidence, audit)
 
 
 def _tables(evidence: Evidence) -> Iterator[OwnedDoubt]:

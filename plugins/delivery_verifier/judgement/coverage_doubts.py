@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.contract.settings import Settings
+from delivery_verifier.judgement import audits
 from delivery_verifier.judgement.applications import application_doubts, is_of_applications, nothing_in_hand
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.damage import damage_doubts
@@ -32,8 +33,11 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     The canary has no load that a fault could hurt. So the canary can have only doubts about its topic: about replicas,
     about offsets that cannot be read, and about open transactions.
     """
-    doubts = [*damage_doubts(arm), *replica_doubts(arm)]
-    if not arm.is_canary:
+    audit = arm.run.scenario.audit
+    doubts = [*damage_doubts(arm), *(() if audit else replica_doubts(arm))]
+    if audit is not None:
+        doubts += () if arm.is_canary else audits.coverage(arm, audit)
+    elif not arm.is_canary:
         doubts = [
             *_faults(arm.run),
             *_load(arm),

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.unexplained import UNEXPLAINED, unexplained_counts
-from delivery_verifier.store.books import SECOND_OPINION, has_second_opinion
+from delivery_verifier.store.books import SECOND_OPINION, START_ZERO, has_second_opinion
 
 Suite = Literal["guarantee", "evidence"]
 """A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm, or its unexplained
@@ -37,7 +37,7 @@ LAWS: dict[str, str] = {
     "partitions_complete": "The books have every planned partition.",
     "anomaly_rows": "As many cases were written down as were counted, or the stated bound where they were cut.",
     "log_moved": "Nothing but markers stands behind the end of the snapshot.",
-    "start_zero": "The log still starts at offset 0: nothing was deleted.",
+    START_ZERO: "The log still starts at offset 0: nothing was deleted.",
     "view_rows": "Each view of the log has as many rows as its offsets account for.",
     "views_agree": "What stands in the committed view stands in the raw view, at the same offset, as the same record.",
     "effects_read": "effects/ has as many rows as the members of applications counted.",
@@ -55,7 +55,7 @@ LAWS_OF_EFFECTS = ("effects_read", "effects_sum", "lives")
 """The laws about applications. Only the arms in `Scenario.applied` have them."""
 
 LAWS_OF_PARTITIONS = frozenset(
-    {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
+    {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", START_ZERO}
 )
 """The laws for which books/laws must have a row for every partition of every arm. For every other law, except CANARY,
 books/laws must have one row for every arm, with -1 as the partition."""
@@ -141,6 +141,7 @@ def laws_of(evidence: Evidence) -> tuple[str, ...]:
     """
     is_counted_twice = has_second_opinion(evidence.offsets)
     absent = {*(() if is_counted_twice else (SECOND_OPINION,)), *(() if evidence.scenario.applied else LAWS_OF_EFFECTS)}
+    absent |= {START_ZERO} if evidence.scenario.audit else set()  # the log of others may have lost its beginning
     return tuple(law for law in LAWS if law not in absent)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -14,6 +15,7 @@ from delivery_verifier.contract.disturbances import coordinator_partitions, dist
 from delivery_verifier.contract.elections import Elections, elections
 from delivery_verifier.contract.rulings import Ruling, effective, refuses_late
 from delivery_verifier.contract.settings import Settings
+from delivery_verifier.judgement import audits
 from delivery_verifier.judgement.attribution import (
     CasesByInjection,
     attribute_cases,
@@ -54,6 +56,8 @@ class Evidence:
     * `witness`: what brokers wrote down of the applications' groups. `outputs`: what brokers say of their output
       topics. Both are None without applications.
     * `given_up`: maps an arm to what it gave up.
+    * `audit_counts`, `audit_notes`, `not_planted`: only of an audit: its own counts and notes, and the kinds of
+      anomalies that its canary could not have, with the reason.
     """
 
     scenario: Scenario
@@ -73,6 +77,9 @@ class Evidence:
     witness: Witness | None = None
     outputs: list[Row] | None = None
     given_up: Mapping[str, list[GivenUpCount]] = field(default_factory=dict)
+    audit_counts: Mapping[str, int] = field(default_factory=dict)
+    audit_notes: Mapping[str, str] = field(default_factory=dict)
+    not_planted: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -98,11 +105,12 @@ class Evidence:
             name.removeprefix(ENDED_EARLY): error for name, error in load.notes.items() if name.startswith(ENDED_EARLY)
         }
         indeterminate = reported_counts(load.counts, Outcome.INDETERMINATE)
-        planted = canary.expected_counts(scenario)
+        audited = (_without(prefix, texts) for prefix, texts in _of_audit(run, scenario))
+        planted = _planted(run) if scenario.audit else canary.expected_counts(scenario)
         known = (scenario, injections, observations, offsets, books, planted, replicas)
         transactions, given_up = transactions_of(scenario, load.counts), read_given_up(run)
         more = (transactions, indeterminate, cases, count_missing(run), witness, outputs, given_up)
-        return cls(*known, count_strangers(run, scenario.arm_names), load.started_at_us, early, *more)
+        return cls(*known, count_strangers(run, scenario.arm_names), load.started_at_us, early, *more, *audited)
 
     @property
     def searched(self) -> tuple[Anomaly, ...]:
@@ -185,7 +193,10 @@ class ArmEvidence:
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:
         """The ruling of the contract and the arm's claim on each anomaly for which the run was searched."""
-        rulings = effective(Settings.of_arm(self.run.scenario, self.spec), self.spec.claim, self.disturbances)
+        if (audit := self.run.scenario.audit) is not None and not self.is_canary:
+            rulings = audits.rulings(self.run.scenario, self.spec, audit)
+        else:
+            rulings = effective(Settings.of_arm(self.run.scenario, self.spec), self.spec.claim, self.disturbances)
         return {anomaly: rulings[anomaly] for anomaly in self.run.searched}
 
     @cached_property
@@ -201,8 +212,11 @@ class ArmEvidence:
     def late_convicts(self) -> bool:
         """Whether an INDETERMINATE attempt counts as REORDERED if its record stands behind a later attempt in the log.
 
-        True if brokers must refuse such a late record (see `refuses_late`). False for the canary.
+        True if brokers must refuse such a late record (see `refuses_late`). False for the canary, and in an audit:
+        nobody knows whether the producer was started again meanwhile.
         """
+        if self.run.scenario.audit is not None:
+            return False
         settings = Settings.of_arm(self.run.scenario, self.spec)
         return not self.is_canary and refuses_late(settings, self.run.disturbances)
 
@@ -243,6 +257,22 @@ class ArmEvidence:
         """Returns two numbers: how many cases of `anomaly` the arm has, and how many attempts show `anomaly` but are
         cases of another anomaly: the first that they show, in order of precedence."""
         return case_counts(self.totals, anomaly)
+
+
+def _of_audit(run: RunDirectory, scenario: Scenario) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if scenario.audit is not None:
+        load, settled = run.manifest("produce"), run.manifest("settle")
+        yield from ((audits.COUNT, load.counts), (audits.COUNT, {**load.notes, **settled.notes}))
+        yield audits.NOT_PLANTED, settled.notes
+
+
+def _planted(run: RunDirectory) -> dict[str, int]:
+    """Returns what the canary of an audit must show, by column of the books."""
+    return dict(_without(audits.PLANTED, run.manifest("settle").counts))
+
+
+def _without(prefix: str, named: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
 
 
 def _text(file: Path) -> bytes:

@@ -79,8 +79,10 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
     """Sorts the cases of the arm by what excuses them, and returns the result.
 
     Ignores cases that anomalies/ does not list. Also ignores anomalies that only unplanned disturbances permit, because
-    such an anomaly raises a doubt anyway.
+    such an anomaly raises a doubt anyway. In an audit, no case is sorted: nobody knows when records were under way.
     """
+    if arm.run.scenario.audit is not None:
+        return Excuses()
     permissions = _permissions(arm)
     excuses = Excuses(excused={anomaly: [] for anomaly in permissions})
     if arm.run.cases is None or not permissions:

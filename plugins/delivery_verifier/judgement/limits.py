@@ -9,6 +9,7 @@ import math
 import shlex
 from collections.abc import Iterator
 
+from delivery_verifier.judgement import audits
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
 from delivery_verifier.judgement.evaluation import LAWS, laws_of
 from delivery_verifier.judgement.evidence import Evidence
@@ -29,6 +30,8 @@ def limits(evidence: Evidence) -> list[str]:
     effect, how many records the injections exposed, which arms they hurt, and how often an unseen anomaly may still
     occur. The last sentences name what is not checked in any run of this kind.
     """
+    if (audit := evidence.scenario.audit) is not None:
+        return [*_unchecked_laws(evidence), *audits.limits(evidence, audit)]
     biting = evidence.biting
     sentences = [*_unchecked_laws(evidence), _tried(evidence)]
     if biting:
@@ -83,7 +86,8 @@ def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
         return
     for arm in evidence.loaded:
         if arm.totals.get("corrupted") or arm.totals.get("unattributed"):
-            yield f"{arm.name} has damaged records: the law {SECOND_OPINION} was not checked for it."
+            which = "damaged records, or records without an identity" if evidence.scenario.audit else "damaged records"
+            yield f"{arm.name} has {which}: the law {SECOND_OPINION} was not checked for it."
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from delivery_verifier.judgement import audits
 from delivery_verifier.judgement.applications import at_stake, is_of_applications, is_thaw
 from delivery_verifier.judgement.damage import unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
@@ -113,6 +114,8 @@ def _held(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
         applied = ", and were applied exactly once" + (
             "" if arm.spec.application.discipline == "own" else " and in order"
         )
+    if (audit := arm.run.scenario.audit) is not None:
+        return f"{_reported(arm)} stand {audits.held(audit)}"
     every, verb = ("", "is") if arm.totals.get("reported", 0) == 1 else ("all ", "are")
     rest = f"exactly once and in order{clause_of(arm.transactions)}{applied}"
     return f"{every}{_reported(arm)} {verb} in the log {rest}"
@@ -169,6 +172,8 @@ def _reported(arm: ArmEvidence) -> str:
 
 def _circumstances(arm: ArmEvidence) -> str:
     """Returns in words what was done to the cluster, and how many attempts of the arm that could have hurt."""
+    if (audit := arm.run.scenario.audit) is not None:
+        return audit.in_words
     if not arm.run.biting:
         if arm.run.injections:
             return "no injected fault is proven to have bitten"

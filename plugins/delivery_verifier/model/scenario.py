@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.application import Application
+from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.data import Data, Name, Setting
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.fault_plan import FaultPlan
@@ -44,6 +45,13 @@ Pacing = Literal["spread", "flat_out", "scripted"]
 FEWEST_RECORDS = 1000
 """The least number of records that a user may plan for an arm. With fewer records, hardly any is under way when the
 fault takes effect. A comparison of the subject with its controls then shows nothing."""
+
+
+MOST_PRODUCERS = 10_000
+"""The most producers of an arm. Only a ledger of a user's own has more than `MOST_STARTED`."""
+MOST_STARTED, MOST_STARTED_BROKERS = 64, 3
+"""The most producers that a run starts for an arm, and the most brokers that it starts. A cluster of a user's own may
+have more brokers, and a topic there more replicas."""
 
 
 class Profile(Data, frozen=True):
@@ -108,7 +116,7 @@ class Arm(Data, frozen=True):
     claim: Claim = "contract"
     expectation: Expectation = Expectation()
     records: Annotated[int, Meta(ge=0, le=10**11)] = 0
-    producers: Annotated[int, Meta(ge=1, le=64)] = 1
+    producers: Annotated[int, Meta(ge=1, le=MOST_PRODUCERS)] = 1
     application: Application | None = None
     on_sigterm: OnSigterm | None = None
 
@@ -151,7 +159,7 @@ class Load(Data, frozen=True):
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
-    replication_factor: Annotated[int, Meta(ge=1, le=3)] = 3
+    replication_factor: Annotated[int, Meta(ge=1, le=100)] = 3
     payload_bytes: Annotated[int, Meta(ge=70, le=1_000_000)] = 100
     pacing: Pacing = "spread"
     block: Annotated[int, Meta(ge=0, le=1000)] = 0
@@ -170,7 +178,7 @@ class ClusterSpec(Data, frozen=True):
     backend: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,30}$")] = "embedded"
     """The software that runs the cluster: a name in `cluster.backends.BACKENDS`."""
     kafka_version: str = "4.3.1"
-    brokers: Annotated[int, Meta(ge=1, le=3)] = 3
+    brokers: Annotated[int, Meta(ge=1, le=1000)] = 3
     session_timeout_ms: Annotated[int, Meta(ge=300, le=60_000)] = 3000
     heartbeat_interval_ms: Annotated[int, Meta(ge=50, le=10_000)] = 500
     broker_settings: dict[str, Setting] = {}
@@ -203,6 +211,9 @@ class Scenario(Data, frozen=True):
     versions: dict[str, str] = {}
     commit: str = ""
     command: str = ""
+    audit: Audit | None = None
+    """What is known of the ledger, if the run is an audit: then the only subject is a topic and a ledger of the user's
+    own, nothing was sent, and nobody observed the cluster. None: any other run."""
     fail_step: StepName | None = None
     """The step that must fail as soon as it starts, or None. The field serves to show that a run with a failed step is
     not green."""

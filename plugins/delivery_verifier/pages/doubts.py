@@ -101,6 +101,26 @@ ADVICE = {
     "applied behind it. Find its producer, or end the transaction with `kafka-transactions.sh abort`, and run again.",
     "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
     "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
+    "ledger_partial": "Let the application write down every send, also those without an answer, and say so in the "
+    "ledger's first line (complete), or with --complete.",
+    "ledger_cut": "Attempts at the end of the ledger may be missing. Audit a ledger whose writer has ended by itself.",
+    "settings_unknown": "Give the settings of the producer with --producer-config.",
+    "cluster_not_observed": "These settings permit what was found after such a disturbance. Look in the brokers' logs "
+    "for one at that time, or claim more than the settings promise with --claim.",
+    "no_markers": "Let the application write down the partition and the offset that were acknowledged.",
+    "others_write": "Audit a topic to which only this application writes.",
+    "values_not_hashed": "Let the application write down a checksum of each value (value_crc32 or value_sha256).",
+    "expired_unknown": "Audit before the topic's retention removes records, or write down the acknowledged offsets.",
+    "not_planted": "The canary could not have such a case, so nothing shows that one would be found. Audit a topic "
+    "with more records.",
+    "ack_past_the_end": "The log ends before an offset that was acknowledged. Look whether this is the ledger of this "
+    "topic, and whether the topic was created anew, or its log was cut off.",
+    "not_quiet": "The topic changed while it was looked at. Stop what writes to it, and audit again.",
+    "isr_not_full": "Acknowledged records may not be visible yet. Wait until all replicas are in sync, and audit "
+    "again.",
+    "canary_too_small": "Look at the identity: for too few records it finds a claim of the ledger. If the topic is so "
+    "small, audit a larger one.",
+    "claims_missing": f"Claims are missing in the books. {_JUDGE_AGAIN}",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }

@@ -191,13 +191,15 @@ class Field(Struct, frozen=True, dict=True):
         return {name: limit for name, limit in names.items() if limit is not None}
 
 
-def like(owner: type[Struct], name: str, *, ge: int | None = None, **texts: Any) -> Meta:
-    """Returns `texts`, and the limits that the class `owner` has for its number `name`. `ge`: a higher lower limit."""
+def like(owner: type[Struct], name: str, *, ge: int | None = None, le: int | None = None, **texts: Any) -> Meta:
+    """Returns `texts`, and the limits that the class `owner` has for its number `name`. `ge`: a higher lower limit.
+    `le`: a lower upper limit."""
     number: Any = next(each for each in msgspec.inspect.type_info(owner).fields if each.name == name).type  # type: ignore[attr-defined]
     if isinstance(number, msgspec.inspect.UnionType):
         number = next(each for each in number.types if not isinstance(each, msgspec.inspect.NoneType))
     limits = {limit: getattr(number, limit) for limit in ("ge", "gt", "le", "lt")}
-    return Meta(**{**limits, **({} if ge is None else {"ge": ge})}, **texts)
+    narrower = {limit: value for limit, value in (("ge", ge), ("le", le)) if value is not None}
+    return Meta(**limits | narrower, **texts)
 
 
 def fields_of(declaration: type[Struct]) -> dict[str, Field]:

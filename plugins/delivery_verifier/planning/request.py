@@ -13,7 +13,16 @@ from msgspec import Meta, Struct
 
 from delivery_verifier import catalogue
 from delivery_verifier.model.fault_plan import FaultPlan
-from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Load, OwnPacing, Scenario
+from delivery_verifier.model.scenario import (
+    MOST_STARTED,
+    MOST_STARTED_BROKERS,
+    Arm,
+    Claim,
+    ClusterSpec,
+    Load,
+    OwnPacing,
+    Scenario,
+)
 from delivery_verifier.model.steps import StepName
 from delivery_verifier.planning import choices
 from delivery_verifier.planning.field import Words, fields_of, like
@@ -216,7 +225,7 @@ class Request(Struct, frozen=True, kw_only=True):
     ] = "spread"
     producers: Annotated[
         int,
-        like(Arm, "producers", title="Producers", description="Producer processes."),
+        like(Arm, "producers", le=MOST_STARTED, title="Producers", description="Producer processes."),
         _load(help="producer processes of the subject (default {default})"),
     ] = 1
     payload_bytes: Annotated[
@@ -283,6 +292,7 @@ class Request(Struct, frozen=True, kw_only=True):
         like(
             Load,
             "replication_factor",
+            le=MOST_STARTED_BROKERS,
             title="Replication factor",
             description="Replicas per partition. With 1, no run can show that a record survives the loss of its "
             "broker.",
@@ -291,7 +301,13 @@ class Request(Struct, frozen=True, kw_only=True):
     ] = _LOAD.replication_factor
     min_insync_replicas: Annotated[
         int | None,
-        like(Load, "replication_factor", title="min.insync.replicas", description="Empty: as the profile says."),
+        like(
+            Load,
+            "replication_factor",
+            le=MOST_STARTED_BROKERS,
+            title="min.insync.replicas",
+            description="Empty: as the profile says.",
+        ),
         _topic(
             help="min.insync.replicas of the subject's topic (default: the profile's)",
             sets=("topic", "min.insync.replicas"),

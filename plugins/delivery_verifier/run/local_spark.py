@@ -105,6 +105,28 @@ def own_session(run_dir: Path) -> Iterator[OwnSession]:
         session.end()
 
 
+@contextmanager
+def foreign_session() -> Iterator[SparkProvider]:
+    """Yields a SparkProvider for an audit. Its first call starts Spark, and its JVM ends with the block."""
+    started: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        if not started:
+            prepare_spark()
+            from spark_jobs.session.classic import local_session
+
+            started.append(local_session())
+        return started[0]
+
+    try:
+        yield session
+    finally:
+        if started:
+            from spark_jobs.session.classic import end
+
+            optional("the end of Spark", lambda: end(started[0]), patience_s(END_S))
+
+
 def _records(run_dir: Path) -> int:
     """Returns how many records the run sends at least, in all arms together."""
     return sum(arm.records for arm in RunDirectory(run_dir).read_scenario().loaded)

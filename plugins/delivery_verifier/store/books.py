@@ -38,6 +38,8 @@ reported attempts that were not found, but are not proven LOST, because the part
 0 are left out."""
 SECOND_OPINION = "second_opinion"
 """The name of a law: a second program counts the same as Spark (`spark_jobs.checks.second_opinion`)."""
+START_ZERO = "start_zero"
+"""The name of a law: the log begins at offset 0. An audit does not have it."""
 SECOND_OPINION_RECORDS = 10_000_000
 """The greatest number of records of a run whose books have the law SECOND_OPINION."""
 

@@ -50,7 +50,8 @@ LEDGER = Table(
             "made_by",
             "string",
             "client: the client reported the outcome; recovery: a producer that was killed, or ended "
-            "without flush(), left the attempt open, which is therefore INDETERMINATE",
+            "without flush(), left the attempt open, which is therefore INDETERMINATE; log: in an audit, only the log "
+            "shows the attempt",
         ),
     ),
 )

@@ -13,6 +13,7 @@ from support.evidence import arm, judged, validation_of
 from support.healthy_runs import BITING, STRONG, HealthyRun, healthy_run
 from support.sins import SINS, Sin
 
+from delivery_verifier.judgement.audits import DOUBTS as IN_TEST_AUDITS
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.fault_actions import ACTS
@@ -94,7 +95,8 @@ def test_there_is_a_sin_for_every_doubt_that_a_run_can_have() -> None:
     of_own_applications = {"effects_torn", "group_never_committed"}
     in_test_witness = {"witness_disagrees", "witness_lacks_commit", "witness_stranger"}
     in_test_outputs = {"output_cut_off", "output_held_back", "output_unproven"}
-    assert set(ADVICE) - follows == in_test_checker_doubts | of_own_applications | in_test_witness | in_test_outputs
+    others = in_test_checker_doubts | of_own_applications | in_test_witness | in_test_outputs | IN_TEST_AUDITS
+    assert set(ADVICE) - follows == others
 
 
 def test_the_healthy_runs_go_through_everything_that_a_sound_cluster_shows() -> None:

@@ -15,6 +15,7 @@ from support import report_material
 
 from delivery_verifier.judgement import (
     applications,
+    audits,
     checker_doubts,
     coverage_doubts,
     damage,
@@ -126,6 +127,7 @@ def test_a_share_never_rounds_something_to_nothing() -> None:
 
 DOUBTERS = (
     applications,
+    audits,
     checker_doubts,
     coverage_doubts,
     damage,

@@ -1,0 +1,206 @@
+"""Matching: turns the claims of a foreign ledger, and the records found in its topic, into ledger/ and log/ of a run.
+
+From there on, the run is judged as any other. DuckDB joins, because the claims may not fit in memory. Each record gets
+the numbers of the claim that its identity names. What no claim names:
+
+* A record without an identity is a stranger's.
+* A record whose identity no claim has is also a stranger's if others write to the topic. If the ledger is complete, it
+  is one that was never attempted. Otherwise it is an attempt that the ledger lacks, and INDETERMINATE.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delivery_verifier.audit import queries
+from delivery_verifier.model.audit import Audit
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.store import ledger
+from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.store.tables import LOG
+
+FOUND = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("id", pa.string()),
+        ("producer", pa.string()),
+        ("sequence", pa.int64()),
+        ("hash", pa.string()),
+    ]
+)
+"""The records found in a topic. `id`, or `producer` and `sequence`, are what the identity found, or null. `hash` is the
+checksum of the value, as text; null if it was not asked for, or the value is null."""
+MEMORY, THREADS = "1GB", 2
+"""The most memory and threads of DuckDB. What does not fit goes to a temporary folder."""
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": MEMORY,
+    "threads": THREADS,
+    "preserve_insertion_order": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+LOG_SCHEMA = arrow_schema(LOG)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The offsets [start, end) of a partition that were read."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Matching:
+    """What is matched: the claims and the records of one arm.
+
+    * `arm`, `ordinal`, `token`: what the records' headers would name in a run of our own.
+    * `claims`, `found`: files with the columns `readers.WRITTEN` and FOUND. `names`: the names of the ledger's files.
+    * `bounds`: by partition. `at_us`: the time of attempts without one, in µs since the epoch.
+    """
+
+    arm: str
+    ordinal: int
+    token: str
+    claims: Path
+    found: Path
+    names: tuple[str, ...]
+    bounds: Mapping[int, Bounds]
+    audit: Audit
+    at_us: int
+
+
+@dataclass
+class Matched:
+    """The counts of a matching.
+
+    * `producers`: how many producers the ledger has now. `announced`: by producer and outcome, how many
+      attempts are claimed, and how many there are.
+    * `expired`: acked claims whose offsets the log no longer has. `unknowable`: reported claims without an offset that
+      were not found, though the log has lost its beginning: they may have expired. Both are left out.
+    * `past_the_end`: acked offsets at or behind the end of what was read. `shared`: offsets that more than one attempt
+      was told. `shared_acks`: how many acks name them.
+    * `strangers`, `unclaimed`: records without an identity; with one that no claim has. `gaps`: numbers between a
+      producer's first and last that neither ledger nor log have.
+    * `inferred`: attempts that only the log shows. `left_out`: claims that are not in the ledger of the run.
+    * `examples`: the first cases of some of these counts, in words.
+    * `picks`: some claims with exactly one, sound record, and its place (`found_partition`, `found_offset`).
+    """
+
+    producers: int = 0
+    announced: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+    expired: int = 0
+    unknowable: int = 0
+    past_the_end: int = 0
+    shared: int = 0
+    shared_acks: int = 0
+    strangers: int = 0
+    unclaimed: int = 0
+    gaps: int = 0
+    inferred: int = 0
+    left_out: int = 0
+    examples: dict[str, str] = field(default_factory=dict)
+    picks: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def attempts(self) -> int:
+        return sum(attempts for _, attempts in self.announced.values())
+
+
+def match(matching: Matching, ledger_file: Path, log_file: Path, folder: Path, picks: int = 0) -> Matched:
+    """Writes the ledger and the log of an arm. Returns the counts. `folder` holds data that do not fit in memory.
+    `picks`: how many claims to pick.
+
+    Raises BadInput if two claims are the same attempt, or a claim names a partition that the topic does not have.
+    """
+    with _database(folder) as database:
+        _load(database, matching)
+        _refuse_doubles(database, matching)
+        _refuse_partitions(database, matching)
+        for query in queries.steps(matching.audit):
+            database.execute(query)
+        matched = _counts(database, matching)
+        matched.picks = database.execute(queries.PICKS, [str(matching.claims), picks]).to_arrow_table().to_pylist()
+        with ledger.writer(ledger_file) as writer:
+            for batch in _batches(database, queries.LEDGER, (matching.arm,)):
+                writer.write_table(pa.Table.from_batches([batch]).cast(ledger.SCHEMA))
+        with pq.ParquetWriter(log_file, LOG_SCHEMA, compression="zstd", compression_level=1) as writer:
+            for batch in _batches(database, queries.LOG, (matching.arm, matching.token, matching.ordinal)):
+                writer.write_table(pa.Table.from_batches([batch]).cast(LOG_SCHEMA))
+        return matched
+
+
+@contextmanager
+def _database(folder: Path) -> Iterator[Any]:
+    """Yields a connection to an empty database in a temporary folder below `folder`, which is then removed."""
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix=".matching-", dir=folder) as scratch:
+        settings = _SETTINGS | {"temp_directory": f"{scratch}/spilled"}
+        with duckdb.connect(f"{scratch}/claims.duckdb", config=settings) as database:
+            yield database
+
+
+def _batches(database: Any, query: str, values: tuple[object, ...]) -> Iterator[pa.RecordBatch]:
+    yield from database.execute(query, values).to_arrow_reader(1 << 16)
+
+
+def _load(database: Any, matching: Matching) -> None:
+    database.execute("SET TimeZone = 'UTC'")
+    database.execute("SET VARIABLE at_us = ?::BIGINT", [matching.at_us])
+    bounds = [(number, bound.start, bound.end) for number, bound in sorted(matching.bounds.items())]
+    database.execute('CREATE TABLE bounds ("partition" INTEGER, "start" BIGINT, "end" BIGINT)')
+    database.executemany("INSERT INTO bounds VALUES (?, ?, ?)", bounds)
+    identity = queries.key(matching.audit.identity.in_parts)
+    database.execute(queries.claims(matching.audit, identity), [str(matching.claims)])
+    database.execute(queries.records(identity), [str(matching.found)])
+
+
+def _refuse_doubles(database: Any, matching: Matching) -> None:
+    """Raises BadInput if two claims are one attempt, with the lines of both."""
+    for query in queries.doubles(matching.audit):
+        row = database.execute(query).fetchone()
+        if row is not None:
+            what, attempt, places = row
+            lines = " and ".join(_line_name(matching, line) for line in places)
+            which = f"attempt {attempt} of {what}" if matching.audit.attempts else what
+            remedy = "" if matching.audit.attempts else "; if it was sent again, number the attempts in `attempt`"
+            raise BadInput(f"{which} is claimed twice: {lines}{remedy}")
+
+
+def _refuse_partitions(database: Any, matching: Matching) -> None:
+    row = database.execute(queries.OUTSIDE).fetchone()
+    if row is not None:
+        line, partition = row
+        raise BadInput(
+            f"{_line_name(matching, line)}: partition is {partition}, which the topic does not have; allowed: 0 "
+            f"to {max(matching.bounds)}; is it the ledger of this topic?"
+        )
+
+
+def _counts(database: Any, matching: Matching) -> Matched:
+    matched = Matched()
+    for name, query in queries.COUNTS.items():
+        setattr(matched, name, database.execute(query).fetchone()[0] or 0)
+    matched.announced = {(row[0], row[1]): row[2:] for row in database.execute(queries.ANNOUNCED).fetchall()}
+    for name, query in queries.EXAMPLES.items():
+        if (row := database.execute(query).fetchone()) is not None:
+            places = " and ".join(_line_name(matching, line) for line in row[2])
+            matched.examples[name] = f"partition {row[0]}, offset {row[1]}: {places}"
+    return matched
+
+
+def _line_name(matching: Matching, line: int) -> str:
+    """Returns the place of a claim in words. `line`: as in the queries."""
+    file, number = divmod(line, queries.FILE)
+    return f"{matching.names[file]}, line {number}"

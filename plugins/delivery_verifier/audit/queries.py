@@ -1,0 +1,271 @@
+"""The queries by which DuckDB matches the claims of a foreign ledger with the records found in its topic.
+
+`k1` and `k2` identify a record: its id and 0, or its producer and sequence. `name` and `number` give the order of
+sending, if it is known. A claim is `told` if the client reported it (acked or sent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from delivery_verifier.model.audit import Audit
+
+OTHERS = "chr(0)"
+"""The name of the producer of attempts whose producer is not known, beside claims whose producer is known."""
+FILE = 1 << 40
+"""The place of a claim is the number of its file times FILE, plus its line."""
+
+
+def key(in_parts: bool) -> str:
+    """Returns the expressions for `k1` and `k2`."""
+    return "producer AS k1, sequence AS k2" if in_parts else "id AS k1, 0::BIGINT AS k2"
+
+
+def claims(audit: Audit, identity: str) -> str:
+    """Returns the query that loads the claims. Failed attempts count as INDETERMINATE unless the application says why
+    they were certainly not written."""
+    failed = "FAILED" if audit.failed_because else "INDETERMINATE"
+    hashed = {"": "NULL::VARCHAR", "crc32": "value_crc32::VARCHAR", "sha256": "value_sha256"}[audit.hash]
+    order = "'' AS name, NULL::BIGINT AS number"
+    if audit.identity.in_parts or (audit.ordered and not audit.attempts):
+        order = "producer AS name, sequence AS number"
+    elif audit.ordered:  # an id that several producers sent has no place in the order of one of them
+        alone = "min(producer) OVER (PARTITION BY id) = max(producer) OVER (PARTITION BY id)"
+        order = (
+            f"CASE WHEN {alone} THEN producer ELSE {OTHERS} END AS name, CASE WHEN {alone} THEN sequence END AS number"
+        )
+    return f"""
+    CREATE TABLE claim AS SELECT {identity}, {order}, file * {FILE} + line AS line, coalesce(attempt, 0) AS attempt,
+        CASE outcome WHEN 'acked' THEN 'ACKED' WHEN 'sent' THEN 'SENT' WHEN 'failed' THEN '{failed}'
+        ELSE 'INDETERMINATE' END AS outcome,
+        outcome IN ('acked', 'sent') AS told,
+        coalesce(coalesce(settled_at, sent_at) * 1000, getvariable('at_us')::BIGINT) AS settled,
+        "partition", "offset", {hashed} AS hash, sent_at, settled_at, error,
+        false AS is_inferred
+    FROM read_parquet(?)"""
+
+
+def records(identity: str) -> str:
+    """Returns the query that loads the records found."""
+    return f"""
+    CREATE TABLE found AS SELECT "partition", "offset", "timestamp", {identity}, hash FROM read_parquet(?)"""
+
+
+def doubles(audit: Audit) -> Iterator[str]:
+    """Yields queries for claims that are the same attempt: what it is, its number, and where two of them stand."""
+    places = "list(line ORDER BY line)[1:2]"
+    what = "format('{} {}', k1, k2)" if audit.identity.in_parts else "'id ' || k1"
+    yield f"""SELECT {what}, attempt, {places} FROM claim GROUP BY k1, k2, attempt HAVING count(*) > 1
+        ORDER BY min(line) LIMIT 1"""
+    if audit.ordered and not audit.identity.in_parts:
+        yield f"""SELECT format('sequence {{}} of producer {{}}', number, name), attempt, {places} FROM claim
+            WHERE number IS NOT NULL GROUP BY name, number, attempt HAVING count(*) > 1 ORDER BY min(line) LIMIT 1"""
+
+
+OUTSIDE = """SELECT line, "partition" FROM claim ANTI JOIN bounds USING ("partition")
+    WHERE "partition" IS NOT NULL ORDER BY line LIMIT 1"""
+"""A claim of a partition that the topic does not have."""
+
+
+def steps(audit: Audit) -> Iterator[str]:
+    """Yields the queries that match, in order."""
+    yield from _assign()
+    yield from _expire()
+    yield from _infer(audit)
+    yield from _copies(audit)
+    yield from _number(audit)
+
+
+def _assign() -> Iterator[str]:
+    """Gives each record to an attempt of its identity.
+
+    If an identity has several attempts, a record at an acknowledged offset belongs to this attempt. The others
+    are given out in the order of the log, first to reported attempts. Records beyond the number of attempts go to the
+    first.
+    FAILED attempts get records only if there is no other.
+    """
+    yield """CREATE TABLE several AS SELECT k1, k2, bool_and(outcome = 'FAILED') AS all_failed FROM claim
+        GROUP BY k1, k2 HAVING count(*) > 1"""
+    yield """CREATE TABLE able AS SELECT claim.*, all_failed OR outcome <> 'FAILED' AS is_able
+        FROM claim JOIN several USING (k1, k2)"""
+    yield """CREATE TABLE exact AS SELECT found."partition", found."offset", k1, k2, min(attempt) AS attempt
+        FROM found JOIN able USING (k1, k2)
+        WHERE outcome = 'ACKED' AND found."partition" = able."partition" AND found."offset" = able."offset"
+        GROUP BY ALL"""
+    yield """CREATE TABLE others AS
+        WITH lines AS (
+            SELECT "partition", "offset", k1, k2,
+                row_number() OVER (PARTITION BY k1, k2 ORDER BY "offset", "partition") AS nth
+            FROM found SEMI JOIN several USING (k1, k2) ANTI JOIN exact USING ("partition", "offset")
+        ), free AS (
+            SELECT k1, k2, attempt, row_number() OVER (PARTITION BY k1, k2 ORDER BY told DESC, attempt) AS nth
+            FROM able ANTI JOIN exact USING (k1, k2, attempt) WHERE is_able
+        ), first AS (
+            SELECT k1, k2, arg_min(attempt, (CASE WHEN told THEN 0 ELSE 1 END, attempt)) AS attempt
+            FROM able WHERE is_able GROUP BY k1, k2
+        )
+        SELECT lines."partition", lines."offset", k1, k2, coalesce(free.attempt, first.attempt) AS attempt
+        FROM lines LEFT JOIN free USING (k1, k2, nth) JOIN first USING (k1, k2)"""
+    yield """CREATE TABLE owned AS
+        SELECT found."partition", found."offset", k1, k2, claim.attempt
+        FROM found JOIN claim USING (k1, k2) ANTI JOIN several USING (k1, k2)
+        UNION ALL SELECT * FROM exact UNION ALL SELECT * FROM others"""
+    yield "CREATE TABLE present AS SELECT DISTINCT k1, k2, attempt FROM owned"
+
+
+def _expire() -> Iterator[str]:
+    """Leaves out acked claims whose offset the log no longer has, unless another copy is there: that claim becomes
+    INDETERMINATE. Also leaves out what may have expired."""
+    yield """CREATE TABLE expired AS SELECT k1, k2, attempt FROM claim JOIN bounds USING ("partition")
+        WHERE outcome = 'ACKED' AND "offset" < "start" """
+    yield """CREATE TABLE unknowable AS SELECT k1, k2, attempt FROM claim ANTI JOIN present USING (k1, k2, attempt)
+        WHERE told AND "offset" IS NULL AND (SELECT max("start") FROM bounds) > 0"""
+    yield """CREATE TABLE kept AS
+        SELECT * FROM claim ANTI JOIN expired USING (k1, k2, attempt) ANTI JOIN unknowable USING (k1, k2, attempt)
+        UNION ALL
+        SELECT * REPLACE ('INDETERMINATE' AS outcome, false AS told, NULL AS "offset", NULL AS "partition")
+        FROM claim SEMI JOIN expired USING (k1, k2, attempt) SEMI JOIN present USING (k1, k2, attempt)"""
+
+
+def _infer(audit: Audit) -> Iterator[str]:
+    """Decides about records whose identity no claim has."""
+    yield """CREATE TABLE unclaimed AS SELECT * FROM found ANTI JOIN claim USING (k1, k2) WHERE k1 IS NOT NULL
+        AND k2 IS NOT NULL"""
+    infers = not audit.others_write and not is_whole(audit)
+    if audit.identity.in_parts:
+        order = "k1, k2"
+    elif audit.ordered:
+        order = f"{OTHERS}, NULL"
+    else:
+        order = "'', NULL"
+    yield f"""INSERT INTO kept SELECT k1, k2, {order}, 9223372036854775807, 0, 'INDETERMINATE', false, 0, NULL,
+        NULL, NULL, NULL, NULL, NULL, true FROM (SELECT DISTINCT k1, k2 FROM unclaimed) WHERE {infers}"""
+    yield f"""INSERT INTO owned SELECT "partition", "offset", k1, k2, 0 FROM unclaimed WHERE {infers}"""
+    yield f"CREATE TABLE phantom AS SELECT * FROM unclaimed WHERE {not audit.others_write and is_whole(audit)}"
+
+
+def _copies(audit: Audit) -> Iterator[str]:
+    """Finds the first copy of each attempt, as the books will see it: a damaged record (another checksum than the
+    claim's) belongs to the attempt that was acknowledged at its offset and settled last, whatever its identity
+    says."""
+    yield """CREATE TABLE damaged AS SELECT owned."partition", owned."offset" FROM owned
+        JOIN kept USING (k1, k2, attempt)
+        JOIN found ON (found."partition", found."offset") = (owned."partition", owned."offset")
+        WHERE kept.hash IS NOT NULL AND kept.hash IS DISTINCT FROM found.hash"""
+    sequence = "number" if audit.identity.in_parts else "born"
+    yield f"""CREATE TABLE first_copy AS
+        WITH owners AS (
+            SELECT "partition", "offset", row_number() OVER (PARTITION BY "partition", "offset"
+                ORDER BY settled DESC, name DESC, {sequence} DESC, attempt DESC) AS nth, k1, k2, attempt
+            FROM (SELECT *, {_born(audit)} AS born FROM kept)
+            SEMI JOIN damaged USING ("partition", "offset") WHERE outcome = 'ACKED'
+        ), copies AS (
+            SELECT "partition", "offset", k1, k2, attempt FROM owned ANTI JOIN damaged USING ("partition", "offset")
+            UNION ALL SELECT "partition", "offset", k1, k2, attempt FROM owners WHERE nth = 1
+        )
+        SELECT k1, k2, attempt, min("offset") AS "offset", arg_min("partition", ("offset", "partition")) AS "partition"
+        FROM copies GROUP BY k1, k2, attempt"""
+
+
+def _born(audit: Audit) -> str:
+    """Returns the expression for the first line of an identity. Without attempts, each identity has one line."""
+    return "min(line) OVER (PARTITION BY k1, k2)" if audit.attempts else "line"
+
+
+def is_whole(audit: Audit) -> bool:
+    """Returns whether the ledger has every attempt: it says so, and nothing shows that its end is missing."""
+    return audit.complete and not audit.cut
+
+
+def _number(audit: Audit) -> Iterator[str]:
+    """Numbers producers, sequences, and the attempts of each producer in each partition.
+
+    Without an order of sending, attempts are numbered as they stand in the log, so that none looks late.
+    """
+    yield """CREATE TABLE producers AS SELECT name, row_number() OVER (ORDER BY name) - 1 AS producer
+        FROM (SELECT DISTINCT name FROM kept)"""
+    location = 'coalesce(copy."partition", kept."partition", 0)'
+    sequence = "number" if audit.identity.in_parts else "dense_rank() OVER (ORDER BY born, k1, k2) - 1"
+    order = 'coalesce(number, copy."offset", 9223372036854775807), line, attempt'
+    yield f"""CREATE TABLE numbered AS
+        SELECT kept.*, producer, {sequence} AS sequence,
+            coalesce(kept."partition", copy."partition", 0) AS place,
+            row_number() OVER (PARTITION BY producer, {location} ORDER BY {order}) - 1 AS partition_sequence
+        FROM (SELECT *, {_born(audit)} AS born FROM kept) AS kept
+        JOIN producers USING (name) LEFT JOIN first_copy AS copy USING (k1, k2, attempt)"""
+
+
+LEDGER = """
+SELECT $1::VARCHAR AS arm, producer::INTEGER AS producer, 0::INTEGER AS "session", sequence::BIGINT AS sequence,
+    attempt::INTEGER AS attempt, place::INTEGER AS "partition", partition_sequence::BIGINT AS partition_sequence,
+    outcome, "offset", NULL::VARCHAR AS "transaction", NULL::VARCHAR AS transaction_outcome,
+    make_timestamptz(coalesce(coalesce(sent_at, settled_at) * 1000, getvariable('at_us')::BIGINT)) AS sent_at,
+    CASE WHEN outcome <> 'INDETERMINATE' OR settled_at IS NOT NULL THEN make_timestamptz(settled) END AS settled_at,
+    error, CASE WHEN is_inferred THEN 'log' ELSE 'client' END AS made_by
+FROM numbered"""
+"""The rows of the ledger. Parameter: the arm. The variable `at_us` is the time of attempts without one, in µs since the
+epoch."""
+
+LOG = """
+WITH lines AS (
+    SELECT found."partition", found."offset", found."timestamp", found.hash AS found_hash, numbered.*
+        EXCLUDE ("partition", "offset"), phantom."offset" IS NOT NULL AS is_phantom
+    FROM found LEFT JOIN owned USING ("partition", "offset")
+    LEFT JOIN numbered ON (numbered.k1, numbered.k2, numbered.attempt) = (owned.k1, owned.k2, owned.attempt)
+    LEFT JOIN phantom ON (phantom."partition", phantom."offset") = (found."partition", found."offset")
+)
+SELECT $1::VARCHAR AS arm, "partition", "offset", 'raw' AS "view", "timestamp",
+    CASE WHEN known THEN $2 END AS header_run, CASE WHEN known THEN $3::INTEGER END AS header_arm,
+    CASE WHEN is_phantom THEN 0 ELSE producer END::INTEGER AS producer,
+    CASE WHEN known THEN 0 END::INTEGER AS "session",
+    CASE WHEN is_phantom THEN (SELECT count(*) FROM numbered) + 1000000000000 + "offset" * 4096 + "partition"
+         ELSE sequence END::BIGINT AS sequence,
+    CASE WHEN is_phantom THEN 0 ELSE attempt END::INTEGER AS attempt,
+    CASE WHEN is_phantom THEN 0 ELSE partition_sequence END::BIGINT AS partition_sequence,
+    known AS parsed, known AND (hash IS NULL OR hash IS NOT DISTINCT FROM found_hash) AS crc_ok,
+    NOT known AS "foreign"
+FROM (SELECT *, is_phantom OR producer IS NOT NULL AS known FROM lines)"""
+"""The rows of the log. Parameters: the arm, the run's token, the arm's ordinal."""
+
+ANNOUNCED = "SELECT producer, outcome, count(*) FILTER (NOT is_inferred), count(*) FROM numbered GROUP BY ALL"
+"""By producer and outcome: how many attempts are claimed, and how many there are."""
+_SHARED = """SELECT "partition", "offset", list(line ORDER BY line) AS places, count(*) AS acks
+    FROM claim WHERE outcome = 'ACKED' AND "offset" IS NOT NULL GROUP BY "partition", "offset" HAVING count(*) > 1"""
+_PAST = """SELECT "partition", "offset", [line] AS places FROM claim JOIN bounds USING ("partition")
+    WHERE outcome = 'ACKED' AND "offset" >= "end" """
+COUNTS = {
+    "producers": "SELECT count(*) FROM producers",
+    "expired": "SELECT count(*) FROM expired",
+    "unknowable": "SELECT count(*) FROM unknowable",
+    "past_the_end": f"SELECT count(*) FROM ({_PAST})",
+    "shared": f"SELECT count(*) FROM ({_SHARED})",
+    "shared_acks": f"SELECT sum(acks) FROM ({_SHARED})",
+    "strangers": "SELECT count(*) FROM found WHERE k1 IS NULL OR k2 IS NULL",
+    "unclaimed": "SELECT count(*) FROM unclaimed",
+    "inferred": "SELECT count(*) FROM kept WHERE is_inferred",
+    "left_out": "SELECT (SELECT count(*) FROM claim) - (SELECT count(*) FROM kept WHERE NOT is_inferred)",
+    "gaps": f"""SELECT sum(coalesce(last - first + 1 - numbers, 0)) FROM (SELECT max(number) AS last,
+        min(number) AS first, count(DISTINCT number) AS numbers FROM kept WHERE number IS NOT NULL
+        AND name <> {OTHERS} GROUP BY name)""",
+}
+"""The counts of `Matched`, by name."""
+EXAMPLES = {
+    name: f'{query} ORDER BY "partition", "offset" LIMIT 1'
+    for name, query in (("past_the_end", _PAST), ("shared", _SHARED))
+}
+"""The first case of some counts: partition, offset, and the lines of claims."""
+PICKS = f"""
+WITH single AS (
+    SELECT k1, k2 FROM owned GROUP BY k1, k2 HAVING count(*) = 1
+), sound AS (
+    SELECT kept.line, found."partition" AS found_partition, found."offset" AS found_offset
+    FROM kept SEMI JOIN single USING (k1, k2) ANTI JOIN several USING (k1, k2) JOIN found USING (k1, k2)
+    WHERE told AND NOT is_inferred AND (kept."offset" IS NULL
+        OR (kept."offset" = found."offset" AND kept."partition" = found."partition"))
+        AND (kept.hash IS NULL OR kept.hash = found.hash)
+), first AS (
+    SELECT * FROM sound ORDER BY found_partition, found_offset LIMIT $2
+)
+SELECT given.*, found_partition, found_offset FROM read_parquet($1) AS given
+JOIN first ON first.line = given.file * {FILE} + given.line ORDER BY found_partition, found_offset"""
+"""Claims with exactly one, sound record: the first ones in the log. Parameters: the file of claims, and how many."""

@@ -1,0 +1,203 @@
+"""Audits of ledgers that somebody else wrote, on a real broker: what was planted is found, all of it and no more.
+
+One ledger is that of Kafka's own VerifiableProducer, which is killed in the middle.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+from support.foreign_ledgers import HEADER, ForeignApplication, as_json_lines, planted
+from support.new_topics import create_topics
+from support.patience import PATIENCE_S
+
+from delivery_verifier.audit import perform, snapshot
+from delivery_verifier.audit.request import AuditRequest
+from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.cluster.embedded import nodes as embedded
+from delivery_verifier.cluster.layout import CONTROLLER
+from delivery_verifier.host.java.jars import fetch
+from delivery_verifier.host.java.runtime import java_home
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import ClusterSpec
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.run.direct import judge
+
+Audited = Callable[..., tuple[RunVerdict, Path]]
+TOOLS = "kafka-tools-4.3.1"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The bootstrap servers of one controller and one broker, which end after the tests of the module."""
+    layout = embedded.lay_out(tmp_path_factory.mktemp("kafka") / "w", ClusterSpec(brokers=1, session_timeout_ms=60_000))
+    nodes = [
+        subprocess.Popen(embedded.command(layout, node), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for node in (CONTROLLER, *layout.brokers)
+    ]
+    servers = layout.connection.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+
+    def answers() -> bool:
+        try:
+            return bool(admin.list_topics(timeout=1).brokers)
+        except KafkaException:
+            return False
+
+    try:
+        wait_until(answers, "the broker to answer", PATIENCE_S)
+        yield servers
+    finally:
+        for node in nodes:
+            node.kill()
+            node.wait()
+
+
+@pytest.fixture
+def audited(broker: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Audited:
+    """Returns a function that audits a ledger, and returns the verdict and the run directory."""
+    monkeypatch.setattr(snapshot, "QUIET_S", 0.2)
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
+
+    def audit(file: Path, topic: str, name: str = "audit", **more: Any) -> tuple[RunVerdict, Path]:
+        known = {"format": "jsonl", "profile": PROFILES["idempotent"], "claim": "contract", **more}
+        request = AuditRequest(run_id=name, files=(file,), topic=topic, bootstrap_servers=broker, **known)
+        run_dir = tmp_path / "runs" / name
+        perform.perform(request, run_dir, lambda: spark, lambda _text: None)
+        return judge(run_dir, lambda _progress: None, lambda: spark), run_dir
+
+    return audit
+
+
+def subject(verdict: RunVerdict) -> ArmVerdict:
+    return next(arm for arm in verdict.arms if arm.role == "subject")
+
+
+def doubts(verdict: RunVerdict) -> set[str]:
+    return {doubt.name for doubt in subject(verdict).doubts}
+
+
+def cases(verdict: RunVerdict) -> dict[str, int]:
+    return {finding.anomaly: finding.count + finding.also for finding in subject(verdict).findings if finding.cases}
+
+
+def a_topic(broker: str, name: str, partitions: int = 2, **settings: str) -> str:
+    config = {key.replace("_", "."): value for key, value in settings.items()}
+    create_topics({"bootstrap.servers": broker}, NewTopic(name, partitions, 1, config=config), may_be_fenced=True)
+    return name
+
+
+PLANTED = {"PHANTOM": 1, "LOST": 3, "DUPLICATED": 3, "MISPLACED": 2, "REORDERED": 1}
+
+
+def test_what_was_planted_is_found_exactly_and_the_strangers_record_convicts_nobody(
+    broker: str, audited: Audited, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = a_topic(broker, "planted")
+    ledger = as_json_lines(
+        tmp_path / "acks.jsonl", planted(broker, topic).rows, complete=True, topic=topic, identity=f"header:{HEADER}"
+    )
+    verdict, run_dir = audited(ledger, topic)
+    assert (verdict.verdict, cases(verdict)) == ("VIOLATED", PLANTED)
+    assert doubts(verdict) == set()
+    assert {arm.verdict for arm in verdict.arms if arm.role == "canary"} == {"HELD"}
+    (shared,) = [note for note in verdict.notes if note.startswith("Two acknowledgements name one offset")]
+    assert "1 x, to 2 attempts in all" in shared
+    assert any("without an identity: 1." in limit for limit in verdict.limits)
+    assert verdict.sentence.endswith("of the claims in acks.jsonl.")
+    assert (run_dir / "report.html").is_file()
+    assert judge(run_dir, lambda _progress: None, lambda: spark).arms == verdict.arms  # from its files alone
+
+
+def test_a_sound_ledger_is_held_and_without_its_head_it_is_not(broker: str, audited: Audited, tmp_path: Path) -> None:
+    topic = a_topic(broker, "sound")
+    application = ForeignApplication(broker, topic)
+    application.write_many([f"order-{number}" for number in range(300)])
+    whole = as_json_lines(tmp_path / "whole.jsonl", application.rows, complete=True)
+    verdict, _ = audited(whole, topic, "whole", identity=f"header:{HEADER}")
+    assert (verdict.verdict, doubts(verdict), cases(verdict)) == ("HELD", set(), {})
+    partial = as_json_lines(tmp_path / "partial.jsonl", application.rows[:-50])
+    verdict, _ = audited(partial, topic, "partial", identity=f"header:{HEADER}")
+    assert (verdict.verdict, doubts(verdict), cases(verdict)) == ("INCONCLUSIVE", {"ledger_partial"}, {})
+    # Nothing of an identity that no record has is found, so nothing may be said.
+    verdict, _ = audited(whole, topic, "blind", identity="header:no-such-header")
+    assert verdict.verdict == "INCONCLUSIVE" and "canary_too_small" in doubts(verdict)
+    # An identity that every record has in common makes all but one claim LOST in the canary as well: no conviction.
+    verdict, _ = audited(whole, topic, "constant", identity_sql="'order-1'")
+    assert verdict.verdict == "INCONCLUSIVE" and "canary_too_small" in doubts(verdict)
+
+
+def test_expired_offsets_are_left_out_and_a_compacted_topic_is_refused(
+    broker: str, audited: Audited, tmp_path: Path
+) -> None:
+    topic = a_topic(broker, "expired", 1)
+    application = ForeignApplication(broker, topic)
+    application.write_many([f"order-{number}" for number in range(100)])
+    admin = AdminClient({"bootstrap.servers": broker})
+    for future in admin.delete_records([TopicPartition(topic, 0, 40)]).values():
+        future.result(PATIENCE_S)
+    ledger = as_json_lines(tmp_path / "acks.jsonl", application.rows, complete=True, identity=f"header:{HEADER}")
+    verdict, _ = audited(ledger, topic)
+    assert (verdict.verdict, cases(verdict)) == ("HELD", {})
+    assert any("EXPIRED, and left out: 40." in limit for limit in verdict.limits)
+    assert subject(verdict).books["reported"] == 60
+    compacted = a_topic(broker, "compacted", 1, cleanup_policy="compact")
+    with pytest.raises(BadInput, match="it is compacted"):
+        audited(ledger, compacted, "compacted")
+
+
+def verifiable_producer(broker: str, topic: str, out: Path, *more: str) -> subprocess.Popen[bytes]:
+    """Starts Kafka's VerifiableProducer, whose lines go to `out`."""
+    path = ":".join(map(str, fetch(TOOLS)))
+    command = [str(java_home() / "bin/java"), "-Xmx128m", "-cp", path, "org.apache.kafka.tools.VerifiableProducer"]
+    options = ["--bootstrap-server", broker, "--topic", topic, "--value-prefix", "7", *more]
+    return subprocess.Popen([*command, *options], stdout=out.open("wb"), stderr=subprocess.DEVNULL)
+
+
+def test_the_lines_of_a_verifiable_producer_that_was_killed_are_right_and_those_of_a_whole_one_held(
+    broker: str, audited: Audited, tmp_path: Path
+) -> None:
+    topic = a_topic(broker, "verifiable")
+    out = tmp_path / "killed.txt"
+    producer = verifiable_producer(broker, topic, out, "--throughput", "3000")
+    try:
+        wait_until(lambda: out.read_bytes().count(b"\n") > 5000, "5000 answers", PATIENCE_S)
+    finally:
+        producer.kill()
+        producer.wait()
+    answers = out.read_bytes().count(b"producer_send_success")
+    verdict, _ = audited(out, topic, "killed", format="verifiable-producer")
+    books = subject(verdict).books
+    assert (verdict.verdict, cases(verdict)) == ("INCONCLUSIVE", {})
+    assert doubts(verdict) == {"ledger_cut", "ledger_partial"}
+    assert answers - 1 <= books["acked"] == books["found"] <= answers and books["lost"] == 0
+    topic = a_topic(broker, "verifiable-whole")
+    whole = tmp_path / "whole.txt"
+    assert verifiable_producer(broker, topic, whole, "--max-messages", "2000").wait(PATIENCE_S) == 0
+    verdict, _ = audited(whole, topic, "whole", format="verifiable-producer")
+    assert (verdict.verdict, doubts(verdict)) == ("HELD", set())
+    assert subject(verdict).books["found"] == 2000
+
+
+def test_the_wrapper_of_the_page_writes_a_ledger_that_is_held(broker: str, audited: Audited, tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/audit.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    named: dict[str, Any] = {}
+    exec(code, named)
+    topic = a_topic(broker, "wrapped", 1)
+    producer = Producer({"bootstrap.servers": broker, "enable.idempotence": True})
+    with (tmp_path / "acks.jsonl").open("w") as ledger:
+        for number in range(100):
+            named["recorded"](producer, ledger, topic, b"order %d" % number)
+        assert producer.flush(PATIENCE_S) == 0
+    verdict, _ = audited(tmp_path / "acks.jsonl", topic, identity="header:record-id", complete=True)
+    assert (verdict.verdict, doubts(verdict), subject(verdict).books["found"]) == ("HELD", set(), 100)

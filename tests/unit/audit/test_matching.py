@@ -1,0 +1,182 @@
+"""Tests of the matching: random histories with random columns missing, against an oracle of what can be known."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import oracle
+from support.foreign_histories import History, known, random_history
+
+from delivery_verifier.audit.canary import LEAST, Planter
+from delivery_verifier.audit.matching import FOUND, Bounds, Matched, Matching, match
+from delivery_verifier.audit.readers import WRITTEN, read_ledger
+from delivery_verifier.audit.request import AuditRequest
+from delivery_verifier.model.audit import Audit
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.store import ledger
+
+Row = dict[str, Any]
+KINDS = ("CORRUPTED", "PHANTOM", "LOST", "DUPLICATED", "RESENT", "MISPLACED", "REORDERED")
+
+
+def matched(folder: Path, history: History) -> tuple[Matched, list[Row], list[Row]]:
+    """Returns the counts, the ledger and the log that the matching makes of `history`."""
+    result, _ = match_history(folder, history)
+    return result, *stored(folder)
+
+
+def stored(folder: Path) -> tuple[list[Row], list[Row]]:
+    """Returns the ledger and the log that the matching has written to `folder`."""
+    ledger.check_schema(folder / "ledger.parquet")
+    rows, log = (pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("ledger", "log"))
+    return rows, log
+
+
+def match_history(folder: Path, history: History) -> tuple[Matched, Audit]:
+    """Matches `history`, in files below `folder`. Returns the counts, and what is known of the ledger."""
+    file = folder / "acks.jsonl"
+    rows = [{k: v for k, v in claim.items() if v is not None and k != "line"} for claim in history.claims]
+    head = {"kdv_ledger": 1, "complete": history.complete, "failed_because": history.failed_because}
+    file.write_text("".join(json.dumps(row) + "\n" for row in [head, *rows]))
+    claims = read_ledger([file], "jsonl", folder / "claims.parquet")
+    identity = "value:regex:(?<producer>.+)/(?<sequence>.+)" if history.in_parts else "header:id"
+    asked = AuditRequest(
+        run_id="r", files=(file,), format="jsonl", topic="t", bootstrap_servers="b", identity=identity,
+        others_write=history.others_write,
+    )  # fmt: skip
+    audit = asked.joined(claims).audit(claims)
+    found = [{**row, "timestamp": 0} for row in history.found]
+    pq.write_table(pa.Table.from_pylist(found, schema=FOUND), folder / "found.parquet")
+    bounds = {number: Bounds(start, history.ends[number]) for number, start in history.starts.items()}
+    sides = Matching(
+        "own", 1, "token", folder / "claims.parquet", folder / "found.parquet", claims.names, bounds, audit, 7
+    )
+    return match(sides, folder / "ledger.parquet", folder / "log.parquet", folder, 60), audit
+
+
+def judged(rows: list[Row], log: list[Row]) -> Counter[str]:
+    """Returns how many attempts or records show each kind, as the project's oracle counts them.
+
+    A stranger's record has no owner in an audit, so the oracle does not see it.
+    """
+    strangers = [row for row in log if not row["parsed"]]
+    assert all(row["foreign"] for row in strangers)
+    books, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [])
+    counts = Counter({kind: books[kind.lower()] + books[f"also_{kind.lower()}"] for kind in KINDS})
+    counts["attempted"] = books["attempted"]
+    return counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 100, 10))
+def test_random_histories_show_what_can_be_known_of_them_and_nothing_else(tmp_path: Path, first: int) -> None:
+    for seed in range(first, first + 10):
+        history = random_history(seed)
+        result, rows, log = matched(tmp_path, random_history(seed))
+        expected = known(history)
+        if expected["ambiguous"]:  # two claims of one offset, at which a damaged record stands
+            continue
+        hidden = Counter(judged(rows, log))
+        names = ("strangers", "unclaimed", "expired", "unknowable", "shared", "past_the_end")
+        found = hidden | Counter({name: getattr(result, name) for name in names})
+        for name in {*expected, *found}:
+            assert found[name] == expected[name], (seed, name, history)
+        assert len(log) == len(history.found)
+        assert result.attempts == len(rows) == expected["attempted"]
+        assert len(rows) == len(history.claims) + result.inferred - result.left_out
+
+
+def a_history(*claims: Row, found: list[Row] | None = None, **more: Any) -> History:
+    rows = [{"outcome": "acked", "line": number, **claim} for number, claim in enumerate(claims, 1)]
+    return History(claims=rows, found=found or [], starts={0: 0}, **more)
+
+
+def a_record(offset: int, name: str | None) -> Row:
+    return {"partition": 0, "offset": offset, "id": name, "producer": None, "sequence": None, "hash": None}
+
+
+def test_two_claims_of_one_id_are_refused_with_both_lines_unless_their_attempts_differ(tmp_path: Path) -> None:
+    twice = a_history({"id": "a"}, {"id": "b"}, {"id": "a"}, found=[a_record(0, "a")])
+    with pytest.raises(BadInput, match=r"id a is claimed twice: acks.jsonl, line 2 and acks.jsonl, line 4; if it was"):
+        matched(tmp_path, twice)
+    numbered = a_history({"id": "a", "attempt": 0}, {"id": "a", "attempt": 1}, found=[a_record(0, "a")])
+    _, rows, _ = matched(tmp_path, numbered)
+    assert [row["attempt"] for row in rows] == [0, 1]
+    again = a_history({"id": "a", "attempt": 1}, {"id": "a", "attempt": 1})
+    with pytest.raises(BadInput, match=r"attempt 1 of id a is claimed twice: .*line 2 and acks.jsonl, line 3$"):
+        matched(tmp_path, again)
+    number = {"producer": "p", "sequence": 7}
+    with pytest.raises(BadInput, match=r"sequence 7 of producer p is claimed twice: .*line 2 and .*line 3"):
+        matched(tmp_path, a_history({"id": "a", **number}, {"id": "b", **number}))
+
+
+def test_a_claim_of_a_partition_that_the_topic_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"acks.jsonl, line 2: partition is 3, .*; allowed: 0 to 0"):
+        matched(tmp_path, a_history({"id": "a", "partition": 3, "offset": 1}))
+
+
+def test_an_offset_that_two_were_told_is_named_with_both_lines(tmp_path: Path) -> None:
+    claims = [{"id": name, "partition": 0, "offset": 5} for name in "ab"]
+    result, _, _ = matched(tmp_path, a_history(*claims, found=[a_record(5, "a")]))
+    assert (result.shared, result.shared_acks) == (1, 2)
+    assert result.examples["shared"] == "partition 0, offset 5: acks.jsonl, line 2 and acks.jsonl, line 3"
+
+
+def test_a_torn_ledger_that_says_that_it_is_complete_has_no_phantoms(tmp_path: Path) -> None:
+    """What stands in the log, and not in the ledger, may have been in the line that is torn."""
+    file = tmp_path / "acks.jsonl"
+    file.write_text('{"kdv_ledger":1,"complete":true}\n{"outcome":"acked","id":"a"}\n{"outcome":"acked","id":"b')
+    claims = read_ledger([file], "jsonl", tmp_path / "claims.parquet")
+    asked = AuditRequest(
+        run_id="r", files=(file,), format="jsonl", topic="t", bootstrap_servers="b", identity="key"
+    )  # fmt: skip
+    audit = asked.joined(claims).audit(claims)
+    assert audit.complete and audit.cut
+    found = [{**a_record(0, "a"), "timestamp": 0}, {**a_record(1, "b"), "timestamp": 0}]
+    pq.write_table(pa.Table.from_pylist(found, schema=FOUND), tmp_path / "found.parquet")
+    files = tmp_path / "claims.parquet", tmp_path / "found.parquet"
+    sides = Matching("own", 1, "token", *files, claims.names, {0: Bounds(0, 2)}, audit, 7)
+    match(sides, tmp_path / "ledger.parquet", tmp_path / "log.parquet", tmp_path)
+    rows, log = (pq.read_table(tmp_path / f"{name}.parquet").to_pylist() for name in ("ledger", "log"))
+    assert judged(rows, log)["PHANTOM"] == 0 and len(rows) == 2
+
+
+@pytest.mark.slow
+def test_the_canary_of_any_ledger_shows_exactly_what_was_planted(tmp_path: Path) -> None:
+    kinds = Counter[str]()
+    for seed in range(60):
+        history = random_history(seed)
+        result, audit = match_history(tmp_path, history)
+        if len(result.picks) < LEAST:
+            continue
+        places = {(row["partition"], row["offset"]): {"timestamp": 0, "is": row} for row in history.found}
+        canary = Planter(result.picks, places, audit).lay_out()
+        of_nobody = dict.fromkeys(("id", "producer", "sequence", "hash"))
+        found = [
+            {"timestamp": 0, **{name: row.get("is", of_nobody)[name] for name in of_nobody}}
+            | {"partition": 0, "offset": row["offset"]}
+            for row in canary.records
+        ]
+        pq.write_table(pa.Table.from_pylist(found, schema=FOUND), tmp_path / "found.parquet")
+        pq.write_table(pa.Table.from_pylist(canary.claims, schema=WRITTEN), tmp_path / "claims.parquet")
+        files = tmp_path / "claims.parquet", tmp_path / "found.parquet"
+        sides = Matching("canary", 0, "token", *files, ("canary",), {0: Bounds(0, len(found))}, audit, 7)
+        counted = match(sides, tmp_path / "ledger.parquet", tmp_path / "log.parquet", tmp_path)
+        rows, log = stored(tmp_path)
+        books, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [])
+        strangers = sum(not row["parsed"] for row in log)
+        books.update(unattributed=strangers, log_records=strangers)
+        assert dict(+books) == {name: count for name, count in canary.expected.items() if count}, (seed, audit)
+        assert counted.shared == canary.shared
+        kinds.update(
+            name
+            for name in ("lost", "duplicated", "misplaced", "reordered", "resent", "corrupted", "phantom")
+            if books[name]
+        )
+    assert len(kinds) == 7, "each kind was planted in some ledger"
