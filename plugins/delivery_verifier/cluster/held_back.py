@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from delivery_verifier.cluster.connection import UnsupportedSecurity
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import TransactionState
+from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 
 _UNKNOWN = TransactionState("", "", -1, -1)

@@ -21,6 +21,7 @@ from delivery_verifier.cluster.heartbeat import Heartbeat
 from delivery_verifier.cluster.leaders import Leaders, ask
 from delivery_verifier.cluster.protocol.requests import BrokerRequests, PartitionState
 from delivery_verifier.cluster.views import View, newest
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.history import Observation, now_us
 
 OBSERVATIONS = "observations.jsonl"
@@ -120,7 +121,7 @@ class Observer:
                 view = self._requests.describe_partitions(broker, topics)
             except ConnectionRefusedError:  # the broker is booting, or about to exit
                 serves = False
-            except (OSError, IndexError, ValueError):
+            except (OSError, IndexError, ValueError, VerifierError):  # also a right that is missing: nothing is seen
                 pass
         return _Answer(view, serves, time.monotonic())
 
@@ -129,7 +130,7 @@ class Observer:
         with self._lock:
             due = self._leaders.due(broker)
         if any(due) and self._processes.get(broker) == "running":
-            with suppress(OSError):
+            with suppress(OSError, VerifierError):
                 answers = ask(self._requests, broker, due)
                 with self._lock:
                     for answer in answers:
