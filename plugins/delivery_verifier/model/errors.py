@@ -14,6 +14,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── CapabilityMissing               the cluster was not started with what an action needs (RuntimeError)
 ├── UnsupportedSecurity         64  a client cannot use a security property of the connection (RuntimeError)
 ├── NotAuthorized                   the cluster does not give this client a right (RuntimeError)
+├── Unreachable                 69  no broker of a cluster that somebody else runs can be reached (RuntimeError)
 ├── NotSpoken                       a broker takes no version of a request that is spoken here (RuntimeError)
 ├── EngineError                     the container engine does not answer, or refuses a request (RuntimeError)
 ├── NotANode                        a container with our label is no node of Kafka (RuntimeError)

@@ -27,6 +27,11 @@ class Asking:
         not answer."""
         return versions.takes(name, self._ranges(broker, ANSWER_S))
 
+    def round_trip_s(self, broker: int) -> float:
+        """Returns how long a round trip to `broker` took when this thread's connection was made, in seconds. 0: there
+        is no connection yet."""
+        return self._channels.to(broker).round_trip_s
+
     def ask(self, broker: int, name: str, timeout_s: float, **fields: object) -> Any:
         """Returns the answer of `broker` to the request `name`, with its fields as attributes (see
         `messages.encoded`).

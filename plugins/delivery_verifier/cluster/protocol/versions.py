@@ -17,25 +17,23 @@ Ranges = dict[int, tuple[int, int]]
 """Maps the number of a request to the lowest and the highest version that a broker takes."""
 API_VERSIONS = 3
 SPOKEN: dict[str, tuple[int, int]] = {
+    "AddPartitionsToTxn": (3, 3),
     "AlterPartitionReassignments": (0, 1),
     "ApiVersions": (API_VERSIONS, API_VERSIONS),
     "CreatePartitions": (0, 3),
-    "CreateTopics": (2, 7),
+    "CreateTopics": (5, 7),
     "DeleteGroups": (0, 2),
     "DeleteRecords": (0, 2),
-    "DescribeAcls": (1, 3),
     "DescribeConfigs": (1, 4),
-    "DescribeGroups": (0, 5),
     "DescribeProducers": (0, 0),
-    "DescribeQuorum": (0, 2),
     "DescribeTopicPartitions": (0, 0),
     "DescribeTransactions": (0, 0),
     "ElectLeaders": (1, 2),
     "Fetch": (12, 12),
     "IncrementalAlterConfigs": (0, 1),
-    "InitProducerId": (1, 1),
     "ListTransactions": (0, 1),
     "Metadata": (7, 9),
+    "OffsetCommit": (8, 9),
     "OffsetForLeaderEpoch": (2, 4),
     "Produce": (8, 9),
 }
