@@ -20,11 +20,12 @@ STORE_PASSWORD, KEY_PASSWORD = "store-secret-8", "key-secret-9"
 class Authority:
     """A certificate authority, which writes what it signs into `folder`, and its own certificate as `ca.pem`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "authority of tests") -> None:
+        self._name = name
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self._key = folder, generate_private_key(SECP256R1())
         self._certificate = (
-            self._builder("authority of tests", self._key, -DAY, DAY)
+            self._builder(name, self._key, -DAY, DAY)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .sign(self._key, hashes.SHA256())
         )
@@ -70,7 +71,7 @@ class Authority:
         self, name: str, key: EllipticCurvePrivateKey, begins: datetime.timedelta, ends: datetime.timedelta
     ) -> x509.CertificateBuilder:
         own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of tests")])
+        authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self._name)])
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()

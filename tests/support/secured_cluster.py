@@ -10,6 +10,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -23,7 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from delivery_verifier.host.java.class_archive import ClassArchive
-from delivery_verifier.host.java.jars import cache_dir, kafka_jars
+from delivery_verifier.host.java.jars import cache_dir, fetch, kafka_jars
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
@@ -82,7 +83,7 @@ class SecuredCluster:
         made |= {name.replace("_", "."): value for name, value in more.items()}
         return {name: value for name, value in made.items() if value is not None}
 
-    @property
+    @cached_property
     def operator(self) -> AdminClient:
         """A client of the operator, who may do everything."""
         return AdminClient({**self.properties("operator"), "log_level": 0})
@@ -132,6 +133,11 @@ class SecuredCluster:
         for node in (CONTROLLER, *BROKERS):
             self.launch(node)
         wait_until(self._is_up, "the secured cluster to be up", _BOOT_S, 0.5, detail=self._last_lines)
+
+    def tool(self, *arguments: str) -> list[str]:
+        """The command line of one of Kafka's own tools: its main class, and its arguments."""
+        jars = os.pathsep.join(str(jar) for jar in fetch(f"kafka-tools-{VERSION}"))
+        return [f"{java_home()}/bin/java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", jars, *arguments]
 
     def launch(self, node: int) -> None:
         """Starts a node."""
@@ -183,7 +189,8 @@ class SecuredCluster:
         authority.sign("misnamed", *(type(HERE[0])("elsewhere.example"),))
         authority.sign("verifier")
         authority.sign("late", begins=-10 * DAY, ends=-DAY)
-        Authority(self.folder / "other")
+        Authority(self.folder / "other", "another authority")
+        Authority(self.folder / "renewed")  # the same name, another key
         (self.folder / "log4j2.properties").write_text(_LOG4J)
         for node in (CONTROLLER, *BROKERS):
             text = "".join(f"{name}={value}\n" for name, value in self._settings(node).items())

@@ -65,7 +65,7 @@ def needs(scenario: Scenario) -> Needs:
     )
 
 
-def wanted(scenario: Scenario, brokers: Sequence[int]) -> Wanted:
+def sample_topic(scenario: Scenario, brokers: Sequence[int]) -> Wanted:
     """Returns the topic of the first subject as the run would create it on a cluster with the broker ids `brokers`."""
     return Wanted(topics.settings_of(scenario.subjects[0]), topics.assignment(scenario, brokers))
 

@@ -97,13 +97,13 @@ def assumed(checked: Checked) -> dict[str, str]:
     transactions, min_isr = features.get(facts.TRANSACTIONS, 0), _min_isr(checked)
     late = "" if transactions >= 2 else ": a late end of a transaction may end the next one"
     if _keeps_elr(checked):
-        kept = f"kept ({facts.ELR} is {features[facts.ELR]})"
+        elr = f"kept ({facts.ELR} is {features[facts.ELR]})"
     elif checked.unreached or not all(each.knows_elr for each in checked.software.values()):
-        kept = "none (not known: not every broker says which there are)"
+        elr = "none (not known: not every broker says which there are)"
     else:
-        kept = f"none ({facts.ELR} is off)"
+        elr = f"none ({facts.ELR} is off)"
     return {
-        "eligible leader replicas": kept,
+        "eligible leader replicas": elr,
         "ends of transactions": f"{facts.TRANSACTIONS} is {transactions}{late}",
         MIN_ISR: "1 (not known)" if min_isr is None else str(min_isr),
     }
@@ -137,8 +137,8 @@ def _brokers(checked: Checked, needed: Needs) -> list[Line]:
             lines.append(Line("broker", "missing", f"{where}: cannot be reached; {cause}"))
             continue
         software = checked.software[broker.number]
-        found = f"Kafka {software.release}, round trip {1000 * software.round_trip_s:.1f} ms"
-        lines.append(Line("broker", "ok", f"{where}: {found}"))
+        about = f"Kafka {software.release}, round trip {1000 * software.round_trip_s:.1f} ms"
+        lines.append(Line("broker", "ok", f"{where}: {about}"))
     lines += [Line("broker", "", f"{each}; no known broker is there") for each in checked.beside]
     if len(checked.brokers) < needed.replicas:
         lines.append(
@@ -196,20 +196,20 @@ def _topic(scenario: Scenario, checked: Checked) -> list[Line]:
         return [Line("policy", "refused", said, "change the settings of the topic, or the cluster's policy")]
     if created.code:
         return [Line("policy", "not known", f"whether the cluster takes a topic of this run: error {created.code}")]
-    asked = cluster_needs.wanted(scenario, [broker.number for broker in checked.brokers]).settings
+    asked = cluster_needs.sample_topic(scenario, [broker.number for broker in checked.brokers]).settings
     return [_settings_of_topic(asked, created.settings or {})]
 
 
-def _settings_of_topic(asked: Mapping[str, str], given: Mapping[str, str]) -> Line:
+def _settings_of_topic(asked: Mapping[str, str], offered: Mapping[str, str]) -> Line:
     """Compares the settings that a topic asks for with those that the cluster says it would get."""
     if changed := [
-        f"{name} would be {given[name]}, not {value}"
+        f"{name} would be {offered[name]}, not {value}"
         for name, value in asked.items()
-        if name in given and given[name] != value
+        if name in offered and offered[name] != value
     ]:
         remedy = "the run's verdict needs these settings; ask for an exception from the cluster's policy"
         return Line("policy", "refused", f"the cluster would change a topic of this run: {'; '.join(changed)}", remedy)
-    if silent := sorted(asked.keys() - given.keys()):
+    if silent := sorted(asked.keys() - offered.keys()):
         said = f"the cluster does not say what a topic of this run would get for {', '.join(silent)}"
         return Line("policy", "", said)
     return Line("policy", "ok", f"a topic of this run would get its {len(asked)} settings unchanged")

@@ -68,6 +68,10 @@ ERRORS: dict[str, tuple[Callable[[SecuredCluster], dict[str, str]], str]] = {
         lambda cluster: cluster.properties(ssl_ca_location=f"{cluster.folder}/other/ca.pem"),
         r"ssl\.ca\.location: its authority has not signed the certificate",
     ),
+    "an authority of the same name with another key": (
+        lambda cluster: cluster.properties(ssl_ca_location=f"{cluster.folder}/renewed/ca.pem"),
+        r"ssl\.ca\.location: its authority has not signed the certificate",
+    ),
     "no authority": (
         lambda cluster: cluster.properties(ssl_ca_location=None),
         r"ssl\.ca\.location: missing, and this host does not trust",

@@ -22,7 +22,7 @@ from delivery_verifier.cluster.security import names, tls
 from delivery_verifier.model.errors import VerifierError
 
 _EXPIRED, _NOT_YET = 10, 9
-_UNTRUSTED = (2, 18, 19, 20, 21)
+_UNTRUSTED = (2, 7, 18, 19, 20, 21)
 _OTHER_NAME = (62, 64)
 _OWN_CERTIFICATE = (
     "CERTIFICATE_REQUIRED",

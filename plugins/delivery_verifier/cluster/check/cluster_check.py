@@ -72,8 +72,8 @@ class Checked(NamedTuple):
     took_s: float
 
 
-def check(access: Access, needed: Sequence[Right], wanted: Callable[[Sequence[int]], Wanted]) -> Checked:
-    """Checks the cluster that `access` reaches for `needed`. `wanted` returns a topic of the run, from the ids of the
+def check(access: Access, needed: Sequence[Right], topic_of: Callable[[Sequence[int]], Wanted]) -> Checked:
+    """Checks the cluster that `access` reaches for `needed`. `topic_of` returns a topic of the run, from the ids of the
     brokers.
 
     Raises Unreachable, with the causes, if no server can be reached, and BadInput if a file of a key or certificate
@@ -85,12 +85,12 @@ def check(access: Access, needed: Sequence[Right], wanted: Callable[[Sequence[in
     asking, known, unreached = _members(access, until_s)
     software = _software(asking, known, access.security, until_s)
     silent = [each for each in software.values() if isinstance(each, Unreached)]
-    found = {number: each for number, each in software.items() if isinstance(each, Software)}
-    if not found:
+    answering = {number: each for number, each in software.items() if isinstance(each, Software)}
+    if not answering:
         raise Unreachable(_lines([*unreached, *silent]))
     addresses = {broker.address for broker in known.brokers}
-    asked = min(found)
-    topic = wanted(sorted(broker.number for broker in known.brokers))
+    asked = min(answering)
+    topic = topic_of(sorted(broker.number for broker in known.brokers))
     question = rights.Question(asking, asked, f"{rights.PREFIX}check-{secrets.token_hex(6)}", topic)
     answers, created, settings = _answers(question, needed, until_s)
     return Checked(
@@ -98,7 +98,7 @@ def check(access: Access, needed: Sequence[Right], wanted: Callable[[Sequence[in
         principal(access.security),
         ",".join(map(str, access.servers)),
         known.brokers,
-        found,
+        answering,
         settings,
         answers,
         created,
@@ -122,20 +122,20 @@ def _members(access: Access, until_s: float) -> tuple[Asking, facts.Members, lis
     them belong to different clusters."""
     first = Asking(Connection(dict(enumerate(access.servers)), access.security))
     tasks = {number: partial(facts.members, first, number) for number in range(len(access.servers))}
-    seen, unreached = list[facts.Members](), list[Unreached]()
+    views, unreached = list[facts.Members](), list[Unreached]()
     for number, result in _in_parallel(tasks, until_s).items():
         if isinstance(result, Exception):
             address = access.servers[number]
             unreached.append(Unreached(None, address, causes.cause(result, access.security, address)))
         else:
-            seen.append(result)
-    if not seen:
+            views.append(result)
+    if not views:
         raise Unreachable(_lines(unreached))
-    if len({each.cluster_id for each in seen}) > 1:
-        clusters = ", ".join(sorted({each.cluster_id for each in seen}))
+    if len({each.cluster_id for each in views}) > 1:
+        clusters = ", ".join(sorted({each.cluster_id for each in views}))
         raise Unreachable(f"bootstrap.servers: they belong to different clusters: {clusters}")
-    brokers = {broker.number: broker.address for each in seen for broker in each.brokers}
-    return Asking(Connection(brokers, access.security)), seen[0], unreached
+    brokers = {broker.number: broker.address for each in views for broker in each.brokers}
+    return Asking(Connection(brokers, access.security)), views[0], unreached
 
 
 def _software(

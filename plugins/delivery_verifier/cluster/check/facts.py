@@ -78,10 +78,10 @@ class Software(NamedTuple):
 def members(asking: Asking, broker: int) -> Members:
     """Returns the cluster as `broker` sees it. Raises OSError if it does not answer, and if it names no cluster."""
     said = asking.ask(broker, "Metadata", _ANSWER_S, topics=[], allow_auto_topic_creation=False)
-    found = [Broker(each.node_id, Address(each.host, each.port), each.rack) for each in said.brokers or ()]
-    if not said.cluster_id or not found:
+    brokers = [Broker(each.node_id, Address(each.host, each.port), each.rack) for each in said.brokers or ()]
+    if not said.cluster_id or not brokers:
         raise ConnectionError("the broker names neither a cluster id nor brokers")
-    return Members(said.cluster_id, tuple(sorted(found)))
+    return Members(said.cluster_id, tuple(sorted(brokers)))
 
 
 def software(asking: Asking, broker: int) -> Software:

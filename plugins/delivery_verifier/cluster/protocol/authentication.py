@@ -84,7 +84,7 @@ def _scram(mechanism: str, user: str, password: str) -> Tokens:
     first = _fields((yield client.first_message()))
     if not first.get("i", "").isdecimal() or int(first["i"]) < LEAST_ITERATIONS:
         raise NotAuthenticated(
-            f"the broker asks for {first.get('i')} iterations of {mechanism}; least {LEAST_ITERATIONS}"
+            f"the broker asks for {first.get('i')} iterations of {mechanism}; at least {LEAST_ITERATIONS}"
         )
     try:
         client.process_server_first_message(_joined(first))

@@ -22,7 +22,6 @@ SPOKEN: dict[str, tuple[int, int]] = {
     "ApiVersions": (API_VERSIONS, API_VERSIONS),
     "CreatePartitions": (0, 3),
     "CreateTopics": (5, 7),
-    "DeleteGroups": (0, 2),
     "DeleteRecords": (0, 2),
     "DescribeConfigs": (1, 4),
     "DescribeProducers": (0, 0),
@@ -34,6 +33,7 @@ SPOKEN: dict[str, tuple[int, int]] = {
     "ListTransactions": (0, 1),
     "Metadata": (7, 9),
     "OffsetCommit": (8, 9),
+    "OffsetDelete": (0, 0),
     "OffsetForLeaderEpoch": (2, 4),
     "Produce": (8, 9),
 }
@@ -68,10 +68,10 @@ def asked_of(call: Callable[[bytes], Answer], address: Address) -> Ranges:
     answer, version = call(question()), API_VERSIONS
     if int.from_bytes(answer[_ANSWER_HEADER : _ANSWER_HEADER + 2], "big", signed=True) == _UNSUPPORTED:
         answer, version = call(question(0)), 0
-    found = decoded("ApiVersions", version, answer, address)
-    if found.error_code:
-        raise unreadable(address, f"error {found.error_code}")
-    return {each.api_key: (each.min_version, each.max_version) for each in found.api_keys or ()}
+    response = decoded("ApiVersions", version, answer, address)
+    if response.error_code:
+        raise unreadable(address, f"error {response.error_code}")
+    return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys or ()}
 
 
 def takes(name: str, taken: Ranges) -> bool:

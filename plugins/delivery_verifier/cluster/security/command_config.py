@@ -79,13 +79,13 @@ def named(cluster: str) -> Path:
 
 def addresses(servers: str) -> list[Address]:
     """Returns the addresses in `servers`: host:port, separated by commas. Raises BadInput if one is no such address."""
-    found = []
+    listed = list[Address]()
     for server in (each.strip() for each in servers.split(",")):
         match = _HOST.fullmatch(server)
         if match is None or not 0 < int(match[2]) < 65536:
             raise bad_input("bootstrap.servers", server, "HOST:PORT, separated by commas", "e.g. broker.example:9093")
-        found.append(Address(match[1].strip("[]"), int(match[2])))
-    return found
+        listed.append(Address(match[1].strip("[]"), int(match[2])))
+    return listed
 
 
 def _entries(path: Path | None, source: str) -> dict[str, str]:

@@ -53,8 +53,8 @@ def read(text: str) -> tuple[str, Login]:
     values = {name: _unquoted(value) for name, value in zip(options[::3], options[2::3], strict=True)}
     if values.keys() != _OPTIONS:
         extra = sorted(name for name in values.keys() - _OPTIONS if name.isalnum())
-        found = f"has the options {', '.join(extra)}" if extra else "lacks username or password"
-        raise BadInput(f"{PROPERTY} {found}; allowed: username and password, both and no others")
+        finding = f"has the options {', '.join(extra)}" if extra else "lacks username or password"
+        raise BadInput(f"{PROPERTY} {finding}; allowed: username and password, both and no others")
     return module, Login(**values)
 
 

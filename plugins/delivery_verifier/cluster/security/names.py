@@ -60,24 +60,24 @@ def _renamed(java: str, librdkafka: str, **fixed: str) -> Row:
         (librdkafka,),
         (java,),
         (librdkafka,),
-        lambda found: {librdkafka: found[java]},
-        lambda found: {java: found[librdkafka], **more},
+        lambda values: {librdkafka: values[java]},
+        lambda values: {java: values[librdkafka], **more},
     )
 
 
-def _login_from_java(found: Properties) -> Properties:
-    module, login = jaas.read(found[jaas.PROPERTY])
-    if (needed := jaas.MODULES.get(found[MECHANISM])) != module:
+def _login_from_java(values: Properties) -> Properties:
+    module, login = jaas.read(values[jaas.PROPERTY])
+    if (needed := jaas.MODULES.get(values[MECHANISM])) != module:
         raise UnsupportedSecurity(
-            f"{MECHANISM} is {found[MECHANISM]}, but {jaas.PROPERTY} names the login module {module}; "
+            f"{MECHANISM} is {values[MECHANISM]}, but {jaas.PROPERTY} names the login module {module}; "
             f"allowed: {needed or ', '.join(MECHANISMS)}"
         )
-    return {MECHANISM: found[MECHANISM], "sasl.username": login.username, "sasl.password": login.password}
+    return {MECHANISM: values[MECHANISM], "sasl.username": login.username, "sasl.password": login.password}
 
 
-def _login_to_java(found: Properties) -> Properties:
-    login = jaas.Login(found["sasl.username"], found["sasl.password"])
-    return {MECHANISM: found[MECHANISM], jaas.PROPERTY: jaas.written(found[MECHANISM], login)}
+def _login_to_java(values: Properties) -> Properties:
+    login = jaas.Login(values["sasl.username"], values["sasl.password"])
+    return {MECHANISM: values[MECHANISM], jaas.PROPERTY: jaas.written(values[MECHANISM], login)}
 
 
 TABLE: tuple[Row, ...] = (
@@ -86,8 +86,8 @@ TABLE: tuple[Row, ...] = (
         (PROTOCOL,),
         (PROTOCOL,),
         (PROTOCOL,),
-        lambda found: {PROTOCOL: found[PROTOCOL].upper()},
-        lambda found: {PROTOCOL: found[PROTOCOL].upper()},  # librdkafka takes lower case, too, and Java does not
+        lambda values: {PROTOCOL: values[PROTOCOL].upper()},
+        lambda values: {PROTOCOL: values[PROTOCOL].upper()},  # librdkafka takes lower case, too, and Java does not
     ),
     Row(
         (MECHANISM, jaas.PROPERTY),
@@ -104,22 +104,22 @@ TABLE: tuple[Row, ...] = (
         ("ssl.certificate.location", "ssl.key.location"),
         ("ssl.keystore.location",),
         ("ssl.certificate.location", "ssl.key.location"),
-        lambda found: dict.fromkeys(("ssl.certificate.location", "ssl.key.location"), found["ssl.keystore.location"]),
-        lambda found: {"ssl.keystore.type": "PEM", "ssl.keystore.location": found["ssl.certificate.location"]},
+        lambda values: dict.fromkeys(("ssl.certificate.location", "ssl.key.location"), values["ssl.keystore.location"]),
+        lambda values: {"ssl.keystore.type": "PEM", "ssl.keystore.location": values["ssl.certificate.location"]},
     ),
     Row(
         ("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.keystore.type"),
         ("ssl.key.pem", "ssl.certificate.pem"),
         ("ssl.keystore.key", "ssl.keystore.certificate.chain"),
         ("ssl.key.pem", "ssl.certificate.pem"),
-        lambda found: {
-            "ssl.key.pem": found["ssl.keystore.key"],
-            "ssl.certificate.pem": found["ssl.keystore.certificate.chain"],
+        lambda values: {
+            "ssl.key.pem": values["ssl.keystore.key"],
+            "ssl.certificate.pem": values["ssl.keystore.certificate.chain"],
         },
-        lambda found: {
+        lambda values: {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.key": found["ssl.key.pem"],
-            "ssl.keystore.certificate.chain": found["ssl.certificate.pem"],
+            "ssl.keystore.key": values["ssl.key.pem"],
+            "ssl.keystore.certificate.chain": values["ssl.certificate.pem"],
         },
     ),
     Row(
@@ -127,8 +127,8 @@ TABLE: tuple[Row, ...] = (
         ("ssl.keystore.location", "ssl.keystore.password"),
         ("ssl.keystore.location", "ssl.keystore.password"),
         ("ssl.keystore.location", "ssl.keystore.password"),
-        lambda found: {name: found[name] for name in ("ssl.keystore.location", "ssl.keystore.password")},
-        lambda found: {"ssl.keystore.type": "PKCS12", **found},
+        lambda values: {name: values[name] for name in ("ssl.keystore.location", "ssl.keystore.password")},
+        lambda values: {"ssl.keystore.type": "PKCS12", **values},
     ),
     _same("ssl.key.password"),
     Row(
@@ -136,8 +136,8 @@ TABLE: tuple[Row, ...] = (
         ("ssl.endpoint.identification.algorithm",),
         ("ssl.endpoint.identification.algorithm",),
         ("ssl.endpoint.identification.algorithm",),
-        lambda found: {name: value or "none" for name, value in found.items()},
-        lambda found: {name: "" if value == "none" else value for name, value in found.items()},
+        lambda values: {name: value or "none" for name, value in values.items()},
+        lambda values: {name: "" if value == "none" else value for name, value in values.items()},
     ),
 )
 """Every security property that the verifier's own requests, librdkafka and Spark can all use."""
@@ -172,11 +172,11 @@ def from_java(properties: Mapping[str, str]) -> Properties:
 
     Raises UnsupportedSecurity for a property that no row takes, and BadInput for a JAAS configuration that is not read.
     """
-    kept = dict(properties)
-    is_pem = kept.get("ssl.keystore.type", "").upper() == "PEM"
+    named = dict(properties)
+    is_pem = named.get("ssl.keystore.type", "").upper() == "PEM"
     if is_pem:
-        kept.pop("ssl.keystore.password", None)  # Java demands that there is none (KIP-651)
-    return _translated(kept, lambda row: (row.java, row.java_needs, row.from_java), "librdkafka")
+        named.pop("ssl.keystore.password", None)  # Java demands that there is none (KIP-651)
+    return _translated(named, lambda row: (row.java, row.java_needs, row.from_java), "librdkafka")
 
 
 def to_java(security: Mapping[str, str]) -> Properties:
@@ -216,14 +216,14 @@ def _translated(
 ) -> Properties:
     """Applies each row whose needed names are all there. A row with more needed names goes first, so that no other row
     takes its names. Raises UnsupportedSecurity for a name that no row has taken."""
-    left, results = dict(properties), Properties()
+    rest, results = dict(properties), Properties()
     for names, needs, translate in sorted((side(row) for row in TABLE), key=lambda row: -len(row[1])):
-        if all(name in left for name in needs):
-            results |= translate({name: left[name] for name in names if name in left})
+        if all(name in rest for name in needs):
+            results |= translate({name: rest[name] for name in names if name in rest})
             for name in needs:
-                del left[name]
-    left.pop("ssl.truststore.type", None)
-    left.pop("ssl.keystore.type", None)
-    if left:
-        raise UnsupportedSecurity(f"{client} is given no {', '.join(sorted(left))}: leave it out")
+                del rest[name]
+    rest.pop("ssl.truststore.type", None)
+    rest.pop("ssl.keystore.type", None)
+    if rest:
+        raise UnsupportedSecurity(f"{client} is given no {', '.join(sorted(rest))}: leave it out")
     return results

@@ -17,12 +17,12 @@ def security(properties: Mapping[str, str]) -> dict[str, str]:
 
     Raises BadInput if such a file cannot be read, and UnsupportedSecurity for a folder of trusted certificates.
     """
-    kept = names.usual(properties)
-    if "ssl.ca.location" in kept and Path(kept["ssl.ca.location"]).is_dir():
+    named = names.usual(properties)
+    if "ssl.ca.location" in named and Path(named["ssl.ca.location"]).is_dir():
         raise UnsupportedSecurity(
             "ssl.ca.location is a folder, which Spark's Kafka source is not given; allowed: a file"
         )
-    if KEY in kept and CHAIN in kept and kept[KEY] != kept[CHAIN]:
+    if KEY in named and CHAIN in named and named[KEY] != named[CHAIN]:
         for name, text in ((KEY, "ssl.key.pem"), (CHAIN, "ssl.certificate.pem")):
-            kept[text] = stores.content(name, kept.pop(name)).decode("latin-1")
-    return kept
+            named[text] = stores.content(name, named.pop(name)).decode("latin-1")
+    return named

@@ -33,8 +33,8 @@ def resolved(entries: dict[str, str], source: str) -> dict[str, str]:
     """
     listed = [name.strip() for name in entries.get(LISTED, "").split(",") if name.strip()]
     kinds = {name: _kind(entries, name, source) for name in listed}
-    kept = {name: value for name, value in entries.items() if not name.startswith(LISTED)}
-    return {name: _resolved(name, value, kinds) for name, value in kept.items()}
+    others = {name: value for name, value in entries.items() if not name.startswith(LISTED)}
+    return {name: _resolved(name, value, kinds) for name, value in others.items()}
 
 
 def _resolved(name: str, value: str, kinds: dict[str, str]) -> str:
@@ -56,12 +56,12 @@ def _value(match: re.Match[str], name: str, kinds: dict[str, str]) -> str:
             f"({', '.join(kinds) or 'it lists none'})"
         )
     if kinds[provider] == "environment":
-        found = os.environ.get(key)
+        value = os.environ.get(key)
     elif kinds[provider] == "folder":
         file = Path(path) / key
-        found = stores.content(name, str(file)).decode() if file.is_file() else None
+        value = stores.content(name, str(file)).decode() if file.is_file() else None
     else:
-        found = javaproperties.loads(stores.content(name, path).decode("latin-1")).get(key)
-    if found is None:
+        value = javaproperties.loads(stores.content(name, path).decode("latin-1")).get(key)
+    if value is None:
         raise BadInput(f"{name}: there is no {key!r} where its placeholder {match[0]} points")
-    return found
+    return value

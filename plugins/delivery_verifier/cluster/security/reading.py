@@ -145,8 +145,8 @@ def _complete(own: dict[str, str]) -> dict[str, str]:
     """Checks properties with librdkafka's names, and returns them."""
     for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"):
         if name in own and not (name == "ssl.ca.location" and Path(own[name]).is_dir()):
-            found = stores.require_no_jks(name, own[name])
-            if found != "PEM":
+            kind = stores.require_no_jks(name, own[name])
+            if kind != "PEM":
                 raise bad_input(name, own[name], "a file in PEM", "a key store in PKCS #12 is ssl.keystore.location")
     if (
         "ssl.keystore.location" in own

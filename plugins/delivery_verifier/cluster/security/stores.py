@@ -56,14 +56,14 @@ def kind(name: str, path: str) -> Kind:
 def require_no_jks(name: str, path: str) -> Kind:
     """Returns the format of the file that the property `name` names. Raises BadInput as `kind` does, and for JKS, with
     the command that converts it."""
-    found = kind(name, path)
-    if found == "JKS":
+    store_kind = kind(name, path)
+    if store_kind == "JKS":
         target = str(Path(path).with_suffix(".p12"))
         raise BadInput(
             f"{name} is {path!r}, a JKS store, which only Java reads; allowed: PEM, PKCS #12; convert it: keytool "
             f"-importkeystore -srckeystore {path} -destkeystore {target} -deststoretype PKCS12"
         )
-    return found
+    return store_kind
 
 
 def trusted(name: str, path: str, password: str, password_name: str) -> str:

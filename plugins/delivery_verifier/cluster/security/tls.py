@@ -29,13 +29,13 @@ def context(security: Mapping[str, str]) -> ssl.SSLContext | None:
     """
     if not is_used(security):
         return None
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    made.check_hostname = security.get("ssl.endpoint.identification.algorithm", "https") != "none"
-    _trust(made, security)
+    ssl_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    ssl_context.minimum_version = ssl.TLSVersion.TLSv1_2
+    ssl_context.check_hostname = security.get("ssl.endpoint.identification.algorithm", "https") != "none"
+    _trust(ssl_context, security)
     if (pair := own_pair(security)) is not None:
-        _present(made, pair, security)
-    return made
+        _present(ssl_context, pair, security)
+    return ssl_context
 
 
 def own_pair(security: Mapping[str, str]) -> stores.KeyPair | None:
@@ -58,17 +58,17 @@ def own_pair(security: Mapping[str, str]) -> stores.KeyPair | None:
     return stores.split("ssl.key.location", "\n".join(files))
 
 
-def _trust(made: ssl.SSLContext, security: Mapping[str, str]) -> None:
+def _trust(ssl_context: ssl.SSLContext, security: Mapping[str, str]) -> None:
     location, text = security.get("ssl.ca.location"), security.get("ssl.ca.pem")
     try:
         if text is not None:
-            made.load_verify_locations(cadata=text)
+            ssl_context.load_verify_locations(cadata=text)
         elif location is None:
-            made.load_default_certs()
+            ssl_context.load_default_certs()
         elif Path(location).is_dir():
-            made.load_verify_locations(capath=location)
+            ssl_context.load_verify_locations(capath=location)
         else:
-            made.load_verify_locations(cadata=stores.content("ssl.ca.location", location).decode("latin-1"))
+            ssl_context.load_verify_locations(cadata=stores.content("ssl.ca.location", location).decode("latin-1"))
     except (ssl.SSLError, ValueError) as error:
         if isinstance(error, BadInput):
             raise
@@ -77,14 +77,14 @@ def _trust(made: ssl.SSLContext, security: Mapping[str, str]) -> None:
         raise BadInput(f"{name}{shown} has no certificate that can be read; allowed: certificates in PEM") from None
 
 
-def _present(made: ssl.SSLContext, pair: stores.KeyPair, security: Mapping[str, str]) -> None:
-    """Gives `made` the client's own key. OpenSSL reads a key only from a file: here one in memory, which no other user
-    sees, and which is gone with its descriptor."""
+def _present(ssl_context: ssl.SSLContext, pair: stores.KeyPair, security: Mapping[str, str]) -> None:
+    """Gives `ssl_context` the client's own key. OpenSSL reads a key only from a file: here one in memory, which nobody
+    else sees, and which is gone with its descriptor."""
     descriptor = os.memfd_create("key", os.MFD_CLOEXEC)
     password = "" if "ssl.keystore.location" in security else security.get("ssl.key.password", "")
     try:
         os.write(descriptor, (pair.key + pair.chain).encode())
-        made.load_cert_chain(f"/proc/self/fd/{descriptor}", None, lambda: password)
+        ssl_context.load_cert_chain(f"/proc/self/fd/{descriptor}", None, lambda: password)
     except ssl.SSLError as error:
         reason = str(error.reason or "")
         if "VALUES_MISMATCH" in reason:
