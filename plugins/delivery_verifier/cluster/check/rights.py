@@ -19,8 +19,9 @@ TRANSACTION_STATE, CONSUMER_OFFSETS = "__transaction_state", "__consumer_offsets
 _ANSWER_S = 3.0
 _TOPIC, _BROKER = 2, 4
 """The codes of Kafka's protocol for resources with settings."""
-_BEYOND = frozenset({0, 3, 5, 6, 74, 76})
-"""Error codes of a request whose rights suffice. 3: the topic is unknown. 5, 6, 74, 76: another broker leads it."""
+_BEYOND = frozenset({0, 3, 5, 6, 15, 16, 69, 74, 76})
+"""Error codes of a request whose rights suffice. 3: the topic is unknown. 5, 6, 74, 76: another broker leads it. 15,
+16, 69: the group has no coordinator, another one, or does not exist."""
 _REFUSED_TOPIC = {
     36: "exists already",
     37: "number of partitions",
@@ -183,8 +184,8 @@ def _read_groups(question: Question) -> int:
 
 
 def _delete_groups(question: Question) -> int:
-    """Asks to delete an offset of a topic that does not exist. Kafka demands the right to delete groups for it, and the
-    coordinator never sees the group."""
+    """Asks to delete an offset of a group and a topic that do not exist. Kafka demands the right to delete groups for
+    it. (DeleteGroups would make the broker log an error.)"""
     topics = [(question.absent, [(0,)])]
     return int(question("OffsetDelete", group_id=question.absent, topics=topics).error_code)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import javaproperties
@@ -75,6 +76,21 @@ def named(cluster: str) -> Path:
     if there:
         choice(CLUSTER, cluster, there, f"write it to {folder}/{cluster}{SUFFIX}, with mode 0600")
     raise bad_input(CLUSTER, cluster, f"a file NAME{SUFFIX} in {folder}, with mode 0600", "there is none yet")
+
+
+def known_secrets() -> Iterator[str]:
+    """Yields the secret values in the files of the folder of connections, whoever's names they have, and the passwords
+    inside them. A file that cannot be read, or not as properties, is passed over: it reaches no cluster either."""
+    folder = folders.connections_dir()
+    for path in sorted(folder.rglob("*") if folder.is_dir() else ()):
+        with suppress(OSError, BadInput):
+            entries = _properties(path.read_text("latin-1"), str(path)) if path.is_file() else {}
+            for name in names.SECRETS & entries.keys():
+                yield entries[name]
+                if name == jaas.PROPERTY:
+                    yield jaas.read(entries[name])[1].password
+            if path.name in names.SECRETS or MOUNTED.get(path.name) in names.SECRETS:
+                yield path.read_text("latin-1").strip()
 
 
 def addresses(servers: str) -> list[Address]:

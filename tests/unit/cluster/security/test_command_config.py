@@ -13,6 +13,7 @@ from delivery_verifier.cluster.security import command_config, names, tls
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.cluster.security.reading import OTHER_CLIENTS, Access
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.upkeep import redaction
 
 SERVER = "broker.example:9093"
 JAVA = """
@@ -273,3 +274,19 @@ def test_two_files_of_key_and_chain_become_one_for_java(authority: Authority) ->
 def test_no_secret_is_shown(tmp_path: Path) -> None:
     access = command_config.read(config=file(tmp_path, JAVA))
     assert "hush" not in repr(access) + str(access) + json.dumps([*access.left_out])
+
+
+def test_the_secrets_of_all_named_clusters_are_known_to_the_redaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_CONNECTIONS", str(tmp_path))
+    assert [*command_config.known_secrets()] == []
+    file(tmp_path, JAVA, name="staging.properties")
+    file(tmp_path, "ssl.keystore.password=hush-8\nacks=all", name="other.properties")
+    file(tmp_path, "x=\\u12", name="broken.properties")
+    (tmp_path / "mounted").mkdir()
+    file(tmp_path / "mounted", "hush-9\n", name="password")
+    found = {*command_config.known_secrets()}
+    assert {"hush-7", "hush-8", "hush-9"} <= found and "all" not in found
+    text = "a hush-7 b hush-8 c hush-9"
+    assert "hush" not in redaction.redact(text, redaction.known_secrets(), by_pattern=False)[0]
