@@ -56,18 +56,20 @@ appender.c.layout.pattern=[%d] %p %m (%c)%n
 
 
 class SecuredCluster:
-    """A running cluster. `folder` holds its data, its logs, and in `certificates` what clients need."""
+    """A running cluster of `brokers`, with the Kafka version `version`. `folder` holds its data, its logs, and in
+    `certificates` what clients need."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, brokers: Sequence[int] = BROKERS, version: str = VERSION) -> None:
         self.folder, self.certificates = folder, folder / "certificates"
-        numbers = iter(free_ports(1 + len(LISTENERS) * len(BROKERS)))
+        self.brokers, self.version = tuple(brokers), version
+        numbers = iter(free_ports(1 + len(LISTENERS) * len(self.brokers)))
         self._controller_port = next(numbers)
-        self.ports = {broker: {name: next(numbers) for name in LISTENERS} for broker in BROKERS}
+        self.ports = {broker: {name: next(numbers) for name in LISTENERS} for broker in self.brokers}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def servers(self, listener: str = "SASL") -> str:
         """The addresses of all brokers at one of their listeners."""
-        return ",".join(f"127.0.0.1:{self.ports[broker][listener]}" for broker in BROKERS)
+        return ",".join(f"127.0.0.1:{self.ports[broker][listener]}" for broker in self.brokers)
 
     def properties(self, user: str = "verifier", **more: str | None) -> dict[str, str]:
         """What librdkafka needs to connect as `user` by SCRAM. `more` replaces or, if None, removes properties; their
@@ -125,12 +127,12 @@ class SecuredCluster:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
             )
-            for node in (CONTROLLER, *BROKERS)
+            for node in (CONTROLLER, *self.brokers)
         ]
         for process in formats:
             output = process.communicate()[0].decode()
             assert process.returncode == 0, output
-        for node in (CONTROLLER, *BROKERS):
+        for node in (CONTROLLER, *self.brokers):
             self.launch(node)
         wait_until(self._is_up, "the secured cluster to be up", _BOOT_S, 0.5, detail=self._last_lines)
 
@@ -156,18 +158,18 @@ class SecuredCluster:
         client = self.operator
         client.poll(0)
         try:
-            return set(client.list_topics(timeout=3).brokers) == set(BROKERS)
+            return set(client.list_topics(timeout=3).brokers) == set(self.brokers)
         except Exception:  # the brokers are booting
             return False
 
     def _last_lines(self) -> str:
-        return "\n".join((self.folder / f"{node}.log").read_text()[-500:] for node in (CONTROLLER, *BROKERS))
+        return "\n".join((self.folder / f"{node}.log").read_text()[-500:] for node in (CONTROLLER, *self.brokers))
 
     def _conf(self, node: int) -> str:
         return str(self.folder / f"{node}.properties")
 
     def _java(self, *arguments: str) -> list[str]:
-        classes = ClassArchive.named(cache_dir() / "archives", f"kafka-{VERSION}")
+        classes = ClassArchive.named(cache_dir() / "archives", f"kafka-{self.version}")
         sharing = [word for word in classes.options() if "ArchiveClassesAtExit" not in word]
         return [
             f"{java_home()}/bin/java",
@@ -178,7 +180,7 @@ class SecuredCluster:
             f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties",
             "-Xmx256m",
             "-cp",
-            os.pathsep.join(str(jar) for jar in kafka_jars(VERSION)),
+            os.pathsep.join(str(jar) for jar in kafka_jars(self.version)),
             *arguments,
         ]
 
@@ -192,7 +194,7 @@ class SecuredCluster:
         Authority(self.folder / "other", "another authority")
         Authority(self.folder / "renewed")  # the same name, another key
         (self.folder / "log4j2.properties").write_text(_LOG4J)
-        for node in (CONTROLLER, *BROKERS):
+        for node in (CONTROLLER, *self.brokers):
             text = "".join(f"{name}={value}\n" for name, value in self._settings(node).items())
             Path(self._conf(node)).write_text(text)
 
@@ -232,10 +234,10 @@ class SecuredCluster:
             "listener.name.misnamed.ssl.keystore.location": f"{self.certificates}/misnamed.pem",
             "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
             "offsets.topic.num.partitions": 3,
-            "offsets.topic.replication.factor": 3,
+            "offsets.topic.replication.factor": len(self.brokers),
             "transaction.state.log.num.partitions": 3,
-            "transaction.state.log.replication.factor": 3,
-            "transaction.state.log.min.isr": 2,
+            "transaction.state.log.replication.factor": len(self.brokers),
+            "transaction.state.log.min.isr": min(2, len(self.brokers)),
             "group.initial.rebalance.delay.ms": 0,
             "num.io.threads": 4,
             "num.network.threads": 2,
@@ -251,9 +253,9 @@ def _operation(name: str) -> AclOperation:
 
 
 @contextmanager
-def secured_cluster(folder: Path) -> Iterator[SecuredCluster]:
+def secured_cluster(folder: Path, brokers: Sequence[int] = BROKERS, version: str = VERSION) -> Iterator[SecuredCluster]:
     """Yields a running cluster in `folder`. Its processes are killed after the block."""
-    cluster = SecuredCluster(folder)
+    cluster = SecuredCluster(folder, brokers, version)
     try:
         cluster.start()
         yield cluster

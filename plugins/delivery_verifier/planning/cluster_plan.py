@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from delivery_verifier.cluster.check import facts
+from delivery_verifier.cluster.check import facts, rights
 from delivery_verifier.cluster.check.cluster_check import Checked
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import cluster_needs
@@ -75,7 +75,8 @@ def observed(scenario: Scenario, checked: Checked) -> Scenario:
 
 def text(plan: ClusterPlan) -> str:
     """Returns the plan as lines for a person, and its outcome as the last line."""
-    lines = [f"cluster  {plan.cluster_id}, as {plan.principal}"]
+    mapped = ", unless its ssl.principal.mapping.rules say otherwise" if "=" in plan.principal else ""
+    lines = [f"cluster  {plan.cluster_id}, as {plan.principal}{mapped}"]
     for line in plan.lines:
         mark = f"[{line.mark}] " if line.mark else ""
         lines.append(f"{line.topic:<9}{mark}{line.text}")
@@ -187,8 +188,11 @@ def _rights(checked: Checked, needed: Needs) -> list[Line]:
 def _topic(scenario: Scenario, checked: Checked) -> list[Line]:
     """Says what the cluster makes of a topic of the run: refusals, policies, and settings that it would change."""
     created = checked.created
+    may = any(answer.right == rights.CREATE and answer.standing == "granted" for answer in checked.rights)
     if created is None:
-        return []
+        return (
+            [Line("policy", "not known", "the cluster did not say whether it takes a topic of this run")] if may else []
+        )
     refused = any(answer.refused for answer in checked.rights)
     if refused:
         why = next(answer.why for answer in checked.rights if answer.refused)

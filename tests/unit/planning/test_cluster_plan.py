@@ -95,7 +95,7 @@ def test_a_broker_that_cannot_be_reached_makes_the_cluster_unfit() -> None:
 def test_fewer_brokers_than_replicas_are_too_few() -> None:
     run = scenario()
     (broker, *_) = checked(run).brokers
-    code, said = outcome(run, brokers=(broker,), software={11: NEW}, created=None)
+    code, said = outcome(run, brokers=(broker,), software={11: NEW})
     assert code == 69 and said == ["1 brokers, and each partition has 3 replicas"]
 
 
@@ -115,6 +115,9 @@ def test_a_refusal_or_a_change_of_the_topic_makes_the_cluster_unfit() -> None:
         ["the cluster would refuse a topic of this run (policy): at most 2 replicas"],
     )
     assert outcome(run, created=Created(-1, "", None))[0] == 70
+    assert outcome(run, created=None) == (70, ["the cluster did not say whether it takes a topic of this run"])
+    forbidden = answers(run, rights.CREATE, "missing")
+    assert outcome(run, created=None, rights=forbidden) == (69, [f"{rights.CREATE}: why"])
     partly = {name: value for name, value in settings.items() if name != "retention.ms"}
     lines = cluster_plan.judge(run, checked(run, created=Created(0, "", partly))).lines
     (policy,) = (line for line in lines if line.topic == "policy")

@@ -9,8 +9,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from delivery_verifier.cluster.check import causes, facts, rights
 from delivery_verifier.cluster.check.causes import Cause
@@ -162,8 +163,7 @@ def _answers(
     question: rights.Question, needed: Sequence[Right], until_s: float
 ) -> tuple[tuple[Answer, ...], Created | None, dict[str, str] | None]:
     """Asks for all rights, for a topic of the run, and for the settings. What is not answered in time is not known."""
-    answers = dict[Right, Answer]()
-    other = dict[str, Any]()
+    answers, settings, topics = dict[Right, Answer](), list[dict[str, str] | None](), list[Created]()
 
     def ask() -> None:
         for right in needed:
@@ -171,15 +171,16 @@ def _answers(
                 answers[right] = rights.ask(right, question)
             except (OSError, VerifierError, IndexError) as error:
                 answers[right] = Answer(right, "not known", str(error) or type(error).__name__)
-        other["settings"] = facts.settings(question.asking, question.broker)
-        other["created"] = rights.created(question)
+        with suppress(OSError, VerifierError, IndexError):  # not known then, and said so
+            topics.append(rights.created(question))
+        with suppress(OSError, VerifierError, IndexError):
+            settings.append(facts.settings(question.asking, question.broker))
 
     _in_parallel({0: ask}, until_s)
     late = "the cluster did not answer in time"
-    created = other.get("created")
-    missing = created is not None and created.code in authorization.REFUSED
     every = tuple(answers.get(right, Answer(right, "not known", late)) for right in needed)
-    return every, None if missing else created, other.get("settings")
+    told = next(iter(topics), None)
+    return every, None if told and told.code in authorization.REFUSED else told, next(iter(settings), None)
 
 
 def _in_parallel(tasks: Mapping[int, Callable[[], _Result]], until_s: float) -> dict[int, _Result | Exception]:
