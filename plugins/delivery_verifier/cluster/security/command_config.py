@@ -9,8 +9,7 @@ user and for a cluster's CA.
 from __future__ import annotations
 
 import re
-import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -113,7 +112,7 @@ def _entries(path: Path | None, source: str) -> dict[str, str]:
     entries = _properties(text, source)
     entries = providers.resolved(entries, source)
     if secrets := sorted(names.SECRETS & entries.keys()):
-        _require_private(path, source, 0o077, secrets, "chmod 600")
+        stores.require_private(source, path, stores.OWNER_ALONE, secrets)
     return entries
 
 
@@ -140,26 +139,13 @@ def _mounted(folder: Path, source: str) -> dict[str, str]:
             entries[property_name] = stores.content(source, str(path)).decode("utf-8", "replace").rstrip("\r\n")
         secret = {property_name, *(entries if name.endswith(SUFFIX) else ())} & {*names.SECRETS, "ssl.key.location"}
         if secret:
-            _require_private(path, source, 0o007, sorted(secret), "mount it with defaultMode: 0440, or chmod 640")
+            stores.require_private(source, path, stores.OWNER_AND_GROUP, sorted(secret))
     if jaas.PROPERTY in entries:
         entries.pop("sasl.username", None)
         entries.pop("sasl.password", None)  # Strimzi writes the same password into both files
     if not entries:
         raise bad_input(source, str(folder), "a file, or a folder with a mounted secret", "the folder has no files")
     return entries
-
-
-def _require_private(path: Path, source: str, forbidden: int, secrets: Iterable[str], remedy: str) -> None:
-    """Raises BadInput if the mode of a file has a bit of `forbidden`."""
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & forbidden:
-        holds = ", ".join(secrets)
-        raise BadInput(
-            f"{source} is {str(path)!r} with mode {mode:04o}, and holds secrets ({holds}); "
-            f"allowed: {0o777 & ~forbidden & 0o600:04o}"
-            + (" or 0440" if forbidden == 0o007 else "")
-            + f"; remedy: {remedy} {path if remedy.startswith('chmod') else ''}".rstrip()
-        )
 
 
 def _typed(properties: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import javaproperties
 
-from delivery_verifier.cluster.security import stores
+from delivery_verifier.cluster.security import names, stores
 from delivery_verifier.model.inputs import BadInput
 
 LISTED = "config.providers"
@@ -55,10 +55,12 @@ def _value(match: re.Match[str], name: str, kinds: dict[str, str]) -> str:
             f"{name} has a placeholder of the provider {provider!r}; allowed: those that {LISTED} lists "
             f"({', '.join(kinds) or 'it lists none'})"
         )
+    file = Path(path) / key if kinds[provider] == "folder" else Path(path)
+    if name in names.SECRETS and file.is_file():
+        stores.require_private(name, file, stores.OWNER_AND_GROUP, [key])
     if kinds[provider] == "environment":
         value = os.environ.get(key)
     elif kinds[provider] == "folder":
-        file = Path(path) / key
         value = stores.content(name, str(file)).decode() if file.is_file() else None
     else:
         value = javaproperties.loads(stores.content(name, path).decode("latin-1")).get(key)

@@ -183,7 +183,11 @@ def _require_mechanism(mechanism: str | None) -> None:
 
 
 def _check(security: Mapping[str, str]) -> None:
-    """Raises BadInput if the protocol does not exist, or does not use what is given beside it."""
+    """Raises BadInput if the protocol does not exist, or does not use what is given beside it, and if others may read
+    the file of a private key."""
+    for name in ("ssl.key.location", "ssl.keystore.location"):
+        if name in security and (path := Path(security[name])).is_file():
+            stores.require_private(name, path, stores.OWNER_AND_GROUP, ["a private key"])
     protocol = security.get(names.PROTOCOL, "PLAINTEXT")
     choice(names.PROTOCOL, protocol.upper(), names.PROTOCOLS)
     if names.MECHANISM in security and not _uses_sasl(security):

@@ -7,6 +7,8 @@ module is the only one that imports `cryptography`.
 from __future__ import annotations
 
 import re
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,6 +17,12 @@ from delivery_verifier.model.inputs import BadInput
 Kind = Literal["PEM", "PKCS12", "JKS"]
 _JKS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """The first bytes of JKS and JCEKS (`sun.security.provider.JavaKeyStore`, `com.sun.crypto.provider.JceKeyStore`)."""
+OWNER_ALONE, OWNER_AND_GROUP = 0o077, 0o027
+"""The bits of a file's mode that are forbidden if only its owner, or also its group, may read it."""
+_REMEDIES = {
+    OWNER_ALONE: ("0600", "chmod 600"),
+    OWNER_AND_GROUP: ("0600, 0440", "mount it with defaultMode: 0440, or chmod 600"),
+}
 _DER_SEQUENCE = b"\x30"
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
@@ -38,6 +46,18 @@ def content(name: str, path: str) -> bytes:
         raise BadInput(
             f"{name} is {path!r}, which cannot be read ({error.strerror}); allowed: a file that this user can read"
         ) from None
+
+
+def require_private(name: str, path: Path, forbidden: int, secrets: Iterable[str]) -> None:
+    """Raises BadInput if others than `forbidden` allows may use the file that `name` names: it holds `secrets`.
+    `forbidden` is OWNER_ALONE or OWNER_AND_GROUP."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & forbidden:
+        modes, remedy = _REMEDIES[forbidden]
+        raise BadInput(
+            f"{name} is {str(path)!r} with mode {mode:04o}, and holds secrets ({', '.join(secrets)}); "
+            f"allowed: {modes}; remedy: {remedy} {path}"
+        )
 
 
 def kind(name: str, path: str) -> Kind:

@@ -217,6 +217,9 @@ def test_placeholders_of_kafkas_own_providers_are_resolved(tmp_path: Path, monke
     assert command_config.read(config=file(tmp_path, "\n".join(lines))).security == LIBRDKAFKA
     with pytest.raises(BadInput, match="there is no 'KDV_TEST_ABSENT'"):
         command_config.read(config=file(tmp_path, "\n".join(lines).replace("TEST_PASSWORD", "TEST_ABSENT")))
+    Path(secrets).chmod(0o644)
+    with pytest.raises(BadInput, match=r"sasl.jaas.config is '.*secrets' with mode 0644, and holds secrets \(user\)"):
+        command_config.read(config=file(tmp_path, "\n".join(lines)))
     vault = "config.providers=vault\nconfig.providers.vault.class=x.Vault\n" + JAVA
     with pytest.raises(BadInput, match=r"config.providers.vault.class is 'x.Vault'; allowed: .*FileConfigProvider"):
         command_config.read(config=file(tmp_path, vault))
@@ -259,6 +262,19 @@ def test_a_key_with_a_password_is_opened(authority: Authority) -> None:
         tls.context({**own, "ssl.key.password": "hush-7"})
     with pytest.raises(BadInput, match=r"ssl.key.password does not open the private key"):
         tls.context({name: value for name, value in own.items() if name != "ssl.key.password"})
+
+
+def test_a_private_key_that_others_may_read_is_refused(tmp_path: Path, authority: Authority) -> None:
+    key = tmp_path / "own.pem"
+    key.write_bytes((authority.folder / "own.pem").read_bytes())
+    text = f"bootstrap.servers={SERVER}\nsecurity.protocol=SSL\nssl.certificate.location={key}\nssl.key.location={key}"
+    for mode, is_private in ((0o600, True), (0o440, True), (0o644, False), (0o660, False)):
+        key.chmod(mode)
+        if is_private:
+            command_config.read(config=file(tmp_path, text))
+            continue
+        with pytest.raises(BadInput, match=rf"ssl.key.location is .* with mode {mode:04o}, and holds secrets"):
+            command_config.read(config=file(tmp_path, text))
 
 
 def test_two_files_of_key_and_chain_become_one_for_java(authority: Authority) -> None:
