@@ -31,8 +31,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def is_named(arguments: argparse.Namespace) -> bool:
     """Returns whether `arguments` name a cluster that somebody else runs."""
-    named = (arguments.bootstrap_server, arguments.command_config, arguments.command_property, arguments.cluster)
-    return any(named)
+    named = (arguments.bootstrap_server, arguments.command_config, arguments.cluster)
+    return bool(arguments.command_property) or any(name is not None for name in named)
 
 
 def check(arguments: argparse.Namespace, scenario: Scenario) -> tuple[Scenario, ClusterPlan]:

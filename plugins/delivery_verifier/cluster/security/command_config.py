@@ -52,14 +52,17 @@ def read(
     """
     if cluster is not None and config is not None:
         raise BadInput(f"{CLUSTER} and {CONFIG} are both given; allowed: one of the two, because both name a file")
-    source = CONFIG if cluster is None else f"{CLUSTER} {cluster}"
+    options = {CONFIG: config, PROPERTY: properties, SERVER: server}
+    source = (
+        f"{CLUSTER} {cluster}" if cluster is not None else next((name for name in options if options[name]), SERVER)
+    )
     path = None if config is None else Path(config).expanduser()
     entries = _entries(named(cluster) if cluster is not None else path, source)
     entries |= _typed(properties)
     if server is not None:
         entries = {name: value for name, value in entries.items() if name not in ("metadata.broker.list",)}
         entries["bootstrap.servers"] = server
-    return access_of(entries, source if len(entries) > 1 else SERVER, addresses)
+    return access_of(entries, source, addresses)
 
 
 def named(cluster: str) -> Path:
