@@ -15,7 +15,9 @@ from support.secured_cluster import BROKERS, SecuredCluster
 
 from delivery_verifier.cluster.check import cluster_check
 from delivery_verifier.cluster.check.cluster_check import Checked, Unreachable
+from delivery_verifier.cluster.check.facts import Members
 from delivery_verifier.cluster.check.rights import READ, Wanted
+from delivery_verifier.cluster.protocol.asking import Asking
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.cluster.security.reading import Access
 from delivery_verifier.model.inputs import BadInput
@@ -201,22 +203,26 @@ def test_one_bad_server_of_three_is_named_and_the_others_are_used(secured: Secur
     assert sorted(checked.software) == [*BROKERS]
 
 
+@pytest.mark.parametrize(
+    ("listener", "name"),
+    [("EXPIRED", "ssl.keystore.location of the broker"), (None, "advertised.listeners of the broker")],
+)
 def test_one_bad_broker_of_three_is_named(
-    secured: SecuredCluster, access: Reading, monkeypatch: pytest.MonkeyPatch
+    secured: SecuredCluster, access: Reading, monkeypatch: pytest.MonkeyPatch, listener: str | None, name: str
 ) -> None:
     """A broker that answers at the server's address may advertise one where nobody can reach it."""
     real = cluster_check.facts.members
 
-    def members(asking: object, broker: int) -> object:
-        found = real(asking, broker)  # type: ignore[arg-type]
+    def members(asking: Asking, broker: int) -> Members:
+        found = real(asking, broker)
         bad = found.brokers[1]
-        elsewhere = bad.address._replace(port=secured.ports[bad.number]["EXPIRED"])
+        elsewhere = bad.address._replace(port=9 if listener is None else secured.ports[bad.number][listener])
         return found._replace(brokers=(found.brokers[0], bad._replace(address=elsewhere), found.brokers[2]))
 
     monkeypatch.setattr(cluster_check.facts, "members", members)
     checked = check(access(secured.properties()))
     (bad,) = checked.unreached
-    assert bad.number == BROKERS[1] and bad.cause.name == "ssl.keystore.location of the broker"
+    assert (bad.number, bad.cause.name) == (BROKERS[1], name)
     assert sorted(checked.software) == [BROKERS[0], BROKERS[2]]
 
 

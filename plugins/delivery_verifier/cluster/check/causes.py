@@ -21,6 +21,7 @@ from delivery_verifier.cluster.protocol.authentication import (
 from delivery_verifier.cluster.security import names, tls
 from delivery_verifier.model.errors import VerifierError
 
+SERVERS = "bootstrap.servers"
 _EXPIRED, _NOT_YET = 10, 9
 _UNTRUSTED = (2, 7, 18, 19, 20, 21)
 _OTHER_NAME = (62, 64)
@@ -59,14 +60,14 @@ def cause(error: Exception, security: Mapping[str, str], address: Address) -> Ca
 
 def _of_network(error: Exception, address: Address) -> Cause:
     if isinstance(error, socket.gaierror):
-        return Cause("bootstrap.servers", f"the host {address.host} is not known here ({error.strerror})")
+        return Cause(SERVERS, f"the host {address.host} is not known here ({error.strerror})")
     if isinstance(error, ConnectionRefusedError):
-        return Cause("bootstrap.servers", f"nobody listens at {address}")
+        return Cause(SERVERS, f"nobody listens at {address}")
     if isinstance(error, TimeoutError):
         return Cause(
             "bootstrap.servers", f"{address} does not answer; a firewall, a frozen broker, or another protocol?"
         )
-    return Cause("bootstrap.servers", f"{address} cannot be reached ({error})")
+    return Cause(SERVERS, f"{address} cannot be reached ({error})")
 
 
 def _of_sasl(error: NotAuthenticated, security: Mapping[str, str], address: Address) -> Cause:
@@ -127,7 +128,7 @@ def _of_tls(error: ssl.SSLError, security: Mapping[str, str], address: Address) 
 def _of_closed(error: ConnectionError, security: Mapping[str, str], address: Address) -> Cause:
     protocol = security.get(names.PROTOCOL, "PLAINTEXT").upper()
     if "no answer that can be read" in str(error) and "bytes" not in str(error):
-        return Cause("bootstrap.servers", f"at {address} is no broker of Kafka ({error})")
+        return Cause(SERVERS, f"at {address} is no broker of Kafka ({error})")
     if not tls.is_used(security):
         other = "SASL_SSL" if protocol.startswith("SASL") else "SSL or SASL_SSL"
         return Cause(names.PROTOCOL, f"{protocol}, but {address} closed the connection; does it want TLS ({other})?")

@@ -152,11 +152,16 @@ def _software(
     results = _in_parallel({each.number: partial(ask, each) for each in known.brokers}, until_s)
     addresses = {broker.number: broker.address for broker in known.brokers}
     return {
-        number: Unreached(number, addresses[number], causes.cause(result, security, addresses[number]))
-        if isinstance(result, Exception)
-        else result
+        number: _unreached(number, addresses[number], result, security) if isinstance(result, Exception) else result
         for number, result in results.items()
     }
+
+
+def _unreached(number: int, address: Address, error: Exception, security: Mapping[str, str]) -> Unreached:
+    """A broker's address is not the user's: the broker advertises it."""
+    cause = causes.cause(error, security, address)
+    of_broker = cause._replace(name="advertised.listeners of the broker") if cause.name == causes.SERVERS else cause
+    return Unreached(number, address, of_broker)
 
 
 def _answers(
@@ -179,8 +184,8 @@ def _answers(
     _in_parallel({0: ask}, until_s)
     late = "the cluster did not answer in time"
     every = tuple(answers.get(right, Answer(right, "not known", late)) for right in needed)
-    told = next(iter(topics), None)
-    return every, None if told and told.code in authorization.REFUSED else told, next(iter(settings), None)
+    topic = next(iter(topics), None)
+    return every, None if topic and topic.code in authorization.REFUSED else topic, next(iter(settings), None)
 
 
 def _in_parallel(tasks: Mapping[int, Callable[[], _Result]], until_s: float) -> dict[int, _Result | Exception]:
