@@ -158,9 +158,9 @@ def _features(checked: Checked) -> list[Line]:
     lines = [Line("features", "", levels or "none reported, so the weaker value counts for each")]
     lines += [Line("assumed", "", f"{what}: {value}") for what, value in assumed(checked).items()]
     if checked.settings is None:
-        lines.append(
-            Line("settings", "", "those of the brokers are not known: DescribeConfigs on the cluster is missing")
-        )
+        may_not = any(answer.right == rights.SEE_SETTINGS and answer.standing == "missing" for answer in checked.rights)
+        why = f"{rights.SEE_SETTINGS} is missing" if may_not else "the cluster did not say"
+        lines.append(Line("settings", "", f"those of the brokers are not known: {why}"))
     else:
         lines.append(Line("settings", "", ", ".join(f"{name}={value}" for name, value in checked.settings.items())))
         if checked.settings.get("auto.leader.rebalance.enable") == "true":

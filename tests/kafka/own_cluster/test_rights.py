@@ -15,6 +15,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.cluster.check import cluster_check, rights
 from delivery_verifier.cluster.check.cluster_check import Checked
 from delivery_verifier.cluster.check.rights import RIGHTS, Right
+from delivery_verifier.cluster.security import names
 from delivery_verifier.cluster.security.reading import Access
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host.waiting import wait_until
@@ -106,12 +107,9 @@ def test_the_command_that_is_proposed_gives_the_right(secured: SecuredCluster, c
     right = rights.WRITE
     command = right.command(checked.servers, checked.principal).split()
     operator = secured.folder / "operator.properties"
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    operator.write_text(
-        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nssl.truststore.type=PEM\n"
-        f"ssl.truststore.location={secured.certificates}/ca.pem\n"
-        f'sasl.jaas.config={module} required username="operator" password="operator-secret-1";\n'
-    )
+    properties = secured.properties("operator")
+    del properties["bootstrap.servers"]
+    operator.write_text("".join(f"{name}={value}\n" for name, value in names.to_java(properties).items()))
     words = [str(operator) if word == "OPERATOR.properties" else word for word in command[1:]]
     tool = secured.tool("org.apache.kafka.tools.AclCommand", *words)
     ended = subprocess.run(tool, capture_output=True, text=True, check=False)

@@ -125,6 +125,22 @@ def split(name: str, text: str) -> KeyPair:
     return KeyPair(key[0] + "\n", "\n".join(chain) + "\n")
 
 
+def unlocked(pair: KeyPair, password: str) -> KeyPair:
+    """Returns `pair` with a key that needs no password. Raises BadInput if `password` does not open the key."""
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    try:
+        key = load_pem_private_key(pair.key.encode(), password.encode() or None)
+    except (ValueError, TypeError):
+        raise BadInput("ssl.key.password does not open the private key (the value is not shown)") from None
+    return KeyPair(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(), pair.chain)
+
+
 def subject(chain: str) -> str:
     """Returns the distinguished name of the first certificate of a text in PEM, as RFC 4514 writes it."""
     from cryptography.x509 import load_pem_x509_certificate

@@ -306,3 +306,16 @@ def test_the_secrets_of_all_named_clusters_are_known_to_the_redaction(
     assert {"hush-7", "hush-8", "hush-9"} <= found and "all" not in found
     text = "a hush-7 b hush-8 c hush-9"
     assert "hush" not in redaction.redact(text, redaction.known_secrets(), by_pattern=False)[0]
+
+
+def test_a_locked_key_is_unlocked_for_java(authority: Authority) -> None:
+    own = {
+        "security.protocol": "SSL",
+        "ssl.certificate.location": str(authority.folder / "own.crt"),
+        "ssl.key.location": str(authority.folder / "own.locked.key"),
+        "ssl.key.password": KEY_PASSWORD,
+    }
+    options = Connection({1: Address("a", 1)}, own).spark_options()
+    assert "BEGIN PRIVATE KEY" in options["kafka.ssl.keystore.key"] and "kafka.ssl.key.password" not in options
+    with pytest.raises(BadInput, match=r"ssl.key.password does not open the private key"):
+        Connection({1: Address("a", 1)}, {**own, "ssl.key.password": "hush-7"}).spark_options()
