@@ -118,7 +118,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "bokeh": ("pages",),
     "duckdb": ("spark_jobs.checks.second_opinion", "audit.matching"),
     "jinja2": ("pages", "expectations.data_docs"),
-    "kafka": ("cluster.protocol.messages",),
+    "kafka": ("cluster.protocol.messages", "cluster.protocol.authentication"),
+    "cryptography": ("cluster.security.stores",),
 }
 """Maps each heavy dependency to its doors: the only modules or rooms (packages) that may import it."""
 

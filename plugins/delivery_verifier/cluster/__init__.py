@@ -14,9 +14,10 @@ Terms that the docstrings of this package use:
 * A *means* is what a fault is done by, e.g. signals, or rules of a packet filter.
 * A *capability* of a cluster is something that some faults need. `proxy`: a proxy stands between the producers and the
   brokers. `network`: brokers can be cut off. `power`: the power of a broker's disk can be cut.
+* The *cluster check* finds out, without a trace, whether a cluster that somebody else runs has what a run needs.
 
 Owns: brokers and their keeper, the lease, the host's lock, the observer, topics, raw requests of Kafka's protocol, the
-    proxy between producers and brokers.
+    proxy between producers and brokers, connections with their security, the cluster check.
 May use: store, host, model.
 Weak spot: the observer polls. Two changes between two polls, which are 0.1 s apart, look like one change.
 """

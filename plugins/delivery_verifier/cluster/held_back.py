@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from delivery_verifier.cluster.connection import UnsupportedSecurity
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import TransactionState
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 
 _UNKNOWN = TransactionState("", "", -1, -1)
@@ -20,7 +20,7 @@ def held_back(cluster: Cluster, topic: str, partition: int, leader: int, last_st
     """
     try:
         transactions = _open_transactions(cluster, topic, partition, leader)
-    except (OSError, UnsupportedSecurity) as error:
+    except (OSError, VerifierError) as error:
         return HeldBack(last_stable_offset=last_stable_offset, unknown=str(error) or type(error).__name__)
     unknown = "" if transactions else f"broker {leader} names no producer with an open transaction"
     return HeldBack(last_stable_offset=last_stable_offset, transactions=transactions, unknown=unknown)
@@ -33,7 +33,7 @@ def _open_transactions(cluster: Cluster, topic: str, partition: int, leader: int
     producers = sorted(requests.active_producers(leader, topic, partition), key=lambda producer: producer.first_offset)
     states = dict[int, TransactionState]()
     for broker in cluster.running() if producers else []:
-        with suppress(OSError):
+        with suppress(OSError, VerifierError):
             states |= requests.transactions_of(broker, [producer.producer_id for producer in producers])
     return tuple(
         OpenTransaction(

@@ -21,6 +21,7 @@ from delivery_verifier.cluster.heartbeat import Heartbeat
 from delivery_verifier.cluster.leaders import Leaders, ask
 from delivery_verifier.cluster.protocol.requests import BrokerRequests, PartitionState
 from delivery_verifier.cluster.views import View, newest
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.history import Observation, now_us
 
 OBSERVATIONS = "observations.jsonl"
@@ -115,7 +116,8 @@ class Observer:
                 answer = self._ask(broker, topics)
                 with self._lock:
                     self._take(broker, answer)
-                self._ask_leader(broker)
+                with suppress(VerifierError):  # e.g. a right that is missing: then nobody says how far the log reached
+                    self._ask_leader(broker)
 
     def _ask(self, broker: int, topics: list[str]) -> _Answer:
         """Asks one broker for the states of `topics`. The answer of a process that does not run has no view."""
@@ -125,7 +127,7 @@ class Observer:
                 view = self._requests.describe_partitions(broker, topics)
             except ConnectionRefusedError:  # the broker is booting, or about to exit
                 serves = False
-            except (OSError, IndexError, ValueError):
+            except (OSError, IndexError, ValueError, VerifierError):  # also a right that is missing: nothing is seen
                 pass
         return _Answer(view, serves, time.monotonic())
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.data import Setting, setting_text
-from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.scenario import Arm, Scenario
 
 WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """Settings of every topic. Under other settings a broker may remove records itself, and then a missing record proves
@@ -60,19 +60,24 @@ def create(scenario: Scenario, connection: Connection) -> None:
     cannot be created.
     """
     client, brokers = admin(connection), sorted(connection.brokers)
-    settings = {arm.topic_name: KAFKA_DEFAULTS | _texts(arm.profile.topic) for arm in scenario.arms}
-    settings |= dict.fromkeys(output_topics(scenario), _of_outputs(scenario))
+    settings = {arm.topic_name: settings_of(arm) for arm in scenario.arms}
+    settings |= {topic: {**WHOLE_LOG, **_of_outputs(scenario)} for topic in output_topics(scenario)}
     new_topics = [
         NewTopic(
             topic,
             num_partitions=scenario.load.partitions,
             replica_assignment=assignment(scenario, brokers),
-            config={**WHOLE_LOG, **of_topic},
+            config=of_topic,
         )
         for topic, of_topic in settings.items()
     ]
     for future in client.create_topics(new_topics, operation_timeout=TIMEOUT_S).values():
         future.result(TIMEOUT_S)
+
+
+def settings_of(arm: Arm) -> dict[str, str]:
+    """Returns the settings with which the topic of `arm` is created."""
+    return {**WHOLE_LOG, **KAFKA_DEFAULTS, **_texts(arm.profile.topic)}
 
 
 def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """The command `kdv`, which runs the verifier from a terminal.
 
 Exit codes: 0 everything as expected, 1 an arm did not end as expected, 2 INCONCLUSIVE, 64 bad input, 69 UNAVAILABLE
-(this host lacks what the scenario needs), 70 the run or the program failed (there is no verdict), 75 another run holds
-this host.
+(this host or the named cluster lacks what the scenario needs), 70 the run or the program failed (there is no verdict;
+of `kdv plan`: it is not known whether the named cluster has what the scenario needs), 75 another run holds this host.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delivery_verifier.command_line import options, outputs, parsers
+from delivery_verifier.command_line import options, outputs, own_cluster, parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import read_verdict, show
 from delivery_verifier.host import folders
@@ -44,7 +44,8 @@ def register(add: Add) -> None:
     outputs.add_junit(output)
     plan_parser = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
     options.add(plan_parser)
-    plan_parser.add_argument("--json", action="store_true", help="print scenario.json")
+    own_cluster.add(plan_parser)
+    plan_parser.add_argument("--json", action="store_true", help="print scenario.json, or the check of the cluster")
     explain_parser = add("explain", explain, "Say what settings promise under a fault, by which rule, without any run.")
     options.add(
         explain_parser,
@@ -173,14 +174,25 @@ def _run_through_airflow(
 
 
 def plan(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv plan`: prints what a run would do, and runs nothing. Returns 0."""
+    """Carries out `kdv plan`: prints what a run would do, and runs nothing. Returns 0.
+
+    If the user names a cluster, checks that cluster. Then returns 0 if it has all that the run needs, 69 if it lacks
+    something, and 70 if something that the run needs is not known.
+    """
     from delivery_verifier.model.data import dumps
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import describe
 
     scenario = scenario_from_params(options.params_of(arguments), "planned")
-    _write(arguments, dumps(scenario).decode(), describe(scenario))
-    return 0
+    if not own_cluster.is_named(arguments):
+        _write(arguments, dumps(scenario).decode(), describe(scenario))
+        return 0
+    from delivery_verifier.planning import cluster_plan
+
+    scenario, checked = own_cluster.check(arguments, scenario)
+    arms = describe(scenario).split("\n", 1)[1]  # without the line about a cluster of the verifier's own
+    _write(arguments, dumps(checked).decode(), arms + cluster_plan.text(checked))
+    return checked.exit_code
 
 
 def explain(arguments: argparse.Namespace) -> int:

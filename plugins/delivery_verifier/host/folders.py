@@ -62,6 +62,12 @@ def applications_dir() -> Path:
     return variables.path("KDV_APPLICATIONS") or home() / "applications"
 
 
+def connections_dir() -> Path:
+    """Returns the folder with the operator's own clusters, one file per name: KDV_CONNECTIONS or, if that variable is
+    unset, `connections/` below the home."""
+    return variables.path("KDV_CONNECTIONS") or home() / "connections"
+
+
 def state_dir() -> Path:
     """Returns the folder of private state (the local Airflow, passwords, locks): `.kdv/` below the home."""
     return home() / ".kdv"

@@ -111,6 +111,7 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_RUNS": path,
     "KDV_CACHE": path,
     "KDV_APPLICATIONS": path,
+    "KDV_CONNECTIONS": path,
     "KDV_LOCK": path,
     "KDV_WORKSPACES": short_path,
     "KDV_KEEP": flag,

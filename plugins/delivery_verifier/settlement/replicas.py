@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from delivery_verifier.cluster.connection import UnsupportedSecurity
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import CORRUPT_MESSAGE, FETCH_BYTES, Fetched, Refused
 from delivery_verifier.cluster.replica_logs import FetchAt, ReplicaLog, difference, log_batches, read_log
+from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.store.replicas import REPLICAS

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import msgspec
 import pyarrow as pa
 
-from delivery_verifier.cluster.connection import UnsupportedSecurity
 from delivery_verifier.cluster.damage import FetchSome, Unclear, unreadable
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import Fetched, Refused
+from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable

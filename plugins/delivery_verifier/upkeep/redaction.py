@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from delivery_verifier.cluster.security import command_config
 from delivery_verifier.host import folders
 
 REDACTED = "[redacted]"
@@ -46,11 +47,16 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = 
 
 
 def known_secrets() -> list[str]:
-    """Returns the secret values in the local Airflow's state folder and in the environment of this process.
+    """Returns the secret values in the local Airflow's state folder, in the environment of this process, and in the
+    files of the operator's own clusters.
 
     Longer values come first. So if one value is part of another value, `redact` replaces the longer value first.
     """
-    values = {value for value in (*_airflow_secrets(), *_environment_secrets()) if len(value) >= SHORTEST}
+    values = {
+        value
+        for value in (*_airflow_secrets(), *_environment_secrets(), *command_config.known_secrets())
+        if len(value) >= SHORTEST
+    }
     return sorted(values, key=lambda value: (-len(value), value))
 
 

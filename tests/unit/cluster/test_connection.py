@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from delivery_verifier.cluster.connection import Address, Connection, UnsupportedSecurity
+from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.security.names import UnsupportedSecurity
 
 BROKERS = {2: Address("b", 9093), 1: Address("a", 9092)}
 SASL = {
@@ -41,11 +42,6 @@ def test_a_secured_connection_is_given_to_every_client_in_its_own_names() -> Non
 def test_no_secret_is_shown() -> None:
     shown = repr(Connection(BROKERS, SASL)) + str(Connection(BROKERS, SASL))
     assert "cret" not in shown and "verifier" not in shown and "sasl.password" in shown
-
-
-def test_raw_requests_name_the_protocol_that_they_do_not_speak() -> None:
-    with pytest.raises(UnsupportedSecurity, match=r"security\.protocol is sasl_ssl.*they speak: plaintext"):
-        Connection(BROKERS, SASL).address(1)
 
 
 @pytest.mark.parametrize(

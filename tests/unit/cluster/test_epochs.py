@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
+from support.broker_answers import answered
 from support.mock_broker import MockBroker
 
 from delivery_verifier.cluster.connection import Address, Connection
-from delivery_verifier.cluster.protocol import requests
 from delivery_verifier.cluster.protocol.requests import BrokerRequests, EpochEnd, Question
 
 BROKERS = BrokerRequests(Connection({1: Address("nowhere", 1)}))
@@ -35,7 +35,7 @@ def answer(topic: bytes = b"t", partition: int = 2, error: int = 0, end: int = 1
     ],
 )
 def test_an_answer_is_the_end_or_an_error(given_answer: bytes, said: int | str, monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "call", lambda *_: given_answer)
+    answered(monkeypatch, given_answer)
     if isinstance(said, int):
         assert BROKERS.epoch_end(1, "t", 2, 3) == said
         return
@@ -46,21 +46,21 @@ def test_an_answer_is_the_end_or_an_error(given_answer: bytes, said: int | str, 
 @given(st.binary(max_size=100) | st.lists(st.integers(0, 3), max_size=60).map(bytes))
 def test_any_answer_is_understood_or_an_oserror(given_answer: bytes) -> None:
     with MonkeyPatch.context() as patch, suppress(OSError):
-        patch.setattr(requests, "call", lambda *_: given_answer)
+        answered(patch, given_answer)
         BROKERS.epoch_end(1, "t", 2, 3)
 
 
 def test_of_several_partitions_those_that_the_broker_does_not_lead_are_left_out(monkeypatch: MonkeyPatch) -> None:
     asked: list[bytes] = []
 
-    def call(_address: Address, request: bytes, _timeout_s: float) -> bytes:
+    def call(request: bytes) -> bytes:
         asked.append(request)
         topics = struct.pack(">ii", 8, 0) + struct.pack(">i", 2)
         t = struct.pack(">h", 1) + b"t" + struct.pack(">i", 2)
         t += struct.pack(">hiiq", 0, 1, 3, 952) + struct.pack(">hiiq", 74, 2, -1, -1)  # FENCED_LEADER_EPOCH
         return topics + t + struct.pack(">h", 1) + b"u" + struct.pack(">i", 1) + struct.pack(">hiiq", 0, 0, 4, 7)
 
-    monkeypatch.setattr(requests, "call", call)
+    answered(monkeypatch, call)
     questions = {("u", 0): Question(6, 5), ("t", 2): Question(4, 3), ("t", 1): Question(4, 3)}
     assert BROKERS.epoch_ends(1, questions) == {("t", 1): EpochEnd(3, 952), ("u", 0): EpochEnd(4, 7)}
     body = struct.pack(">i", 2) + struct.pack(">h", 1) + b"t" + struct.pack(">iiiiiii", 2, 1, 4, 3, 2, 4, 3)

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
+from support.broker_answers import answered
 from support.fake_cluster import FakeCluster
 
-from delivery_verifier.cluster.connection import Address, Connection, UnsupportedSecurity
+from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.held_back import held_back
-from delivery_verifier.cluster.protocol import requests
 from delivery_verifier.cluster.protocol.requests import ActiveProducer, BrokerRequests, TransactionState
+from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 
 BROKERS = BrokerRequests(Connection({1: Address("nowhere", 1)}))
@@ -56,7 +57,7 @@ def answer(monkeypatch: MonkeyPatch) -> Callable[..., list[bytes]]:
 
     def with_answers(*answers: bytes) -> list[bytes]:
         left = list(answers)
-        monkeypatch.setattr(requests, "call", lambda _, request, __: (asked.append(request), left.pop(0))[1])
+        answered(monkeypatch, lambda request: (asked.append(request), left.pop(0))[1])
         return asked
 
     return with_answers
@@ -100,7 +101,7 @@ def test_a_refusal_is_an_oserror_with_its_number(
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_is_understood_or_an_oserror(given_answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(requests, "call", lambda *_: given_answer)
+        answered(patch, given_answer)
         for ask in (
             lambda: BROKERS.active_producers(1, "t", 3),
             lambda: BROKERS.transactions_of(1, [1]),

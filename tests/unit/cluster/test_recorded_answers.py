@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.broker_answers import answered
 
 from delivery_verifier.cluster.connection import Address, Connection
-from delivery_verifier.cluster.protocol import messages, requests
+from delivery_verifier.cluster.protocol import messages
 from delivery_verifier.cluster.protocol.fetch import Fetched, whole_batches
 from delivery_verifier.cluster.protocol.requests import BrokerRequests
 
@@ -27,7 +28,7 @@ CORRELATION = slice(8, 16)
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded["request"])
 def test_what_was_recorded_is_sent_and_read_alike(recorded: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     sent, answers = list[str](), [bytes.fromhex(answer) for answer in recorded["answered"]]
-    monkeypatch.setattr(requests, "call", lambda _, request, __: (sent.append(request.hex()), answers.pop(0))[1])
+    answered(monkeypatch, lambda request: (sent.append(request.hex()), answers.pop(0))[1])
     arguments = recorded["arguments"]
     if recorded["request"] == "assign_replicas":
         arguments = [{tuple(partition): replicas for partition, replicas in arguments[0]}]

@@ -25,6 +25,11 @@ def answer(leader: int) -> bytes:
     return b"\0" + struct.pack(">i", 0) + varint(2) + topic + b"\xff\0"
 
 
+API_VERSIONS = struct.pack(">h", 18)
+TAKEN = struct.pack(">h", 0) + varint(2) + struct.pack(">hhh", 75, 0, 0) + b"\0" + bytes(4) + b"\0"
+"""An ApiVersionsResponse v3, without its correlation id: the broker takes DescribeTopicPartitions v0 alone."""
+
+
 class Broker:
     """A broker that answers each request with the next of `answers`: bytes, or None to stay silent. `more` stands
     behind each answer."""
@@ -57,11 +62,13 @@ class Broker:
     def _answer(self, connection: socket.socket) -> None:
         while size := connection.recv(4, socket.MSG_WAITALL):
             request = connection.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL)
-            content = self.answers.pop(0)
+            content = TAKEN if request[:2] == API_VERSIONS else self.answers.pop(0)
             if content is None:
                 self.silenced.append(connection)
             else:
-                connection.sendall(struct.pack(">i", 4 + len(content)) + request[CORRELATION] + content + self.more)
+                connection.sendall(struct.pack(">i", 4 + len(content)) + request[CORRELATION] + content)
+                if content is not TAKEN:
+                    connection.sendall(self.more)
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import socket
 import struct
-import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+from support.broker_answers import answered
 from support.record_batches import altered, batch, crc32c, varint, with_crc
 
 from delivery_verifier.cluster.connection import Address, Connection
@@ -99,18 +99,13 @@ def test_bytes_that_are_no_batch_are_no_log() -> None:
         list(of(LEADER[0][:8] + struct.pack(">i", 7) + LEADER[0][12:]))
 
 
-def answered(body: bytes) -> tuple[BrokerRequests, list[bytes]]:
-    """Returns requests to broker 1, which answers one of them with `body`, and the list that gets this request."""
-    server, requests = socket.create_server(("127.0.0.1", 0)), list[bytes]()
-
-    def serve() -> None:
-        with server, server.accept()[0] as client:
-            size = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))[0]
-            requests.append(client.recv(size, socket.MSG_WAITALL))
-            client.sendall(struct.pack(">i", len(body)) + body)
-
-    threading.Thread(target=serve, daemon=True).start()
-    return BrokerRequests(Connection({1: Address(*server.getsockname()[:2])})), requests
+@contextmanager
+def answering(body: bytes) -> Iterator[tuple[BrokerRequests, list[bytes]]]:
+    """Yields requests to broker 1, which answers them with `body`, and the list that gets each request."""
+    requests = list[bytes]()
+    with pytest.MonkeyPatch.context() as patch:
+        answered(patch, lambda request: (requests.append(request), body)[1])
+        yield BrokerRequests(Connection({1: Address("nowhere", 1)})), requests
 
 
 def a_response(error: int, data: bytes, aborted: int = 0) -> bytes:
@@ -121,17 +116,18 @@ def a_response(error: int, data: bytes, aborted: int = 0) -> bytes:
 
 
 def test_a_fetch_has_the_version_that_followers_answer() -> None:
-    broker, requests = answered(a_response(0, LEADER[0], aborted=2))
-    assert broker.fetch(1, "t", 3, 7, 100) == Fetched(42, LEADER[0])
-    assert struct.unpack(">hh", requests[0][:4]) == (1, 12)
-    assert struct.pack(">iiqiqi", 3, -1, 7, -1, -1, 100) in requests[0]
+    with answering(a_response(0, LEADER[0], aborted=2)) as (broker, requests):
+        assert broker.fetch(1, "t", 3, 7, 100) == Fetched(42, LEADER[0])
+        assert struct.unpack(">hh", requests[0][:4]) == (1, 12)
+        assert struct.pack(">iiqiqi", 3, -1, 7, -1, -1, 100) in requests[0]
 
 
 def test_a_refused_or_cut_answer_to_a_fetch_is_an_error() -> None:
-    with pytest.raises(Refused, match="t/3 was not fetched: error 6"):
-        answered(a_response(6, b""))[0].fetch(1, "t", 3, 7, 100)
-    with pytest.raises(ConnectionError, match="no answer that can be read"):
-        answered(a_response(0, LEADER[0])[:-9])[0].fetch(1, "t", 3, 7, 100)
+    with answering(a_response(6, b"")) as (broker, _), pytest.raises(Refused, match="t/3 was not fetched: error 6"):
+        broker.fetch(1, "t", 3, 7, 100)
+    cut = a_response(0, LEADER[0])[:-9]
+    with answering(cut) as (broker, _), pytest.raises(ConnectionError, match="no answer that can be read"):
+        broker.fetch(1, "t", 3, 7, 100)
 
 
 def test_a_batch_is_altered_by_one_bit_and_its_checksum_fits() -> None:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
+from support.broker_answers import answered
 from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster.connection import Address, Connection
-from delivery_verifier.cluster.protocol import requests
-from delivery_verifier.cluster.protocol.channels import call
+from delivery_verifier.cluster.protocol.channels import Channel
 from delivery_verifier.cluster.protocol.requests import BrokerRequests
 
 BROKERS = BrokerRequests(Connection({1: Address("nowhere", 1)}))
@@ -25,7 +25,7 @@ BROKERS = BrokerRequests(Connection({1: Address("nowhere", 1)}))
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(requests, "call", lambda *_: answer)
+        answered(patch, answer)
         try:
             BROKERS.describe_partitions(1, ["topic"])
         except OSError:
@@ -35,7 +35,7 @@ def test_any_answer_is_understood_or_an_oserror(answer: bytes) -> None:
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_about_live_brokers_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(requests, "call", lambda *_: answer)
+        answered(patch, answer)
         with suppress(OSError):
             BROKERS.live_brokers(1)
 
@@ -43,7 +43,7 @@ def test_any_answer_about_live_brokers_is_understood_or_an_oserror(answer: bytes
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_to_a_new_assignment_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(requests, "call", lambda *_: answer)
+        answered(patch, answer)
         try:
             BROKERS.assign_replicas(1, {("topic", 0): [1, 2, 3]})
         except OSError:
@@ -59,7 +59,7 @@ def test_a_refused_assignment_names_the_partition_and_the_controllers_reason() -
         + b"\x03no\0\0\0"
     )
     with MonkeyPatch.context() as patch:
-        patch.setattr(requests, "call", lambda *_: refused)
+        answered(patch, refused)
         with pytest.raises(OSError, match="t/4: error 60 no"):
             BROKERS.assign_replicas(1, {("t", 4): [1, 2, 3]})
 
@@ -67,7 +67,7 @@ def test_a_refused_assignment_names_the_partition_and_the_controllers_reason() -
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_about_settings_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(requests, "call", lambda *_: answer)
+        answered(patch, answer)
         for ask in (lambda: BROKERS.alter_topics(1, ["t"], "a", "b"), lambda: BROKERS.topic_setting(1, ["t"], "a")):
             with suppress(OSError):
                 ask()
@@ -76,7 +76,7 @@ def test_any_answer_about_settings_is_understood_or_an_oserror(answer: bytes) ->
 def test_a_refused_setting_names_the_topic_and_the_controllers_reason() -> None:
     refused = struct.pack(">iiihh", 4, 0, 1, 40, 2) + b"no" + struct.pack(">bh", 2, 1) + b"t"
     with MonkeyPatch.context() as patch:
-        patch.setattr(requests, "call", lambda *_: refused)
+        answered(patch, refused)
         with pytest.raises(OSError, match="of t was refused: error 40 no"):
             BROKERS.alter_topics(1, ["t"], "min.insync.replicas", "none")
 
@@ -84,7 +84,7 @@ def test_a_refused_setting_names_the_topic_and_the_controllers_reason() -> None:
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_about_transactions_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(requests, "call", lambda *_: answer)
+        answered(patch, answer)
         with suppress(OSError):
             BROKERS.open_transactions(1, ["id"])
 
@@ -113,11 +113,11 @@ def described(*states: tuple[int, bytes, bytes]) -> bytes:
 
 def test_a_transaction_is_open_only_while_its_coordinator_says_ongoing() -> None:
     with MonkeyPatch.context() as patch:
-        patch.setattr(requests, "call", lambda *_: described((0, b"a", b"Ongoing"), (0, b"b", b"CompleteAbort")))
+        answered(patch, described((0, b"a", b"Ongoing"), (0, b"b", b"CompleteAbort")))
         assert BROKERS.open_transactions(1, ["a", "b"]) == {"a": 5}
         with pytest.raises(OSError, match=r"did not describe \['c'\]"):
             BROKERS.open_transactions(1, ["a", "c"])
-        patch.setattr(requests, "call", lambda *_: described((16, b"a", b"")))
+        answered(patch, described((16, b"a", b"")))
         with pytest.raises(OSError, match="error 16 for a"):
             BROKERS.open_transactions(1, ["a"])
 
@@ -150,8 +150,8 @@ def test_an_answer_is_received_in_pieces_or_is_an_oserror(
         broker.start()
         address = Address("127.0.0.1", server.getsockname()[1])
         if isinstance(outcome, bytes):
-            assert call(address, b"request", PATIENCE_S) == outcome
+            assert Channel(address).call(b"request", PATIENCE_S) == outcome
         else:
             with pytest.raises(ConnectionError, match=outcome):
-                call(address, b"request", PATIENCE_S)
+                Channel(address).call(b"request", PATIENCE_S)
         broker.join()

@@ -12,8 +12,9 @@ from functools import cache
 from typing import Any
 
 from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.protocol.channels import Answer
 
+Answer = bytes | bytearray
+"""The bytes of an answer, without the size field that precedes them."""
 CLIENT_ID = "kdv"
 """The client.id of all requests. Brokers write it into their logs."""
 _CORRELATION = 1
@@ -56,6 +57,11 @@ def decoded(name: str, version: int, answer: Answer, address: Address) -> Any:
         raise unreadable(address, str(error) or type(error).__name__) from None
 
 
+def api_key(name: str) -> int:
+    """Returns the number of the request `name` in Kafka's protocol."""
+    return int(_classes(name)[0].API_KEY)
+
+
 def unreadable(address: Address, why: str) -> ConnectionError:
     """Returns the error for an answer that makes no sense."""
     return ConnectionError(f"the broker at {address} gave no answer that can be read: {why}")
@@ -64,7 +70,8 @@ def unreadable(address: Address, why: str) -> ConnectionError:
 @cache
 def _classes(name: str) -> tuple[Any, Any]:
     """Returns kafka-python's classes of the request `name` and of its answer."""
-    from kafka.protocol import admin, consumer, metadata
+    from kafka.protocol import admin, consumer, metadata, producer, sasl
 
-    (module,) = (module for module in (admin, consumer, metadata) if hasattr(module, f"{name}Request"))
+    modules = (admin, consumer, metadata, producer, sasl)
+    (module,) = (module for module in modules if hasattr(module, f"{name}Request"))
     return getattr(module, f"{name}Request"), getattr(module, f"{name}Response")

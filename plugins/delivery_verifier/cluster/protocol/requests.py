@@ -1,4 +1,4 @@
-"""Requests of Kafka's protocol to single brokers, over plain sockets.
+"""Requests of Kafka's protocol to single brokers, over sockets of our own.
 
 librdkafka has no DescribeTopicPartitions (KIP-966), no AlterPartitionReassignments (KIP-455), no OffsetForLeaderEpoch
 (KIP-101), and none of the requests about open transactions (KIP-664). It does not show features (KIP-584), and fetches
@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.cluster.protocol.channels import Answer, Channel, call
+from delivery_verifier.cluster.protocol import authorization, versions
+from delivery_verifier.cluster.protocol.asking import ANSWER_S, Asking
 from delivery_verifier.cluster.protocol.fetch import Fetched, Refused
-from delivery_verifier.cluster.protocol.messages import decoded, encoded, unreadable
+from delivery_verifier.cluster.protocol.messages import Answer, decoded, encoded
 
 VIEW_S = 0.7
 """Seconds to wait for what a broker knows by heart, e.g. its view of partitions."""
-ANSWER_S = 5.0
-"""Seconds to wait for an answer that nobody polls for."""
 CHANGE_S = 10.0
 """Seconds to wait for the answer to a request that changes something. The controller makes the change, and may be
 busy."""
@@ -34,6 +33,9 @@ _DEPOSED = (6, 74)
 """Kafka's error codes of a broker that does not lead. 6, NOT_LEADER_OR_FOLLOWER: in the epoch of the question, it
 follows. 74, FENCED_LEADER_EPOCH: it is in a later epoch. A broker in an earlier epoch answers 76,
 UNKNOWN_LEADER_EPOCH."""
+_STATES, _WITHOUT_ELR = "DescribeTopicPartitions", "Metadata"
+"""The requests that describe partitions. Brokers before Kafka 3.8 know only the second, which leaves out the eligible
+leader replicas."""
 _TOPIC, _SET = 2, 0
 """`_TOPIC` is the code in Kafka's protocol for a resource that is a topic. `_SET` is the code for the operation that
 sets a value."""
@@ -49,7 +51,8 @@ class PartitionState:
     """The state of one partition, as one broker sees the partition.
 
     * `leader`: the broker id of the leader. -1 if the partition has no leader.
-    * `elr`: the eligible leader replicas (KIP-966).
+    * `elr`: the eligible leader replicas (KIP-966). Empty if there are none, and if the broker does not know
+      DescribeTopicPartitions (`Asking.takes`): then it does not say which they are.
     * `error`: an error code of Kafka's protocol. 0 means no error.
     """
 
@@ -109,31 +112,42 @@ class TransactionState(NamedTuple):
     timeout_ms: int
 
 
-class BrokerRequests:
-    """Sends each request to the broker that the caller names by its id, over a new connection.
+class BrokerRequests(Asking):
+    """Sends each request to the broker that the caller names by its id.
 
     Every method raises OSError if the broker does not answer in time, gives an answer that cannot be read, or refuses
-    the request, and connection.UnsupportedSecurity if the connection is not plain TCP.
+    the request; NotAuthorized, with resource and right, if the cluster does not allow it; and NotSpoken if the broker
+    takes no version of the request that is spoken here.
     """
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[Partition, PartitionState]:
         """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it. Leaves out a
         topic that does not exist."""
-        answer = call(self._connection.address(broker), _description(topics), VIEW_S)
-        return self._states(broker, answer)
+        name, version, request = self._description(broker, topics)
+        answer = self._call(broker, request, VIEW_S)
+        return self._read(broker, lambda: self._states(broker, name, version, answer))
 
-    def _states(self, broker: int, answer: Answer) -> dict[Partition, PartitionState]:
-        described = decoded("DescribeTopicPartitions", 0, answer, self._connection.address(broker))
+    def _description(self, broker: int, topics: Sequence[str]) -> tuple[str, int, bytes]:
+        """Returns the request that describes the partitions of `topics`: its name, its version, and its bytes."""
+        taken, address = self._ranges(broker, VIEW_S), self._connection.address(broker)
+        if versions.takes(_STATES, taken):
+            version, asked = versions.agreed(_STATES, taken, address), sorted(topics)
+            return _STATES, version, encoded(_STATES, version, topics=asked, response_partition_limit=2000)
+        version = versions.agreed(_WITHOUT_ELR, taken, address)
+        fields = {"topics": [(topic,) for topic in sorted(topics)], "allow_auto_topic_creation": False}
+        return _WITHOUT_ELR, version, encoded(_WITHOUT_ELR, version, **fields)
+
+    def _states(self, broker: int, name: str, version: int, answer: Answer) -> dict[Partition, PartitionState]:
+        described = decoded(name, version, answer, self._connection.address(broker))
+        for topic in described.topics or ():
+            authorization.require(topic.error_code, topic.name or "", "Describe")
         return {
             (topic.name or "", each.partition_index): PartitionState(
                 each.leader_id,
                 each.leader_epoch,
                 tuple(each.replica_nodes or ()),
                 tuple(each.isr_nodes or ()),
-                tuple(each.eligible_leader_replicas or ()),
+                tuple(each.eligible_leader_replicas or ()) if name == _STATES else (),
                 each.error_code,
             )
             for topic in described.topics or ()
@@ -142,14 +156,14 @@ class BrokerRequests:
 
     def live_brokers(self, broker: int) -> set[int]:
         """Returns the ids of the unfenced brokers, as `broker` sees them."""
-        answer = self._ask(broker, "Metadata", 7, VIEW_S, topics=[], allow_auto_topic_creation=False)
+        answer = self.ask(broker, "Metadata", VIEW_S, topics=[], allow_auto_topic_creation=False)
         return {each.node_id for each in answer.brokers or ()}
 
     def finalized_features(self, broker: int) -> dict[str, int]:
         """Returns the version level of each finalized feature (e.g. `eligible.leader.replicas.version`), as `broker`
         reports it. Leaves out a feature that is switched off."""
         software = {"client_software_name": "kdv", "client_software_version": "1"}
-        answer = self._ask(broker, "ApiVersions", 3, ANSWER_S, **software)
+        answer = self.ask(broker, "ApiVersions", ANSWER_S, **software)
         if answer.error_code:
             raise self._unreadable(broker, f"error {answer.error_code}")
         return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
@@ -162,13 +176,14 @@ class BrokerRequests:
         """
         topics = _by_topic({partition: (list(brokers),) for partition, brokers in replicas.items()})
         timeout_ms = int(CHANGE_S * 1000)
-        answer = self._ask(broker, "AlterPartitionReassignments", 0, CHANGE_S, timeout_ms=timeout_ms, topics=topics)
+        answer = self.ask(broker, "AlterPartitionReassignments", CHANGE_S, timeout_ms=timeout_ms, topics=topics)
         refused = [
             f"{topic.name}/{each.partition_index}: error {each.error_code} {each.error_message or ''}"
             for topic in answer.responses or ()
             for each in topic.partitions or ()
             if each.error_code
         ]
+        authorization.require(answer.error_code, "", "Alter")
         if answer.error_code:
             refused = [f"all partitions: error {answer.error_code} {answer.error_message or ''}"]
         if refused:
@@ -177,14 +192,14 @@ class BrokerRequests:
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
         """Sets `setting` of every topic to `value`. `broker` passes the request to the controller."""
         changes = [(_TOPIC, topic, [(setting, _SET, value)]) for topic in topics]
-        answer = self._ask(broker, "IncrementalAlterConfigs", 0, CHANGE_S, resources=changes)
-        _require_settings(answer.responses or ())
+        answer = self.ask(broker, "IncrementalAlterConfigs", CHANGE_S, resources=changes)
+        _require_settings(answer.responses or (), "AlterConfigs")
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
         """Returns the value of `setting` by topic, as `broker` reports it."""
         asked = [(_TOPIC, topic, [setting]) for topic in topics]
-        results = self._ask(broker, "DescribeConfigs", 1, VIEW_S, resources=asked).results or ()
-        _require_settings(results)
+        results = self.ask(broker, "DescribeConfigs", VIEW_S, resources=asked).results or ()
+        _require_settings(results, "DescribeConfigs")
         return {result.resource_name: each.value or "" for result in results for each in result.configs or ()}
 
     def epoch_ends(
@@ -211,6 +226,7 @@ class BrokerRequests:
         """
         questions = {(topic, partition): Question(ANY_EPOCH, epoch)}
         error, ends = self._epochs(broker, questions, CHANGE_S)[topic, partition]
+        authorization.require(error, topic, "Describe")
         if error:
             said = f"the broker at {self._connection.address(broker)} does not say where epoch {epoch}"
             raise ConnectionError(f"{said} of {topic}/{partition} ends: error {error}")
@@ -223,7 +239,7 @@ class BrokerRequests:
 
         The request is that by which followers find out how much of their log the leader does not have (KIP-101).
         """
-        answer = self._ask(broker, "OffsetForLeaderEpoch", 2, timeout_s, topics=_by_topic(questions))
+        answer = self.ask(broker, "OffsetForLeaderEpoch", timeout_s, topics=_by_topic(questions))
         answers = {
             (topic.topic or "", each.partition): (each.error_code, EpochEnd(each.leader_epoch, each.end_offset))
             for topic in answer.topics or ()
@@ -245,12 +261,13 @@ class BrokerRequests:
 
     def active_producers(self, broker: int, topic: str, partition: int) -> list[ActiveProducer]:
         """Returns the producers with an open transaction in a partition. `broker` must lead the partition."""
-        answer = self._ask(broker, "DescribeProducers", 0, ANSWER_S, topics=[(topic, [partition])])
+        answer = self.ask(broker, "DescribeProducers", ANSWER_S, topics=[(topic, [partition])])
         if len(answer.topics or ()) != 1:
             raise self._unreadable(broker, "it is not about one topic")
         if len(answer.topics[0].partitions or ()) != 1:
             raise self._unreadable(broker, f"it is not about one partition of {topic}")
         (state,) = answer.topics[0].partitions
+        authorization.require(state.error_code, topic, "Read")
         if state.error_code:
             why = f"error {state.error_code} for {topic}/{partition} {state.error_message or ''}"
             raise self._unreadable(broker, why.rstrip())
@@ -263,7 +280,7 @@ class BrokerRequests:
     def transactions_of(self, broker: int, producer_ids: Sequence[int]) -> dict[int, TransactionState]:
         """Returns what `broker` knows as a coordinator of the producers with the ids `producer_ids`. Leaves out a
         producer whose coordinator is another broker, or that is not known any more."""
-        answer = self._ask(broker, "ListTransactions", 0, ANSWER_S, producer_id_filters=list(producer_ids))
+        answer = self.ask(broker, "ListTransactions", ANSWER_S, producer_id_filters=list(producer_ids))
         if answer.error_code:
             raise self._unreadable(broker, f"error {answer.error_code}")
         listed = {each.producer_id: each.transactional_id for each in answer.transaction_states or ()}
@@ -271,10 +288,11 @@ class BrokerRequests:
         return {producer_id: described[name] for producer_id, name in listed.items()}
 
     def _transactions(self, broker: int, names: Sequence[str]) -> dict[str, TransactionState]:
-        answer = self._ask(broker, "DescribeTransactions", 0, ANSWER_S, transactional_ids=list(names))
+        answer = self.ask(broker, "DescribeTransactions", ANSWER_S, transactional_ids=list(names))
         states = dict[str, TransactionState]()
         for each in answer.transaction_states or ():
             name = each.transactional_id
+            authorization.require(each.error_code, name, "Describe")
             if each.error_code:
                 raise self._unreadable(broker, f"error {each.error_code} for {name}")
             began_ms, timeout_ms = each.transaction_start_time_ms, each.transaction_timeout_ms
@@ -299,36 +317,30 @@ class BrokerRequests:
         # Partition, the leader's epoch, offset, the last epoch fetched, the start of the log, the most bytes; -1: any.
         asked = [(topic, [(partition, -1, offset, -1, -1, most_bytes)])]
         limits = {"max_wait_ms": WAIT_MS if most_bytes > 1 else 0, "min_bytes": 1, "max_bytes": most_bytes}
-        answer = self._ask(broker, "Fetch", 12, FETCH_S, topics=asked, **limits)
+        answer = self.ask(broker, "Fetch", FETCH_S, topics=asked, **limits)
         name = f"{topic}/{partition}"
+        authorization.require(answer.error_code, topic, "Read")
         if answer.error_code:
             raise Refused(name, answer.error_code)
         parts = [(topic.topic, part) for topic in answer.responses or () for part in topic.partitions or ()]
         if [(topic, part.partition_index) for topic, part in parts] != [(topic, partition)]:
             raise self._unreadable(broker, f"it is not about {name}")
         ((_, part),) = parts
+        authorization.require(part.error_code, topic, "Read")
         if part.error_code:
             raise Refused(name, part.error_code)
         return Fetched(part.high_watermark, part.records or b"")
 
-    def _ask(self, broker: int, name: str, version: int, timeout_s: float, **fields: object) -> Any:
-        address = self._connection.address(broker)
-        return decoded(name, version, call(address, encoded(name, version, **fields), timeout_s), address)
-
-    def _unreadable(self, broker: int, why: str) -> ConnectionError:
-        return unreadable(self._connection.address(broker), why)
-
 
 class RepeatedRequests(BrokerRequests):
-    """Sends requests like BrokerRequests, but makes repeated calls of `describe_partitions` fast: keeps a connection to
-    each broker for them.
+    """Sends requests like BrokerRequests, but makes repeated calls of `describe_partitions` fast: an answer that has
+    not changed is not read again.
 
     At most one thread per broker may call `describe_partitions`.
     """
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self._channels = {broker: Channel(address) for broker, address in connection.brokers.items()}
         self._last: dict[int, tuple[Answer, dict[Partition, PartitionState]]] = {}
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[Partition, PartitionState]:
@@ -337,20 +349,12 @@ class RepeatedRequests(BrokerRequests):
         The caller must not change the result. If the broker sends the same answer again, the method returns the same
         object again.
         """
-        answer = self._channels[broker].call(_description(topics), VIEW_S)
+        name, version, request = self._description(broker, topics)
+        answer = self._call(broker, request, VIEW_S)
         content = answer[4:]  # behind the correlation id, which every answer has its own of
         if broker not in self._last or self._last[broker][0] != content:
-            try:
-                self._last[broker] = content, self._states(broker, answer)
-            except ConnectionError:
-                self._channels[broker].close()  # it is not known where the next answer begins
-                raise
+            self._last[broker] = content, self._read(broker, lambda: self._states(broker, name, version, answer))
         return self._last[broker][1]
-
-
-def _description(topics: Sequence[str]) -> bytes:
-    """Returns the request that describes the partitions of `topics`."""
-    return encoded("DescribeTopicPartitions", 0, topics=sorted(topics), response_partition_limit=2000)
 
 
 def _by_topic(fields: Mapping[Partition, tuple[Any, ...]]) -> list[tuple[str, list[tuple[Any, ...]]]]:
@@ -361,9 +365,11 @@ def _by_topic(fields: Mapping[Partition, tuple[Any, ...]]) -> list[tuple[str, li
     return list(topics.items())
 
 
-def _require_settings(results: Sequence[Any]) -> None:
-    """Raises ConnectionError if the broker refused a setting of a topic."""
+def _require_settings(results: Sequence[Any], right: str) -> None:
+    """Raises NotAuthorized if the right `right` on a topic is missing, and ConnectionError if the broker refused a
+    setting of it for another reason."""
     for result in results:
+        authorization.require(result.error_code, result.resource_name or "", right)
         if result.error_code:
             why = f"error {result.error_code} {result.error_message or ''}"
             raise ConnectionError(f"the setting of {result.resource_name} was refused: {why}")

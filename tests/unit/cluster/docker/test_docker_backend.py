@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.broker_answers import answered
 from support.doors import Door
 from support.evidence import RUN
 from support.fake_engine import ADVERTISED, FakeEngine
@@ -324,7 +325,7 @@ def test_finalized_features_are_read_behind_other_tagged_fields(monkeypatch: pyt
     supported = (0, b"\x02" + feature(b"kraft.version", 1))
     finalized = (2, b"\x03" + feature(b"metadata.version", 30) + feature(b"eligible.leader.replicas.version", 1))
     told: dict[str, Callable[[], bytes]] = {"answer": lambda: answer(supported, (1, struct.pack(">q", 7)), finalized)}
-    monkeypatch.setattr(requests, "call", lambda address, request, timeout_s: told["answer"]())
+    answered(monkeypatch, lambda _: told["answer"]())
     brokers = requests.BrokerRequests(Connection({1: Address("h", 1)}))
     assert brokers.finalized_features(1) == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
     told["answer"] = lambda: answer(supported)

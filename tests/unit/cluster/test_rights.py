@@ -1,0 +1,46 @@
+"""What an answer of a broker says of a right. An answer that is not understood is never a yes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from delivery_verifier.cluster.check import rights
+from delivery_verifier.cluster.check.rights import Question, Right, Wanted
+
+
+class Broker:
+    """Answers a question with one error code, wherever it stands in the answer."""
+
+    def __init__(self, code: int) -> None:
+        self.code, self.names = code, set[str]()
+
+    def ask(self, _broker: int, _name: str, _timeout_s: float, **fields: Any) -> Any:
+        self.names |= {name for name in str(fields).replace("'", " ").split() if "check" in name}
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "configs":
+            return None
+        return self.code if name.endswith("error_code") else [self]
+
+
+def answer(right: Right, code: int) -> tuple[str, set[str]]:
+    broker = Broker(code)
+    question = Question(broker, 1, f"{rights.PREFIX}check-1", Wanted({}, [[1]]))  # type: ignore[arg-type]
+    return rights.ask(right, question).standing, broker.names
+
+
+@pytest.mark.parametrize("right", rights.RIGHTS, ids=str)
+def test_only_an_answer_that_is_understood_says_something(right: Right) -> None:
+    own = {"topic": 29, "group": 30, "cluster": 31, "transactional-id": 53}[right.kind]
+    assert answer(right, own)[0] == "missing"
+    assert answer(right, 3)[0] == "granted"
+    for code in (-1, 7, 35, 41, 42 if right != rights.CREATE else 7, 9999):
+        assert answer(right, code)[0] == "not known", code
+
+
+def test_a_right_on_other_names_is_asked_about_such_a_name() -> None:
+    own = rights.WRITE_TRANSACTIONS._replace(name="pay")
+    assert answer(own, 3) == ("granted", {"paycheck-1"})

@@ -1,0 +1,118 @@
+"""`kdv plan` with a cluster that somebody else runs: what it prints, and the exit codes that a pipeline reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delivery_verifier.cluster.check import cluster_check
+from delivery_verifier.cluster.check.cluster_check import Checked, Unreachable
+from delivery_verifier.cluster.check.facts import Broker, Software
+from delivery_verifier.cluster.check.rights import Answer, Created, Right
+from delivery_verifier.cluster.connection import Address
+from delivery_verifier.command_line import main as cli
+
+COMMAND = ["plan", "--fault", "none", "--profile", "safe"]
+SERVER = ["--bootstrap-server", "b1:9093"]
+SOFTWARE = Software({"transaction.version": 2}, 25, True, 0.001)
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDV_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Lets the check of a cluster find that each right is what a function says."""
+
+    def find(standing: Callable[[Right], Any]) -> None:
+        def check(access: object, needed: list[Right], topic_of: Callable[[list[int]], Any]) -> Checked:
+            brokers = tuple(Broker(number, Address(f"b{number}", 9093), None) for number in (1, 2, 3))
+            return Checked(
+                cluster_id="an-id",
+                principal="User:verifier",
+                servers="b1:9093",
+                brokers=brokers,
+                software=dict.fromkeys((1, 2, 3), SOFTWARE),
+                settings=None,
+                rights=tuple(Answer(right, standing(right)) for right in needed),
+                created=Created(0, "", dict(topic_of([1, 2, 3]).settings)),
+                unreached=(),
+                beside=(),
+                took_s=1.0,
+            )
+
+        monkeypatch.setattr(cluster_check, "check", check)
+
+    return find
+
+
+def test_a_fit_cluster_is_0_and_the_promises_are_made_with_what_it_keeps(
+    found: Callable[[Any], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found(lambda _: "granted")
+    assert cli.main([*COMMAND, *SERVER]) == 0
+    text = capsys.readouterr().out
+    assert "cluster  an-id, as User:verifier" in text and "outcome  the cluster has all that this run needs" in text
+    assert "eligible leader replicas: none" in text and "Kafka 4.0" in text
+    assert "embedded" not in text, "nothing is said of a cluster of the verifier's own"
+
+
+@pytest.mark.parametrize(("standing", "code"), [("missing", 69), ("not known", 70)])
+def test_what_is_missing_is_69_and_what_is_not_known_is_70(
+    found: Callable[[Any], None], capsys: pytest.CaptureFixture[str], standing: str, code: int
+) -> None:
+    found(lambda right: standing if right.operation == "Write" else "granted")
+    assert cli.main([*COMMAND, *SERVER, "--json"]) == code
+    told = json.loads(capsys.readouterr().out)
+    assert (told["fit"], told["exit_code"]) == (False, code)
+    (line,) = [line for line in told["lines"] if line["mark"] == standing]
+    assert line["text"] == "Write on topics kdv-*" and "--operation Write" in line["remedy"]
+
+
+def test_a_cluster_that_cannot_be_reached_is_69_with_the_cause(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def check(*_: object) -> None:
+        raise Unreachable("bootstrap server b1:9093: sasl.mechanism: wrong")
+
+    monkeypatch.setattr(cluster_check, "check", check)
+    assert cli.main([*COMMAND, *SERVER]) == 69
+    assert "kdv: bootstrap server b1:9093: sasl.mechanism: wrong" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--cluster", "staging"], "--cluster is 'staging'"),
+        (["--cluster", ""], "--cluster is ''"),
+        (["--bootstrap-server", ""], "--bootstrap-server: bootstrap.servers is missing"),
+        (["--bootstrap-server", "b1"], "bootstrap.servers is 'b1'; allowed: HOST:PORT"),
+        (["--command-config", "/nowhere"], "--command-config is '/nowhere', which cannot be read"),
+        ([*SERVER, "--command-property", "sasl.password=hush-7"], "has a value for sasl.password"),
+        (["--command-property", "security.protocol=SSL"], "--command-property: bootstrap.servers is missing"),
+        (
+            [*SERVER, "--command-property", "security.protocol=SASL_SSL"],
+            "sasl.mechanism is missing, which means GSSAPI",
+        ),
+    ],
+)
+def test_a_connection_that_cannot_work_is_64_before_anything_is_sent(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert cli.main([*COMMAND, *words]) == 64
+    printed = capsys.readouterr()
+    assert said in printed.err and "hush" not in printed.err + printed.out
+
+
+def test_properties_that_are_no_connection_are_named(
+    found: Callable[[Any], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found(lambda _: "granted")
+    assert cli.main([*COMMAND, *SERVER, "--command-property", "acks=all"]) == 0
+    assert "kdv: acks is no property of a connection, and has no effect here" in capsys.readouterr().err

@@ -1,0 +1,199 @@
+"""What a cluster check means for a run: what is missing or not known is never a yes, and the plan says what is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from delivery_verifier import catalogue
+from delivery_verifier.cluster.check import rights
+from delivery_verifier.cluster.check.causes import Cause
+from delivery_verifier.cluster.check.cluster_check import Checked, Unreached
+from delivery_verifier.cluster.check.facts import Broker, Software
+from delivery_verifier.cluster.check.rights import Answer, Created, Right
+from delivery_verifier.cluster.connection import Address
+from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
+from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.planning import cluster_needs, cluster_plan
+
+NEW = Software({"eligible.leader.replicas.version": 1, "transaction.version": 2}, 30, True, 0.001)
+OLD = Software({}, 21, False, 0.001)
+
+
+def scenario(profile: str = "safe", fault: str = "none", application: str | None = None, **load: Any) -> Scenario:
+    return catalogue.scenario(
+        "r",
+        profile=catalogue.PROFILES[profile],
+        fault=catalogue.FAULTS[fault],
+        load=Load(**load),
+        records=1000,
+        application=None if application is None else catalogue.APPLICATIONS[application],
+    )
+
+
+def checked(run: Scenario, **more: Any) -> Checked:
+    """A cluster that has all that `run` needs. `more` is what a test changes."""
+    brokers = tuple(Broker(number, Address(f"b{number}", 9093), "a") for number in (11, 12, 13))
+    settings = dict(cluster_needs.sample_topic(run, [11, 12, 13]).settings)
+    fit = Checked(
+        cluster_id="id",
+        principal="User:verifier",
+        servers="b11:9093",
+        brokers=brokers,
+        software=dict.fromkeys((11, 12, 13), NEW),
+        settings={"transaction.state.log.min.isr": "2"},
+        rights=tuple(Answer(right, "granted") for right in cluster_needs.needs(run).rights),
+        created=Created(0, "", settings),
+        unreached=(),
+        beside=(),
+        took_s=1.0,
+    )
+    return fit._replace(**more)
+
+
+def outcome(run: Scenario, **more: Any) -> tuple[int, list[str]]:
+    """Returns the exit code, and the texts that are marked neither ok nor as facts."""
+    plan = cluster_plan.judge(run, checked(run, **more))
+    assert plan.fit == (plan.exit_code == 0)
+    assert plan.exit_code == 0 or "outcome  the cluster has all" not in cluster_plan.text(plan)
+    return plan.exit_code, [line.text for line in plan.lines if line.mark not in ("", "ok")]
+
+
+def test_a_cluster_with_all_that_a_run_needs_is_fit() -> None:
+    assert outcome(scenario()) == (0, [])
+
+
+def answers(run: Scenario, right: Right, standing: Any) -> tuple[Answer, ...]:
+    return tuple(
+        Answer(each, standing if each == right else "granted", "why" if each == right else "")
+        for each in cluster_needs.needs(run).rights
+    )
+
+
+@pytest.mark.parametrize(("standing", "code"), [("missing", 69), ("not known", 70)])
+def test_a_right_that_is_missing_or_not_known_is_no_yes(standing: str, code: int) -> None:
+    run = scenario("transactional")
+    for right in cluster_needs.needs(run).rights:
+        assert outcome(run, rights=answers(run, right, standing)) == (code, [f"{right}: why"])
+
+
+def test_a_wish_that_is_not_granted_changes_no_outcome() -> None:
+    run = scenario()
+    more = (*checked(run).rights, Answer(rights.SEE_SETTINGS, "missing"))
+    assert outcome(run, rights=more, settings=None) == (0, [])
+
+
+def test_a_broker_that_cannot_be_reached_makes_the_cluster_unfit() -> None:
+    silent = Unreached(12, Address("b12", 9093), Cause("ssl.ca.location", "wrong"))
+    code, said = outcome(scenario(), software={11: NEW, 13: NEW}, unreached=(silent,))
+    assert code == 69 and said == ["broker 12 at b12:9093, rack a: cannot be reached; ssl.ca.location: wrong"]
+
+
+def test_fewer_brokers_than_replicas_are_too_few() -> None:
+    run = scenario()
+    (broker, *_) = checked(run).brokers
+    code, said = outcome(run, brokers=(broker,), software={11: NEW})
+    assert code == 69 and said == ["1 brokers, and each partition has 3 replicas"]
+
+
+def test_a_refusal_or_a_change_of_the_topic_makes_the_cluster_unfit() -> None:
+    run = scenario()
+    settings = dict(cluster_needs.sample_topic(run, [11, 12, 13]).settings)
+    assert outcome(run, created=Created(0, "", {**settings, "retention.ms": "86400000"})) == (
+        69,
+        ["the cluster would change a topic of this run: retention.ms would be 86400000, not -1"],
+    )
+    refusal = tuple(
+        answer._replace(refused=True, why="policy") if answer.right == rights.CREATE else answer
+        for answer in checked(run).rights
+    )
+    assert outcome(run, rights=refusal, created=Created(44, "at most 2 replicas", None)) == (
+        69,
+        ["the cluster would refuse a topic of this run (policy): at most 2 replicas"],
+    )
+    assert outcome(run, created=Created(-1, "", None))[0] == 70
+    assert outcome(run, created=None) == (70, ["the cluster did not say whether it takes a topic of this run"])
+    forbidden = answers(run, rights.CREATE, "missing")
+    assert outcome(run, created=None, rights=forbidden) == (69, [f"{rights.CREATE}: why"])
+    partly = {name: value for name, value in settings.items() if name != "retention.ms"}
+    lines = cluster_plan.judge(run, checked(run, created=Created(0, "", partly))).lines
+    (policy,) = (line for line in lines if line.topic == "policy")
+    assert policy.mark == "" and "does not say what a topic of this run would get for retention.ms" in policy.text
+
+
+def test_what_is_not_known_counts_as_the_weaker_value() -> None:
+    run = scenario()
+    kept = cluster_plan.assumed(checked(run))
+    assert kept["eligible leader replicas"] == "kept (eligible.leader.replicas.version is 1)"
+    assert cluster_plan.observed(run, checked(run)).cluster.elr
+    for more in (
+        {"software": {11: NEW, 12: NEW, 13: OLD}},
+        {"software": {11: NEW, 12: NEW._replace(knows_elr=False), 13: NEW}},
+        {"software": {11: NEW, 12: NEW}, "unreached": (Unreached(13, Address("b", 1), Cause("x", "y")),)},
+    ):
+        found = checked(run, **more)
+        assert cluster_plan.assumed(found)["eligible leader replicas"].startswith("none")
+        assert not cluster_plan.observed(run, found).cluster.elr
+    found = checked(run, settings=None)
+    assert cluster_plan.assumed(found)["transaction.state.log.min.isr"] == "1 (not known)"
+    assert cluster_plan.observed(run, found).cluster.broker_settings["transaction.state.log.min.isr"] == 1
+    off = checked(run, software=dict.fromkeys((11, 12, 13), NEW._replace(features={})))
+    assert cluster_plan.assumed(off)["eligible leader replicas"] == "none (eligible.leader.replicas.version is off)"
+    assert "transaction.version is 0: a late end" in cluster_plan.assumed(off)["ends of transactions"]
+
+
+@pytest.mark.parametrize(
+    ("level", "release"),
+    [(None, "release not known"), (30, "4.3"), (26, "4.1"), (25, "4.0"), (99, "newer than 4.3"), (3, "older than 3.7")],
+)
+def test_a_broker_has_the_release_that_its_features_show(level: int | None, release: str) -> None:
+    assert NEW._replace(newest_metadata=level).release == release
+
+
+def test_the_rights_follow_from_what_the_run_does() -> None:
+    plain = {rights.CREATE, rights.WRITE, rights.READ, rights.DESCRIBE_CONFIGS, rights.DELETE}
+    assert set(cluster_needs.needs(scenario()).rights) == plain
+    transactions = {rights.WRITE_TRANSACTIONS, rights.SEE_TRANSACTIONS}
+    assert set(cluster_needs.needs(scenario("transactional")).rights) == plain | transactions
+    groups = {rights.READ_GROUPS, rights.DELETE_GROUPS, rights.SEE_COMMITS}
+    assert set(cluster_needs.needs(scenario(application="commit_after")).rights) == plain | groups
+    elected = cluster_needs.needs(scenario(fault="elect_preferred"))
+    assert set(elected.rights) == plain | {rights.ALTER_CLUSTER} and elected.impossible == ()
+
+
+def test_a_transactional_id_of_the_users_own_needs_a_right_of_its_own() -> None:
+    profile = catalogue.PROFILES["transactional"]
+    own = msgspec.structs.replace(profile, producer={**profile.producer, "transactional.id": "pay"})
+    run = catalogue.scenario("r", profile=own, fault=catalogue.FAULTS["none"], load=Load(), records=1000)
+    assert Right("transactional-id", "pay", "Write", is_prefix=True) in cluster_needs.needs(run).rights
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_only_what_harms_no_broker_is_possible_there(name: str) -> None:
+    act = ACTS[name]
+    harms = (act.whom == "broker" and (act.bites or bool(act.heals))) or bool(act.needs)
+    plan = FaultPlan(name="p", summary="s", steps=(FaultStep(trigger=Trigger(kind="at_once"), action=name),))
+    needed = cluster_needs.needs(msgspec.structs.replace(scenario(), fault=plan))
+    assert bool(needed.impossible) == harms
+
+
+def test_the_limits_for_a_cluster_of_somebody_elses_are_named_with_the_remedy() -> None:
+    for load, said in (
+        ({"rate": 2_001, "duration_s": 1}, "more than 2,000 records/s"),
+        ({"pacing": "flat_out"}, "more than 2,000 records/s"),
+        ({"payload_bytes": 1_000_000}, "more than 1,000 MB"),
+    ):
+        code, texts = outcome(scenario(**load))
+        assert code == 69 and len(texts) == 1 and texts[0].startswith(said)
+    assert outcome(scenario(rate=2_000, duration_s=1)) == (0, [])
+
+
+def test_a_command_quotes_what_a_shell_would_take_apart() -> None:
+    command = rights.WRITE.command("a:1,b:2", "User:CN=a b,O=c")
+    assert (
+        "--allow-principal 'User:CN=a b,O=c' --operation Write --topic kdv- --resource-pattern-type prefixed" in command
+    )
+    assert rights.ALTER_CLUSTER.command("a:1", "User:u").endswith("--operation Alter --cluster")
