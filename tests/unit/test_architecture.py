@@ -42,9 +42,7 @@ PACKAGES = (
     ROOT / "dags" / "verify_catalogue.py",
 )
 
-_ALL = (
-    "model host catalogue contract store cluster load faults judgement advice planning run pages catalogue_run audit"
-)
+_ALL = "model host catalogue contract store cluster load faults judgement advice planning run pages catalogue_run audit"
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
     for room, rooms in {

@@ -85,7 +85,7 @@ def audit(arguments: argparse.Namespace) -> int:
             judge(run_dir, lambda _progress: None, spark)
         folders.point_latest_at(run_dir)
         verdict = read_verdict(RunDirectory(run_dir).path)
-        record(run_dir, verdict)
+        record(verdict)
     show(verdict, run_dir, None, as_json=arguments.json)
     return verdict.exit_code
 
