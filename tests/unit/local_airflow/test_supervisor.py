@@ -131,8 +131,8 @@ def test_where_runs_may_be_left_nothing_starts_before_the_api_can_end_them(
 def test_the_others_start_when_no_run_is_left_and_never_if_one_cannot_be_ended(
     refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("KDV_HOME", "KDV_LOCK", "KDV_WORKSPACES"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+    for name, short in {"KDV_HOME": "h", "KDV_LOCK": "lock", "KDV_WORKSPACES": "ws"}.items():
+        monkeypatch.setenv(name, str(tmp_path / short))  # the path of a Unix socket is short
     settings.airflow_home().mkdir(parents=True)
     answers, started = [AirflowSilent("is starting")], list[str]()
 
