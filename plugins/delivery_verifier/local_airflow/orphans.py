@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from delivery_verifier.orchestration.client import ENDED, FINISHED_TASK, AirflowError, Client
+from delivery_verifier.orchestration.client import ENDED, FINISHED_TASK, AirflowError, AirflowLacks, Client
 
 MOST_ROUNDS = 20
 """How often the unfinished tasks of a run are ended at most. No DAG of this project has so many tasks in a row."""
@@ -19,12 +19,19 @@ _log = logging.getLogger("kdv.orphans")
 def end_all(client: Client) -> None:
     """Marks every run that is queued or running as failed, with all of its unfinished tasks. No scheduler may run.
 
-    Raises AirflowError if Airflow refuses this or if a run does not end, and AirflowSilent if Airflow does not answer.
-    After AirflowSilent, the function can be called again.
+    Leaves a run alone whose DAG is no longer there: nobody goes on with it. Raises AirflowError if Airflow refuses this
+    or if a run does not end, and AirflowSilent if Airflow does not answer. After AirflowSilent, the function can be
+    called again.
     """
-    while runs := client.unfinished_runs():
+    left = set[tuple[str, str]]()
+    while runs := [run for run in client.unfinished_runs() if run not in left]:
         for dag_id, run_id in runs:
-            _end(client, dag_id, run_id)
+            try:
+                _end(client, dag_id, run_id)
+            except AirflowLacks as error:
+                left.add((dag_id, run_id))
+                _log.warning("left the run %s of %s as it is: %s", run_id, dag_id, error)
+                continue
             _log.info("ended the run %s of %s, which was under way when Airflow ended", run_id, dag_id)
 
 

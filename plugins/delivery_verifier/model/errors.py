@@ -51,6 +51,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── SparkGone                       Spark's JVM ended (RuntimeError)
 ├── NoSparkConnection               the Spark connection is missing or malformed (ValueError)
 ├── AirflowError                    Airflow could not be reached, or refused a request (RuntimeError)
+│   ├── AirflowLacks                Airflow does not have what was asked for
 │   └── AirflowSilent               Airflow does not answer
 ├── RunFailed                       a run through Airflow ended without a verdict (RuntimeError)
 │   └── TaskNeverStarted            a task was queued, and no worker will start it

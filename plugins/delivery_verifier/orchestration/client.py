@@ -25,6 +25,10 @@ class AirflowError(VerifierError, RuntimeError):
     """The error of a request that Airflow refused, or that did not reach Airflow. The message gives the reason."""
 
 
+class AirflowLacks(AirflowError):
+    """Airflow does not have what was asked for, e.g. the DAG of an old run."""
+
+
 class AirflowSilent(AirflowError):
     """The error of a request that Airflow did not answer, or could not carry out because its database was busy.
 
@@ -168,7 +172,8 @@ class Client:
         if answer.status_code >= 500 and "Database error" in answer.text:
             raise AirflowSilent(f"Airflow's database was busy at {method} {path}: {_reason(answer)}")
         if answer.is_error:
-            raise AirflowError(f"Airflow refused {method} {path} with {answer.status_code}: {_reason(answer)}")
+            kind = AirflowLacks if answer.status_code == httpx.codes.NOT_FOUND else AirflowError
+            raise kind(f"Airflow refused {method} {path} with {answer.status_code}: {_reason(answer)}")
         try:
             return answer.json()
         except json.JSONDecodeError:

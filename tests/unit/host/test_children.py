@@ -45,6 +45,7 @@ def test_a_module_is_started_with_its_spec_and_all_that_it_prints_is_kept(tmp_pa
     assert child.wait() == 0
     assert children.last_words(tmp_path, 500) == '{\n    "a": 1\n}'
     assert (tmp_path / "spec.json").read_bytes() == b'{"a":1}'
+    assert (tmp_path / "spec.json").stat().st_mode & 0o777 == 0o600, "others may not read what may hold a password"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from delivery_verifier.local_airflow import orphans
-from delivery_verifier.orchestration.client import FINISHED_TASK, AirflowError, Client, Task
+from delivery_verifier.orchestration.client import FINISHED_TASK, AirflowError, AirflowLacks, Client, Task
 
 AFTER = {"stop_cluster": ("conclude",), "conclude": ("publish",)}
 """Maps each teardown task to those that come after it. All of them are teardown tasks."""
@@ -28,6 +28,8 @@ class Airflow(Client):
         return [("d", run_id) for run_id, state in self.runs.items() if state == "running"]
 
     def end_run(self, dag_id: str, run_id: str) -> None:
+        if run_id == "of_no_dag":
+            raise AirflowLacks("Airflow refused PATCH with 404")
         tasks = self.states[run_id]
         for name, state in tasks.items():
             if name not in TEARDOWNS and state not in FINISHED_TASK:
@@ -66,3 +68,9 @@ def test_a_run_that_does_not_end_is_named() -> None:
     client = Airflow(refuses=("stop_cluster",), stuck=dict.fromkeys(TEARDOWNS))
     with pytest.raises(AirflowError, match="the run stuck of d was under way when Airflow ended, and cannot be ended"):
         orphans.end_all(client)
+
+
+def test_a_run_whose_dag_is_gone_is_left_and_keeps_no_other_run_from_its_end() -> None:
+    client = Airflow(of_no_dag={"plan": None}, waiting={"plan": None})
+    orphans.end_all(client)
+    assert client.runs == {"of_no_dag": "running", "waiting": "failed"}

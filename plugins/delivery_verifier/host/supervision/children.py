@@ -20,6 +20,7 @@ Child = subprocess.Popen[bytes]
 def start_module(module: str, spec: bytes, folder: Path) -> Child:
     """Starts `python -m module FILE`, where FILE in `folder` holds `spec`. The child dies with the thread that called
     this function. The folder must exist."""
+    (folder / SPEC).touch(mode=0o600)  # a client's properties may hold a password
     (folder / SPEC).write_bytes(spec)
     with (folder / OUTPUT).open("wb") as output:
         return subprocess.Popen(
