@@ -65,8 +65,10 @@ def _numbered(folder: Path) -> dict[int, Path]:
 
 
 def write_end(folder: Path, end: LifeEnd) -> None:
-    """Writes to `folder`, the folder of a life, how the life ended."""
-    (folder / _FILE).write_bytes(dumps(end))
+    """Writes to `folder`, the folder of a life, how the life ended. Whoever waits for the file finds it whole."""
+    partial = folder / f"{_FILE}.partial"
+    partial.write_bytes(dumps(end))
+    partial.replace(folder / _FILE)
 
 
 def has_end(folder: Path) -> bool:

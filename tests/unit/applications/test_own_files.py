@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -185,3 +186,16 @@ def test_a_file_that_shrinks_while_the_program_runs_ends_the_run(member: Member)
     file.unlink()
     with pytest.raises(StepFailed, match="is gone"):
         process.update()
+
+
+def test_the_end_of_a_life_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = list[bool]()
+
+    def replace(self: Path, target: Path) -> Path:
+        moved.append(target.exists())
+        os.replace(self, target)
+        return target
+
+    monkeypatch.setattr(Path, "replace", replace)
+    write_end(tmp_path, LifeEnd(applied=3, exit_code=0, killed=False))
+    assert moved == [False] and read_end(tmp_path).applied == 3
