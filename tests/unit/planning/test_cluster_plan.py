@@ -171,6 +171,21 @@ def test_a_transactional_id_of_the_users_own_needs_a_right_of_its_own() -> None:
     assert Right("transactional-id", "pay", "Write", is_prefix=True) in cluster_needs.needs(run).rights
 
 
+@pytest.mark.parametrize("name", [name for name, each in catalogue.APPLICATIONS.items() if each.has_output_topic])
+def test_a_transform_needs_transactions_because_the_canarys_effects_are_written_so(name: str) -> None:
+    transactions = {rights.WRITE_TRANSACTIONS, rights.SEE_TRANSACTIONS}
+    assert transactions <= {*cluster_needs.needs(scenario(application=name)).rights}
+
+
+def test_a_transactional_id_of_an_application_of_the_users_own_needs_a_right_of_its_own() -> None:
+    known = catalogue.APPLICATIONS["transform_transactional"]
+    own = msgspec.structs.replace(known, producer={**known.producer, "transactional.id": "pay"})
+    run = scenario()
+    arms = tuple(msgspec.structs.replace(arm, application=own) if arm.role == "subject" else arm for arm in run.arms)
+    needed = cluster_needs.needs(msgspec.structs.replace(run, arms=arms)).rights
+    assert {Right("transactional-id", "pay", "Write", is_prefix=True), rights.SEE_TRANSACTIONS} <= {*needed}
+
+
 @pytest.mark.parametrize("name", ACTS)
 def test_only_what_harms_no_broker_is_possible_there(name: str) -> None:
     act = ACTS[name]
