@@ -66,9 +66,14 @@ def needs(scenario: Scenario) -> Needs:
     )
 
 
-def sample_topic(scenario: Scenario, brokers: Sequence[int]) -> Wanted:
-    """Returns the topic of the first subject as the run would create it on a cluster with the broker ids `brokers`."""
-    return Wanted(topics.settings_of(scenario.subjects[0]), topics.assignment(scenario, brokers))
+def sample_topics(scenario: Scenario, brokers: Sequence[int]) -> dict[str, Wanted]:
+    """Returns topics as the run would create them on a cluster with the broker ids `brokers`, by their names: for each
+    distinct set of settings the first topic that has it. All topics have the same replicas."""
+    samples = dict[frozenset[tuple[str, str]], str]()
+    settings = topics.settings(scenario)
+    for name, of_topic in settings.items():
+        samples.setdefault(frozenset(of_topic.items()), name)
+    return {name: Wanted(settings[name], topics.assignment(scenario, brokers)) for name in samples.values()}
 
 
 def _is_possible(act: Act) -> bool:
