@@ -193,10 +193,10 @@ def _topics(scenario: Scenario, checked: Checked) -> list[Line]:
     may = any(answer.standing == "granted" for answer in create)
     samples = cluster_needs.sample_topics(scenario, [broker.number for broker in checked.brokers])
     lines = list[Line]()
-    for name, wanted in samples.items():
+    for name, sample in samples.items():
         created = checked.created.get(name)
         if created is not None:
-            lines.append(_topic(name, wanted.settings, created))
+            lines.append(_topic(name, sample.settings, created))
         elif may:
             lines.append(Line("policy", "not known", f"the cluster did not say whether it takes topic {name}"))
     refused = [answer.why for answer in create if answer.refused]

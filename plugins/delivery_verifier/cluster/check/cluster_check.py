@@ -179,9 +179,9 @@ def _answers(
                 answers[right] = rights.ask(right, question)
             except (OSError, VerifierError, IndexError) as error:
                 answers[right] = Answer(right, "not known", str(error) or type(error).__name__)
-        for name, wanted in topics.items():
+        for name, topic in topics.items():
             with suppress(OSError, VerifierError, IndexError):  # not known then, and said so
-                created[name] = rights.created(question._replace(wanted=wanted))
+                created[name] = rights.created(question._replace(wanted=topic))
         with suppress(OSError, VerifierError, IndexError):
             settings.append(facts.settings(question.asking, question.broker))
 
