@@ -60,8 +60,6 @@ def create(scenario: Scenario, connection: Connection) -> None:
     cannot be created.
     """
     client, brokers = admin(connection), sorted(connection.brokers)
-    settings = {arm.topic_name: settings_of(arm) for arm in scenario.arms}
-    settings |= {topic: {**WHOLE_LOG, **_of_outputs(scenario)} for topic in output_topics(scenario)}
     new_topics = [
         NewTopic(
             topic,
@@ -69,14 +67,19 @@ def create(scenario: Scenario, connection: Connection) -> None:
             replica_assignment=assignment(scenario, brokers),
             config=of_topic,
         )
-        for topic, of_topic in settings.items()
+        for topic, of_topic in settings(scenario).items()
     ]
     for future in client.create_topics(new_topics, operation_timeout=TIMEOUT_S).values():
         future.result(TIMEOUT_S)
 
 
-def settings_of(arm: Arm) -> dict[str, str]:
-    """Returns the settings with which the topic of `arm` is created."""
+def settings(scenario: Scenario) -> dict[str, dict[str, str]]:
+    """Returns the settings with which each topic of a run is created, by the topic's name."""
+    of_arms = {arm.topic_name: _settings_of(arm) for arm in scenario.arms}
+    return of_arms | {topic: {**WHOLE_LOG, **_of_outputs(scenario)} for topic in output_topics(scenario)}
+
+
+def _settings_of(arm: Arm) -> dict[str, str]:
     return {**WHOLE_LOG, **KAFKA_DEFAULTS, **_texts(arm.profile.topic)}
 
 

@@ -54,6 +54,6 @@ def check(arguments: argparse.Namespace, scenario: Scenario) -> tuple[Scenario, 
     checked = cluster_check.check(
         access,
         (*needed.rights, *needed.wishes),
-        lambda brokers: cluster_needs.sample_topic(scenario, brokers),
+        lambda brokers: cluster_needs.sample_topics(scenario, brokers),
     )
     return cluster_plan.observed(scenario, checked), cluster_plan.judge(scenario, checked)

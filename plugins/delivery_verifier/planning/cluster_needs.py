@@ -9,6 +9,7 @@ from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.check import rights
 from delivery_verifier.cluster.check.rights import Right, Wanted
 from delivery_verifier.model.act import Act
+from delivery_verifier.model.application import Application
 from delivery_verifier.model.scenario import Scenario
 
 MOST_RATE, MOST_BYTES = 2_000, 1_000_000_000
@@ -44,7 +45,7 @@ class Needs(NamedTuple):
 def needs(scenario: Scenario) -> Needs:
     """Returns what a run of `scenario` needs of a cluster that somebody else runs."""
     needed = [*_PLAIN]
-    if scenario.transactional:
+    if _writes_transactions(scenario):
         needed += [*_transactional_ids(scenario), rights.SEE_TRANSACTIONS]
     if scenario.applied:
         needed += [rights.READ_GROUPS, rights.DELETE_GROUPS, rights.SEE_COMMITS]
@@ -65,9 +66,14 @@ def needs(scenario: Scenario) -> Needs:
     )
 
 
-def sample_topic(scenario: Scenario, brokers: Sequence[int]) -> Wanted:
-    """Returns the topic of the first subject as the run would create it on a cluster with the broker ids `brokers`."""
-    return Wanted(topics.settings_of(scenario.subjects[0]), topics.assignment(scenario, brokers))
+def sample_topics(scenario: Scenario, brokers: Sequence[int]) -> dict[str, Wanted]:
+    """Returns topics as the run would create them on a cluster with the broker ids `brokers`, by their names: for each
+    distinct set of settings the first topic that has it. All topics have the same replicas."""
+    samples = dict[frozenset[tuple[str, str]], str]()
+    settings = topics.settings(scenario)
+    for name, of_topic in settings.items():
+        samples.setdefault(frozenset(of_topic.items()), name)
+    return {name: Wanted(settings[name], topics.assignment(scenario, brokers)) for name in samples.values()}
 
 
 def _is_possible(act: Act) -> bool:
@@ -85,11 +91,20 @@ def _rate(scenario: Scenario) -> float | None:
     return max(arm.records for arm in scenario.loaded) / load.duration_s
 
 
+def _applications(scenario: Scenario) -> list[Application]:
+    return [arm.application for arm in scenario.loaded if arm.application is not None]
+
+
+def _writes_transactions(scenario: Scenario) -> bool:
+    """Returns whether anybody writes transactions: producers, transforms, or the canary, whose effects in an output
+    topic are always written so (`applications.output_topic`)."""
+    of_applications = (each.transactional_id or each.has_output_topic for each in _applications(scenario))
+    return bool(scenario.transactional) or any(of_applications)
+
+
 def _transactional_ids(scenario: Scenario) -> list[Right]:
     """Returns the rights on transactional.ids: on those of a run, and on a user's own, which begin with other words."""
-    own = {
-        arm.transactional_id
-        for arm in scenario.loaded
-        if arm.transactional_id and not f"{arm.transactional_id}-".startswith(rights.PREFIX)
-    }
-    return [rights.WRITE_TRANSACTIONS, *(rights.WRITE_TRANSACTIONS._replace(name=name) for name in sorted(own))]
+    producers = [arm.transactional_id for arm in scenario.loaded]
+    named = {*producers, *(each.transactional_id for each in _applications(scenario))}
+    own = sorted(name for name in named if name and not f"{name}-".startswith(rights.PREFIX))
+    return [rights.WRITE_TRANSACTIONS, *(rights.WRITE_TRANSACTIONS._replace(name=name) for name in own)]

@@ -9,11 +9,13 @@ from msgspec import Struct
 
 from delivery_verifier.cluster.check import facts, rights
 from delivery_verifier.cluster.check.cluster_check import Checked
+from delivery_verifier.cluster.check.rights import Created
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import cluster_needs
 from delivery_verifier.planning.cluster_needs import MOST_BYTES, MOST_RATE, Needs
 
 MIN_ISR = "transaction.state.log.min.isr"
+_REFUSED = "change the settings of the topic, or the cluster's policy"
 FIT, LACKING, UNKNOWN = 0, 69, 70
 """Exit codes: the cluster has all that the run needs; it lacks something; something that the run needs is not known."""
 
@@ -48,7 +50,7 @@ def judge(scenario: Scenario, checked: Checked) -> ClusterPlan:
         *_brokers(checked, needed),
         *_features(checked),
         *_rights(checked, needed),
-        *_topic(scenario, checked),
+        *_topics(scenario, checked),
         *_plan(needed),
     ]
     marks = {line.mark for line in lines}
@@ -185,38 +187,48 @@ def _rights(checked: Checked, needed: Needs) -> list[Line]:
     return lines
 
 
-def _topic(scenario: Scenario, checked: Checked) -> list[Line]:
-    """Says what the cluster makes of a topic of the run: refusals, policies, and settings that it would change."""
-    created = checked.created
-    may = any(answer.right == rights.CREATE and answer.standing == "granted" for answer in checked.rights)
-    if created is None:
-        return (
-            [Line("policy", "not known", "the cluster did not say whether it takes a topic of this run")] if may else []
+def _topics(scenario: Scenario, checked: Checked) -> list[Line]:
+    """Says what the cluster makes of the topics of the run: refusals, policies, and settings that it would change."""
+    create = [answer for answer in checked.rights if answer.right == rights.CREATE]
+    may = any(answer.standing == "granted" for answer in create)
+    samples = cluster_needs.sample_topics(scenario, [broker.number for broker in checked.brokers])
+    lines = list[Line]()
+    for name, sample in samples.items():
+        created = checked.created.get(name)
+        if created is not None:
+            lines.append(_topic(name, sample.settings, created))
+        elif may:
+            lines.append(Line("policy", "not known", f"the cluster did not say whether it takes topic {name}"))
+    refused = [answer.why for answer in create if answer.refused]
+    if refused and all(line.mark != "refused" for line in lines):
+        lines.append(
+            Line("policy", "refused", f"the cluster would refuse a topic of this run ({refused[0]})", _REFUSED)
         )
-    refused = any(answer.refused for answer in checked.rights)
-    if refused:
-        why = next(answer.why for answer in checked.rights if answer.refused)
-        said = f"the cluster would refuse a topic of this run ({why}): {created.why or created.code}"
-        return [Line("policy", "refused", said, "change the settings of the topic, or the cluster's policy")]
+    return lines
+
+
+def _topic(name: str, asked: Mapping[str, str], created: Created) -> Line:
+    if (what := rights.REFUSED_TOPIC.get(created.code)) is not None:
+        said = f"the cluster would refuse topic {name} ({what}): {created.why or created.code}"
+        return Line("policy", "refused", said, _REFUSED)
     if created.code:
-        return [Line("policy", "not known", f"whether the cluster takes a topic of this run: error {created.code}")]
-    asked = cluster_needs.sample_topic(scenario, [broker.number for broker in checked.brokers]).settings
-    return [_settings_of_topic(asked, created.settings or {})]
+        return Line("policy", "not known", f"whether the cluster takes topic {name}: error {created.code}")
+    return _settings_of_topic(name, asked, created.settings or {})
 
 
-def _settings_of_topic(asked: Mapping[str, str], offered: Mapping[str, str]) -> Line:
+def _settings_of_topic(name: str, asked: Mapping[str, str], offered: Mapping[str, str]) -> Line:
     """Compares the settings that a topic asks for with those that the cluster says it would get."""
     if changed := [
-        f"{name} would be {offered[name]}, not {value}"
-        for name, value in asked.items()
-        if name in offered and offered[name] != value
+        f"{setting} would be {offered[setting]}, not {value}"
+        for setting, value in asked.items()
+        if setting in offered and offered[setting] != value
     ]:
         remedy = "the run's verdict needs these settings; ask for an exception from the cluster's policy"
-        return Line("policy", "refused", f"the cluster would change a topic of this run: {'; '.join(changed)}", remedy)
+        return Line("policy", "refused", f"the cluster would change topic {name}: {'; '.join(changed)}", remedy)
     if silent := sorted(asked.keys() - offered.keys()):
-        said = f"the cluster does not say what a topic of this run would get for {', '.join(silent)}"
-        return Line("policy", "", said)
-    return Line("policy", "ok", f"a topic of this run would get its {len(asked)} settings unchanged")
+        said = f"the cluster does not say what topic {name} would get for {', '.join(silent)}"
+        return Line("policy", "not known", said)
+    return Line("policy", "ok", f"topic {name} would get its {len(asked)} settings unchanged")
 
 
 def _plan(needed: Needs) -> list[Line]:

@@ -27,7 +27,7 @@ SECRETS = ("verifier-secret-2", "hush-7", STORE_PASSWORD, KEY_PASSWORD)
 
 
 def check(access: Access) -> Checked:
-    return cluster_check.check(access, [READ], lambda brokers: Wanted({}, [list(brokers)]))
+    return cluster_check.check(access, [READ], lambda brokers: {"kdv-t": Wanted({}, [list(brokers)])})
 
 
 def mutual(cluster: SecuredCluster, name: str = "verifier", **more: str | None) -> dict[str, str]:

@@ -57,10 +57,12 @@ def test_a_far_cluster_is_checked_in_time_and_nothing_stays_unknown(
 ) -> None:
     reading = access(secured.properties("operator"))
     monkeypatch.setattr(channels, "socket", FarSockets)
-    checked = cluster_check.check(reading, RIGHTS, lambda brokers: Wanted({"retention.ms": "-1"}, [list(brokers)]))
+    checked = cluster_check.check(
+        reading, RIGHTS, lambda brokers: {"kdv-t": Wanted({"retention.ms": "-1"}, [list(brokers)])}
+    )
     assert checked.took_s < cluster_check.WITHIN_S
     assert {answer.standing for answer in checked.rights} == {"granted"}
-    assert checked.settings is not None and checked.created is not None
+    assert checked.settings is not None and checked.created["kdv-t"] is not None
     assert (sorted(checked.software), checked.unreached) == ([*BROKERS], ())
     assert all(each.round_trip_s > ONE_WAY_S for each in checked.software.values())
     print(f"checked in {checked.took_s:.1f} s")

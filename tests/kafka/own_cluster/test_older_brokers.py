@@ -35,7 +35,7 @@ def test_eligible_replicas_that_the_cluster_does_not_keep_are_not_assumed(
     needed = cluster_needs.needs(RUN).rights
     everything = (*needed, rights.SEE_SETTINGS)
     checked = cluster_check.check(
-        access(older.properties("operator")), everything, lambda brokers: cluster_needs.sample_topic(RUN, brokers)
+        access(older.properties("operator")), everything, lambda brokers: cluster_needs.sample_topics(RUN, brokers)
     )
     plan = cluster_plan.judge(RUN, checked)
     assert plan.exit_code == 0, cluster_plan.text(plan)

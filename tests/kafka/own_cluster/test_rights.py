@@ -56,7 +56,7 @@ def check(secured: SecuredCluster, access: Reading) -> Callable[..., Checked]:
         results = list[Checked]()
 
         def is_known() -> bool:
-            wanted = lambda brokers: cluster_needs.sample_topic(run, brokers)  # noqa: E731
+            wanted = lambda brokers: cluster_needs.sample_topics(run, brokers)  # noqa: E731
             results[:] = [cluster_check.check(access(secured.properties()), needed, wanted)]
             return missing(results[0]) == set(needed) - {*granted, *_implied(granted)}
 
@@ -123,7 +123,8 @@ def test_a_topic_that_the_cluster_would_refuse_is_said_in_its_own_words(check: C
     checked = check([rights.CREATE], [rights.CREATE], _replaced(odd, arms=arms))
     (answer,) = checked.rights
     assert (answer.standing, answer.refused, answer.why) == ("granted", True, "settings")
-    assert checked.created is not None and "min.insync.replicas" in checked.created.why
+    created = checked.created[odd.subjects[0].topic_name]
+    assert created is not None and "min.insync.replicas" in created.why
 
 
 def _with_topic(arm: object, settings: dict[str, object]) -> object:

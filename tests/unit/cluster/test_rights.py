@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from delivery_verifier.cluster.check import rights
+from delivery_verifier.cluster.check import cluster_check, rights
 from delivery_verifier.cluster.check.rights import Question, Right, Wanted
 
 
@@ -44,3 +45,22 @@ def test_only_an_answer_that_is_understood_says_something(right: Right) -> None:
 def test_a_right_on_other_names_is_asked_about_such_a_name() -> None:
     own = rights.WRITE_TRANSACTIONS._replace(name="pay")
     assert answer(own, 3) == ("granted", {"paycheck-1"})
+
+
+class Picky(Broker):
+    """Refuses a topic that asks for two replicas in sync, and does not answer for one that asks for three."""
+
+    def ask(self, broker: int, name: str, timeout_s: float, **fields: Any) -> Any:
+        if name == "CreateTopics":
+            (number,) = [value for _, value in fields["topics"][0][4]]
+            self.code = {"1": 0, "2": 44, "3": 29}[number]
+            if number == "3":
+                raise TimeoutError
+        return super().ask(broker, name, timeout_s, **fields)
+
+
+def test_every_topic_is_asked_about_and_what_is_not_answered_stays_unknown() -> None:
+    wanted = {f"kdv-{number}": Wanted({"min.insync.replicas": str(number)}, [[1]]) for number in (1, 2, 3)}
+    question = Question(Picky(0), 1, f"{rights.PREFIX}check-1", wanted["kdv-1"])  # type: ignore[arg-type]
+    _, created, _ = cluster_check._answers(question, [], wanted, time.monotonic() + 10)
+    assert {name: each and each.code for name, each in created.items()} == {"kdv-1": 0, "kdv-2": 44, "kdv-3": None}

@@ -31,7 +31,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """Lets the check of a cluster find that each right is what a function says."""
 
     def find(standing: Callable[[Right], Any]) -> None:
-        def check(access: object, needed: list[Right], topic_of: Callable[[list[int]], Any]) -> Checked:
+        def check(access: object, needed: list[Right], topics_of: Callable[[list[int]], Any]) -> Checked:
             brokers = tuple(Broker(number, Address(f"b{number}", 9093), None) for number in (1, 2, 3))
             return Checked(
                 cluster_id="an-id",
@@ -41,7 +41,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
                 software=dict.fromkeys((1, 2, 3), SOFTWARE),
                 settings=None,
                 rights=tuple(Answer(right, standing(right)) for right in needed),
-                created=Created(0, "", dict(topic_of([1, 2, 3]).settings)),
+                created={name: Created(0, "", dict(each.settings)) for name, each in topics_of([1, 2, 3]).items()},
                 unreached=(),
                 beside=(),
                 took_s=1.0,

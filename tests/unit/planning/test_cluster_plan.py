@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from delivery_verifier import catalogue
+from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.check import rights
 from delivery_verifier.cluster.check.causes import Cause
 from delivery_verifier.cluster.check.cluster_check import Checked, Unreached
@@ -34,10 +35,20 @@ def scenario(profile: str = "safe", fault: str = "none", application: str | None
     )
 
 
+def created(run: Scenario, answer: Created | None = None, *, number: int = 0) -> dict[str, Created | None]:
+    """What a cluster that takes every topic says. Of topic `number`, it says `answer`, if there is one."""
+    samples = cluster_needs.sample_topics(run, [11, 12, 13])
+    said = dict[str, Created | None]((name, Created(0, "", dict(each.settings))) for name, each in samples.items())
+    return said if answer is None else {**said, [*samples][number]: answer}
+
+
+def silent(run: Scenario) -> dict[str, Created | None]:
+    return dict.fromkeys(created(run))
+
+
 def checked(run: Scenario, **more: Any) -> Checked:
     """A cluster that has all that `run` needs. `more` is what a test changes."""
     brokers = tuple(Broker(number, Address(f"b{number}", 9093), "a") for number in (11, 12, 13))
-    settings = dict(cluster_needs.sample_topic(run, [11, 12, 13]).settings)
     fit = Checked(
         cluster_id="id",
         principal="User:verifier",
@@ -46,7 +57,7 @@ def checked(run: Scenario, **more: Any) -> Checked:
         software=dict.fromkeys((11, 12, 13), NEW),
         settings={"transaction.state.log.min.isr": "2"},
         rights=tuple(Answer(right, "granted") for right in cluster_needs.needs(run).rights),
-        created=Created(0, "", settings),
+        created=created(run),
         unreached=(),
         beside=(),
         took_s=1.0,
@@ -99,29 +110,57 @@ def test_fewer_brokers_than_replicas_are_too_few() -> None:
     assert code == 69 and said == ["1 brokers, and each partition has 3 replicas"]
 
 
-def test_a_refusal_or_a_change_of_the_topic_makes_the_cluster_unfit() -> None:
+def test_a_refusal_or_a_change_of_any_topic_makes_the_cluster_unfit() -> None:
+    run = scenario(application="transform")
+    samples = cluster_needs.sample_topics(run, [11, 12, 13])
+    assert len(samples) >= 2
+    for number, (name, wanted) in enumerate(samples.items()):
+        changed = Created(0, "", {**wanted.settings, "retention.ms": "86400000"})
+        assert outcome(run, created=created(run, changed, number=number)) == (
+            69,
+            [f"the cluster would change topic {name}: retention.ms would be 86400000, not -1"],
+        )
+        assert outcome(run, created=created(run, Created(44, "at most 2 replicas", None), number=number)) == (
+            69,
+            [f"the cluster would refuse topic {name} (policy): at most 2 replicas"],
+        )
+
+
+def test_what_the_cluster_does_not_say_of_a_topic_is_not_known() -> None:
+    run = scenario(application="transform")
+    for number, (name, wanted) in enumerate(cluster_needs.sample_topics(run, [11, 12, 13]).items()):
+        every = ", ".join(sorted(wanted.settings))
+        partly = {name: value for name, value in wanted.settings.items() if name != "retention.ms"}
+        for answer, said in (
+            (Created(-1, "", None), f"whether the cluster takes topic {name}: error -1"),
+            (Created(0, "", None), f"the cluster does not say what topic {name} would get for {every}"),
+            (Created(0, "", partly), f"the cluster does not say what topic {name} would get for retention.ms"),
+        ):
+            assert outcome(run, created=created(run, answer, number=number)) == (70, [said])
+        none = {**created(run), name: None}
+        assert outcome(run, created=none) == (70, [f"the cluster did not say whether it takes topic {name}"])
+    assert outcome(run, created=silent(run))[0] == outcome(run, created={})[0] == 70
+
+
+def test_a_refusal_counts_whatever_is_answered_later() -> None:
     run = scenario()
-    settings = dict(cluster_needs.sample_topic(run, [11, 12, 13]).settings)
-    assert outcome(run, created=Created(0, "", {**settings, "retention.ms": "86400000"})) == (
-        69,
-        ["the cluster would change a topic of this run: retention.ms would be 86400000, not -1"],
-    )
     refusal = tuple(
         answer._replace(refused=True, why="policy") if answer.right == rights.CREATE else answer
         for answer in checked(run).rights
     )
-    assert outcome(run, rights=refusal, created=Created(44, "at most 2 replicas", None)) == (
-        69,
-        ["the cluster would refuse a topic of this run (policy): at most 2 replicas"],
-    )
-    assert outcome(run, created=Created(-1, "", None))[0] == 70
-    assert outcome(run, created=None) == (70, ["the cluster did not say whether it takes a topic of this run"])
+    assert outcome(run, rights=refusal) == (69, ["the cluster would refuse a topic of this run (policy)"])
     forbidden = answers(run, rights.CREATE, "missing")
-    assert outcome(run, created=None, rights=forbidden) == (69, [f"{rights.CREATE}: why"])
-    partly = {name: value for name, value in settings.items() if name != "retention.ms"}
-    lines = cluster_plan.judge(run, checked(run, created=Created(0, "", partly))).lines
-    (policy,) = (line for line in lines if line.topic == "policy")
-    assert policy.mark == "" and "does not say what a topic of this run would get for retention.ms" in policy.text
+    assert outcome(run, created=silent(run), rights=forbidden) == (69, [f"{rights.CREATE}: why"])
+
+
+def test_each_distinct_set_of_settings_is_asked_about_once() -> None:
+    run = scenario(application="transform")
+    every = topics.settings(run)
+    samples = cluster_needs.sample_topics(run, [11, 12, 13])
+    assert all(list(each.settings.items()) == list(every[name].items()) for name, each in samples.items())
+    sets = [frozenset(each.settings.items()) for each in samples.values()]
+    assert len(sets) == len({*sets}) and {*sets} == {frozenset(each.items()) for each in every.values()}
+    assert set(cluster_needs.needs(run).topics) == {*every}
 
 
 def test_what_is_not_known_counts_as_the_weaker_value() -> None:
@@ -169,6 +208,21 @@ def test_a_transactional_id_of_the_users_own_needs_a_right_of_its_own() -> None:
     own = msgspec.structs.replace(profile, producer={**profile.producer, "transactional.id": "pay"})
     run = catalogue.scenario("r", profile=own, fault=catalogue.FAULTS["none"], load=Load(), records=1000)
     assert Right("transactional-id", "pay", "Write", is_prefix=True) in cluster_needs.needs(run).rights
+
+
+@pytest.mark.parametrize("name", [name for name, each in catalogue.APPLICATIONS.items() if each.has_output_topic])
+def test_a_transform_needs_transactions_because_the_canarys_effects_are_written_so(name: str) -> None:
+    transactions = {rights.WRITE_TRANSACTIONS, rights.SEE_TRANSACTIONS}
+    assert transactions <= {*cluster_needs.needs(scenario(application=name)).rights}
+
+
+def test_a_transactional_id_of_an_application_of_the_users_own_needs_a_right_of_its_own() -> None:
+    known = catalogue.APPLICATIONS["transform_transactional"]
+    own = msgspec.structs.replace(known, producer={**known.producer, "transactional.id": "pay"})
+    run = scenario()
+    arms = tuple(msgspec.structs.replace(arm, application=own) if arm.role == "subject" else arm for arm in run.arms)
+    needed = cluster_needs.needs(msgspec.structs.replace(run, arms=arms)).rights
+    assert {Right("transactional-id", "pay", "Write", is_prefix=True), rights.SEE_TRANSACTIONS} <= {*needed}
 
 
 @pytest.mark.parametrize("name", ACTS)

@@ -55,7 +55,7 @@ class Checked(NamedTuple):
     * `brokers`, `software`: the brokers, and what those that answered say of themselves, by id.
     * `settings`: settings of the brokers by name; None if this client may not read them.
     * `rights`: for each right that was asked for, whether the client has it.
-    * `created`: what the cluster says of a topic as the run would create it; None if it did not answer.
+    * `created`: what the cluster says of each topic that was asked about; None if it did not answer.
     * `unreached`: the brokers that did not answer. `beside`: bootstrap servers that did not, and are no known broker.
     * `took_s`: how long the check took, in seconds.
     """
@@ -67,15 +67,17 @@ class Checked(NamedTuple):
     software: Mapping[int, Software]
     settings: Mapping[str, str] | None
     rights: tuple[Answer, ...]
-    created: Created | None
+    created: Mapping[str, Created | None]
     unreached: tuple[Unreached, ...]
     beside: tuple[Unreached, ...]
     took_s: float
 
 
-def check(access: Access, needed: Sequence[Right], topic_of: Callable[[Sequence[int]], Wanted]) -> Checked:
-    """Checks the cluster that `access` reaches for `needed`. `topic_of` returns a topic of the run, from the ids of the
-    brokers.
+def check(
+    access: Access, needed: Sequence[Right], topics_of: Callable[[Sequence[int]], Mapping[str, Wanted]]
+) -> Checked:
+    """Checks the cluster that `access` reaches for `needed`. `topics_of` returns the topics of the run to ask about by
+    their names, at least one, from the ids of the brokers.
 
     Raises Unreachable, with the causes, if no server can be reached, and BadInput if a file of a key or certificate
     cannot be used.
@@ -91,9 +93,10 @@ def check(access: Access, needed: Sequence[Right], topic_of: Callable[[Sequence[
         raise Unreachable(_lines([*unreached, *silent]))
     addresses = {broker.address for broker in known.brokers}
     asked = min(answering)
-    topic = topic_of(sorted(broker.number for broker in known.brokers))
-    question = rights.Question(asking, asked, f"{rights.PREFIX}check-{secrets.token_hex(6)}", topic)
-    answers, created, settings = _answers(question, needed, until_s)
+    topics = topics_of(sorted(broker.number for broker in known.brokers))
+    first = next(iter(topics.values()))
+    question = rights.Question(asking, asked, f"{rights.PREFIX}check-{secrets.token_hex(6)}", first)
+    answers, created, settings = _answers(question, needed, topics, until_s)
     return Checked(
         known.cluster_id,
         principal(access.security),
@@ -165,10 +168,10 @@ def _unreached(number: int, address: Address, error: Exception, security: Mappin
 
 
 def _answers(
-    question: rights.Question, needed: Sequence[Right], until_s: float
-) -> tuple[tuple[Answer, ...], Created | None, dict[str, str] | None]:
-    """Asks for all rights, for a topic of the run, and for the settings. What is not answered in time is not known."""
-    answers, settings, topics = dict[Right, Answer](), list[dict[str, str] | None](), list[Created]()
+    question: rights.Question, needed: Sequence[Right], topics: Mapping[str, Wanted], until_s: float
+) -> tuple[tuple[Answer, ...], dict[str, Created | None], dict[str, str] | None]:
+    """Asks for all rights, for topics of the run, and for the settings. What is not answered in time is not known."""
+    answers, settings, created = dict[Right, Answer](), list[dict[str, str] | None](), dict[str, Created]()
 
     def ask() -> None:
         for right in needed:
@@ -176,16 +179,17 @@ def _answers(
                 answers[right] = rights.ask(right, question)
             except (OSError, VerifierError, IndexError) as error:
                 answers[right] = Answer(right, "not known", str(error) or type(error).__name__)
-        with suppress(OSError, VerifierError, IndexError):  # not known then, and said so
-            topics.append(rights.created(question))
+        for name, topic in topics.items():
+            with suppress(OSError, VerifierError, IndexError):  # not known then, and said so
+                created[name] = rights.created(question._replace(wanted=topic))
         with suppress(OSError, VerifierError, IndexError):
             settings.append(facts.settings(question.asking, question.broker))
 
     _in_parallel({0: ask}, until_s)
     late = "the cluster did not answer in time"
     every = tuple(answers.get(right, Answer(right, "not known", late)) for right in needed)
-    topic = next(iter(topics), None)
-    return every, None if topic and topic.code in authorization.REFUSED else topic, next(iter(settings), None)
+    known = {name: each for name, each in dict(created).items() if each.code not in authorization.REFUSED}
+    return every, {name: known.get(name) for name in topics}, next(iter(settings), None)
 
 
 def _in_parallel(tasks: Mapping[int, Callable[[], _Result]], until_s: float) -> dict[int, _Result | Exception]:

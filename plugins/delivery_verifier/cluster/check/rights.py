@@ -22,7 +22,7 @@ _TOPIC, _BROKER = 2, 4
 _BEYOND = frozenset({0, 3, 5, 6, 15, 16, 69, 74, 76})
 """Error codes of a request whose rights suffice. 3: the topic is unknown. 5, 6, 74, 76: another broker leads it. 15,
 16, 69: the group has no coordinator, another one, or does not exist."""
-_REFUSED_TOPIC = {
+REFUSED_TOPIC = {
     36: "exists already",
     37: "number of partitions",
     38: "replication factor",
@@ -32,7 +32,8 @@ _REFUSED_TOPIC = {
     44: "policy",
     73: "placing of replicas",
 }
-"""Error codes of a CreateTopics whose rights suffice, but whose topic the cluster does not take."""
+"""Maps the error codes of a CreateTopics whose rights suffice, but whose topic the cluster does not take, to what it
+refuses."""
 
 
 class Right(NamedTuple):
@@ -239,8 +240,8 @@ def ask(right: Right, question: Question) -> Answer:
     code = _QUESTIONS[right._replace(name=PREFIX) if right.is_prefix else right](question)
     if code in authorization.REFUSED:
         return Answer(right, "missing")
-    if right == CREATE and code in _REFUSED_TOPIC:
-        return Answer(right, "granted", _REFUSED_TOPIC[code], refused=True)
+    if right == CREATE and code in REFUSED_TOPIC:
+        return Answer(right, "granted", REFUSED_TOPIC[code], refused=True)
     if code in _BEYOND:
         return Answer(right, "granted")
     return Answer(right, "not known", f"the broker answered with error {code}")

@@ -56,7 +56,7 @@ def read(
     source = (
         f"{CLUSTER} {cluster}" if cluster is not None else next((name for name in options if options[name]), SERVER)
     )
-    path = None if config is None else Path(config).expanduser()
+    path = None if config is None else stores.path_of(CONFIG, config).expanduser()
     entries = _entries(named(cluster) if cluster is not None else path, source)
     entries |= _typed(properties)
     if server is not None:
@@ -96,8 +96,13 @@ def known_secrets() -> Iterator[str]:
 
 
 def addresses(servers: str) -> list[Address]:
-    """Returns the addresses in `servers`: host:port, separated by commas. Raises BadInput if one is no such address."""
+    """Returns the addresses in `servers`: host:port, separated by commas. Raises BadInput if one is no such address.
+    The message shows nothing of what stands before an `@`."""
     listed = list[Address]()
+    if "@" in servers:  # a password before it may have commas
+        shown = f"(not shown)@{servers.rpartition('@')[2]}"
+        remedy = "a user and a password are sasl.username and sasl.password, in a file"
+        raise bad_input("bootstrap.servers", shown, "HOST:PORT, separated by commas", remedy)
     for server in (each.strip() for each in servers.split(",")):
         match = _HOST.fullmatch(server)
         if match is None or not 0 < int(match[2]) < 65536:

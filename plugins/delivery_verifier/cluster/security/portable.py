@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from delivery_verifier.cluster.security import names, stores, tls
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
@@ -20,7 +19,7 @@ def security(properties: Mapping[str, str]) -> dict[str, str]:
     certificates.
     """
     named = names.usual(properties)
-    if "ssl.ca.location" in named and Path(named["ssl.ca.location"]).is_dir():
+    if "ssl.ca.location" in named and stores.is_folder("ssl.ca.location", named["ssl.ca.location"]):
         raise UnsupportedSecurity("ssl.ca.location is a folder, which Spark's Kafka source cannot use; allowed: a file")
     is_locked = PASSWORD in named and "ssl.keystore.location" not in named
     if is_locked or named.get(KEY) != named.get(CHAIN):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.security import jaas, names, stores
@@ -144,7 +143,7 @@ def _from_java(own: dict[str, str]) -> dict[str, str]:
 def _complete(own: dict[str, str]) -> dict[str, str]:
     """Checks properties with librdkafka's names, and returns them."""
     for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"):
-        if name in own and not (name == "ssl.ca.location" and Path(own[name]).is_dir()):
+        if name in own and not (name == "ssl.ca.location" and stores.is_folder(name, own[name])):
             kind = stores.require_no_jks(name, own[name])
             if kind != "PEM":
                 raise bad_input(name, own[name], "a file in PEM", "a key store in PKCS #12 is ssl.keystore.location")
@@ -186,7 +185,7 @@ def _check(security: Mapping[str, str]) -> None:
     """Raises BadInput if the protocol does not exist, or does not use what is given beside it, and if others may read
     the file of a private key."""
     for name in ("ssl.key.location", "ssl.keystore.location"):
-        if name in security and (path := Path(security[name])).is_file():
+        if name in security and (path := stores.path_of(name, security[name])).is_file():
             stores.require_private(name, path, stores.OWNER_AND_GROUP, ["a private key"])
     protocol = security.get(names.PROTOCOL, "PLAINTEXT")
     choice(names.PROTOCOL, protocol.upper(), names.PROTOCOLS)

@@ -6,6 +6,7 @@ module is the only one that imports `cryptography`.
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Iterable
@@ -24,6 +25,18 @@ _REMEDIES = {
     OWNER_AND_GROUP: ("0600, 0440", "mount it with defaultMode: 0440, or chmod 600"),
 }
 _DER_SEQUENCE = b"\x30"
+_NO_PATH = re.compile(r"-----BEGIN|[\x00-\x1f\x7f\ud800-\udc7f\udd00-\udfff]")
+"""What no path has: the first line of PEM, line breaks and other control characters, and what no encoding has."""
+_MOST_OF_NAME, _MOST_OF_PATH = 255, 4095
+"""The most bytes that Linux allows in the name of a file, and in a path (`NAME_MAX`, `PATH_MAX`)."""
+_TEXTS = {
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.key.location": "ssl.key.pem",
+    "ssl.keystore.location": "ssl.keystore.key and ssl.keystore.certificate.chain",
+    "ssl.truststore.location": "ssl.truststore.certificates",
+}
+"""Maps the properties of files to those that take a text in PEM instead."""
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
@@ -38,10 +51,29 @@ class KeyPair(NamedTuple):
         return "KeyPair(hidden)"
 
 
+def path_of(name: str, value: str) -> Path:
+    """Returns `value` of the property `name` as a path. Raises BadInput, which does not show it, if it cannot be the
+    path of a file: somebody may have written the key itself there."""
+    as_bytes = value.encode("utf-8", "surrogatepass")
+    is_long = len(as_bytes) > _MOST_OF_PATH or any(len(part) > _MOST_OF_NAME for part in as_bytes.split(b"/"))
+    if is_long or _NO_PATH.search(value):
+        remedy = f"; a text in PEM is {_TEXTS[name]}" if name in _TEXTS else ""
+        raise BadInput(f"{name} is no path (the value is not shown); allowed: the path of a file{remedy}")
+    return Path(value)
+
+
+def is_folder(name: str, value: str) -> bool:
+    """Returns whether `value` of the property `name` is the path of a folder that this user can see. Raises BadInput as
+    `path_of` does."""
+    return os.path.isdir(path_of(name, value))  # noqa: PTH112 - Path.is_dir raises for a folder that it may not enter
+
+
 def content(name: str, path: str) -> bytes:
-    """Returns the bytes of the file that the property `name` names. Raises BadInput if it cannot be read."""
+    """Returns the bytes of the file that the property `name` names. Raises BadInput if it cannot be read, and, as
+    `path_of` does, if it is no path."""
+    file = path_of(name, path)
     try:
-        return Path(path).read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise BadInput(
             f"{name} is {path!r}, which cannot be read ({error.strerror}); allowed: a file that this user can read"
@@ -151,8 +183,9 @@ def subject(chain: str) -> str:
 def _opened(name: str, path: str, password: str, password_name: str):  # type: ignore[no-untyped-def]
     from cryptography.hazmat.primitives.serialization import pkcs12
 
+    data = content(name, path)
     try:
-        return pkcs12.load_pkcs12(content(name, path), password.encode() or None)
+        return pkcs12.load_pkcs12(data, password.encode() or None)
     except ValueError:
         raise BadInput(
             f"{password_name} does not open {path!r}, the PKCS #12 store of {name} (the value is not shown)"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Mapping
-from pathlib import Path
 
 from delivery_verifier.cluster.security import names, stores
 from delivery_verifier.model.inputs import BadInput
@@ -65,7 +64,7 @@ def _trust(ssl_context: ssl.SSLContext, security: Mapping[str, str]) -> None:
             ssl_context.load_verify_locations(cadata=text)
         elif location is None:
             ssl_context.load_default_certs()
-        elif Path(location).is_dir():
+        elif stores.is_folder("ssl.ca.location", location):
             ssl_context.load_verify_locations(capath=location)
         else:
             ssl_context.load_verify_locations(cadata=stores.content("ssl.ca.location", location).decode("latin-1"))

@@ -153,6 +153,43 @@ def test_a_server_without_a_port_is_refused(server: str) -> None:
         command_config.read(server=server)
 
 
+@pytest.mark.parametrize("server", ["u:hush@h:9092", "a:1,u:hu,sh@h:9092", "PLAINTEXT://u:hush@x@h:1", "u:hush@h"])
+def test_a_password_before_a_server_is_not_shown(server: str) -> None:
+    with pytest.raises(BadInput, match=r"bootstrap.servers is '\(not shown\)@h.*sasl.password") as refusal:
+        command_config.read(server=server)
+    assert "hu" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "value", ["-----BEGIN PRIVATE KEY----- hush", "MIhush\\nMIhush", "hush" * 99, "hush/" * 999, "hush\\u0000"]
+)
+@pytest.mark.parametrize("name", [name for name in sorted(names.NAMES) if name.endswith(".location")])
+def test_a_text_in_place_of_a_path_is_not_shown(tmp_path: Path, name: str, value: str) -> None:
+    text = f"bootstrap.servers={SERVER}\nsecurity.protocol=SSL\n{name}={value}\n"
+    if name == "ssl.key.location":  # the other file of the pair, which is read first
+        file(tmp_path, "-----BEGIN CERTIFICATE-----", name="own.crt")
+        text += f"ssl.certificate.location={tmp_path / 'own.crt'}"
+    with pytest.raises(BadInput, match=rf"{name} is no path \(the value is not shown\).*; a text in PEM is") as refusal:
+        command_config.read(config=file(tmp_path, text))
+    assert "hush" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.key.location", "ssl.keystore.location"])
+def test_a_connection_of_airflow_shows_no_text_in_place_of_a_path(name: str, authority: Authority) -> None:
+    own = {"security.protocol": "SSL", "ssl.certificate.location": str(authority.folder / "own.crt")}
+    for value in ("-----BEGIN PRIVATE KEY-----\nhush", "hush" * 99):
+        for use in (tls.context, lambda security: Connection({1: Address("a", 1)}, security).spark_options()):
+            with pytest.raises(BadInput, match=f"{name} is no path") as refusal:
+                use({**own, name: value})
+            assert "hush" not in str(refusal.value)
+
+
+def test_a_config_file_that_is_no_path_is_not_shown() -> None:
+    with pytest.raises(BadInput, match="--command-config is no path") as refusal:
+        command_config.read(config="hush" * 99)
+    assert "hush" not in str(refusal.value)
+
+
 def test_a_cluster_has_a_name_and_a_file_in_the_operators_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,16 +252,56 @@ def test_placeholders_of_kafkas_own_providers_are_resolved(tmp_path: Path, monke
         JAVA.replace("hush-7", "${env:KDV_TEST_PASSWORD}").replace('"u"', f'"${{file:{secrets}:user}}"'),
     ]
     assert command_config.read(config=file(tmp_path, "\n".join(lines))).security == LIBRDKAFKA
-    with pytest.raises(BadInput, match="there is no 'KDV_TEST_ABSENT'"):
+    with pytest.raises(BadInput, match=r"sasl.jaas.config has a placeholder \(not shown\), and there is no"):
         command_config.read(config=file(tmp_path, "\n".join(lines).replace("TEST_PASSWORD", "TEST_ABSENT")))
     Path(secrets).chmod(0o644)
-    with pytest.raises(BadInput, match=r"sasl.jaas.config is '.*secrets' with mode 0644, and holds secrets \(user\)"):
+    with pytest.raises(BadInput, match=r"sasl.jaas.config is '.*secrets' with mode 0644, and holds secrets \(what "):
         command_config.read(config=file(tmp_path, "\n".join(lines)))
     vault = "config.providers=vault\nconfig.providers.vault.class=x.Vault\n" + JAVA
     with pytest.raises(BadInput, match=r"config.providers.vault.class is 'x.Vault'; allowed: .*FileConfigProvider"):
         command_config.read(config=file(tmp_path, vault))
-    with pytest.raises(BadInput, match=r"a placeholder of the provider 'env'; allowed: .*it lists none"):
-        command_config.read(config=file(tmp_path, JAVA.replace("hush-7", "${env:X}")))
+
+
+PROVIDERS = "config.providers=file,dir\n" + "".join(
+    f"config.providers.{name}.class=org.apache.kafka.common.config.provider.{kind}ConfigProvider\n"
+    for name, kind in (("file", "File"), ("dir", "Directory"))
+)
+
+
+def test_without_providers_a_password_may_look_like_a_placeholder(tmp_path: Path) -> None:
+    """Kafka's `AbstractConfig` resolves nothing then."""
+    access = command_config.read(config=file(tmp_path, JAVA.replace("hush-7", "pa${hunter:two}ss")))
+    assert access.security["sasl.password"] == "pa${hunter:two}ss"
+
+
+@pytest.mark.parametrize(
+    "placeholder",
+    [
+        "${hush:x}",
+        "${x:hush}",
+        "${file:hush:hush}",
+        "${file:FOLDER/value:hush}",
+        "${file:FOLDER/escape:hush}",
+        "${file:" + "hush" * 99 + ":x}",
+        "${dir:FOLDER:hush}",
+        "${dir:FOLDER:bytes}",
+    ],
+)
+@pytest.mark.parametrize("name", ["sasl.jaas.config", "ssl.key.password", "basic.auth.user.info"])
+def test_no_part_of_a_placeholder_for_a_secret_is_shown(tmp_path: Path, name: str, placeholder: str) -> None:
+    file(tmp_path, "x=hush-7", name="value")
+    file(tmp_path, "x=\\u12hush", name="escape")
+    file(tmp_path, "hush\xff", name="bytes")
+    java = "\n".join(line for line in JAVA.splitlines() if not line.startswith(name))
+    text = f"{PROVIDERS}{java}\n{name}=pa{placeholder.replace('FOLDER', str(tmp_path))}ss\n"
+    with pytest.raises(BadInput, match=f"{name} (has a placeholder|is no path)") as refusal:
+        command_config.read(config=file(tmp_path, text))
+    assert "hush" not in str(refusal.value) and "12" not in str(refusal.value)
+
+
+def test_a_placeholder_that_is_no_secret_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"security.protocol has the placeholder \$\{env:X\} of a provider that is not"):
+        command_config.read(config=file(tmp_path, f"{PROVIDERS}{JAVA.replace('SASL_SSL', '${env:X}')}"))
 
 
 def test_stores_in_pkcs_12_are_opened_and_jks_is_refused_with_the_command(tmp_path: Path, authority: Authority) -> None:
