@@ -77,10 +77,12 @@ class ForeignApplication:
 
 
 def as_json_lines(file: Path, rows: list[Row], **head: object) -> Path:
-    """Writes a ledger as JSON lines. `head`: the fields of its first line beside the version."""
+    """Writes a ledger as JSON lines. `head`: the fields of its first line beside the version. If it is
+    complete, it has a last line that says so."""
     lines = [
         {"kdv_ledger": 1, **head},
         *({name: value for name, value in row.items() if value is not None} for row in rows),
+        *([{"kdv_ledger_end": 1, "attempts": len(rows)}] if head.get("complete") else ()),
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file

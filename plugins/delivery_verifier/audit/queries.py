@@ -186,7 +186,8 @@ def _copies(audit: Audit) -> Iterator[str]:
 def _agrees(claimed: str, found: str) -> str:
     """Returns the expression that a record's checksum does not contradict its claim's. A null value has no checksum,
     and many clients write down that of an empty value in its place."""
-    return f"({claimed} IS NULL OR {claimed} IS NOT DISTINCT FROM {found} OR ({found} IS NULL AND {claimed} IN {EMPTY}))"
+    empty = f"({found} IS NULL AND {claimed} IN {EMPTY})"
+    return f"({claimed} IS NULL OR {claimed} IS NOT DISTINCT FROM {found} OR {empty})"
 
 
 def _born(audit: Audit) -> str:
