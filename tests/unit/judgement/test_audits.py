@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from support.evidence import Rows, a_scenario, arm, doubts, evidence_of, judged, lost
+from support.evidence import SUBJECT, Rows, a_scenario, arm, cases, doubts, evidence_of, judged, lost
 
 from delivery_verifier.judgement.audits import DOUBTS
 from delivery_verifier.judgement.evidence import Evidence
@@ -154,8 +154,8 @@ def test_permitted_copies_convict_in_two_partitions_and_are_a_doubt_elsewhere(
 ) -> None:
     counts = dict(uncertain).pop("counts", {})
     of = a_ledger("acks_all", **{name: value for name, value in uncertain.items() if name != "counts"})
-    case = a_case(of, Anomaly.DUPLICATED, partitions=partitions)
-    verdict = judged(audited(of, copies(1), cases=case, audit_counts=counts))
+    row = {"arm": SUBJECT, "kind": "DUPLICATED", "producer": 0, "partition": 0, "partitions": partitions}
+    verdict = judged(audited(of, copies(1), cases=cases(row), audit_counts=counts))
     convicts = partitions == [0, 1] and not uncertain
     assert verdict.verdict == ("VIOLATED" if convicts else "INCONCLUSIVE")
     assert (("coverage", "copies_not_examined") in doubts(verdict)) is not convicts
