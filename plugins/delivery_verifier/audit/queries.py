@@ -183,11 +183,11 @@ def _copies(audit: Audit) -> Iterator[str]:
         FROM copies GROUP BY k1, k2, attempt"""
 
 
-def _agrees(claimed: str, found: str) -> str:
+def _agrees(claimed: str, computed: str) -> str:
     """Returns the expression that a record's checksum does not contradict its claim's. A null value has no checksum,
     and many clients write down that of an empty value in its place."""
-    empty = f"({found} IS NULL AND {claimed} IN {EMPTY})"
-    return f"({claimed} IS NULL OR {claimed} IS NOT DISTINCT FROM {found} OR {empty})"
+    empty = f"({computed} IS NULL AND {claimed} IN {EMPTY})"
+    return f"({claimed} IS NULL OR {claimed} IS NOT DISTINCT FROM {computed} OR {empty})"
 
 
 def _born(audit: Audit) -> str:

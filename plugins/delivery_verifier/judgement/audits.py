@@ -15,7 +15,7 @@ from delivery_verifier.contract.guarantees import FAULT_CLASSES
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement import unproven
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Scenario
@@ -54,7 +54,10 @@ ASSUMPTION = (
     "if no broker lost its power, nobody asked for an unclean election, and the topic was not created anew meanwhile"
 )
 """What an audit assumes when it convicts of TAKEN."""
-TAKEN = (Anomaly.LOST, Anomaly.MISPLACED)
+TAKEN = subset(
+    "a record is taken from the log only if it is gone, or if the acknowledged copy is",
+    (Anomaly.LOST, Anomaly.MISPLACED),
+)
 
 
 def rulings(scenario: Scenario, arm: Arm, audit: Audit) -> dict[Anomaly, Ruling]:

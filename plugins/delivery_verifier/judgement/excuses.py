@@ -140,11 +140,11 @@ def _not_examined(arm: ArmEvidence, audit: Audit, excuses: Excuses) -> Iterator[
     """Yields a doubt for permitted copies of an audit: nobody knows whether they are attempts of one request."""
     for anomaly in COPIED if audit.settings_known else ():
         ruling = arm.rulings.get(anomaly)
-        left = sum(arm.cases(anomaly)) - excuses.cases[anomaly] - excuses.hidden[anomaly]
-        if ruling is not None and ruling.tolerance is None and not ruling.only_unplanned and left > 0:
+        unexamined = sum(arm.cases(anomaly)) - excuses.cases[anomaly] - excuses.hidden[anomaly]
+        if ruling is not None and ruling.tolerance is None and not ruling.only_unplanned and unexamined > 0:
             yield (
                 "copies_not_examined",
-                f"{left:,} {anomaly}: the settings permit that a client sends a request again, and nothing shows "
+                f"{unexamined:,} {anomaly}: the settings permit that a client sends a request again, and nothing shows "
                 "whether it did",
             )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from delivery_verifier.contract.rulings import Ruling
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.audit import Audit
 
 if TYPE_CHECKING:
@@ -27,9 +27,15 @@ DOUBTS = frozenset(
     )
 )
 """The names of these doubts, up to the first colon."""
-OF_OTHERS = (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.CORRUPTED)
+OF_OTHERS = subset(
+    "only these can a second application show that uses the same ids",
+    (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.CORRUPTED),
+)
 """What a second application shows that uses the same ids."""
-OF_TRANSACTIONS = (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.PHANTOM)
+OF_TRANSACTIONS = subset(
+    "only these can records of aborted transactions show",
+    (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.PHANTOM),
+)
 """What records of aborted transactions show, which no read_committed consumer gets."""
 UNPROVEN = "audit.unproven"
 """The id of the rule for anomalies whose cases convict nobody."""
