@@ -171,10 +171,10 @@ def test_acknowledged_records_of_a_transaction_that_nobody_may_see_are_not_held(
     assert (verdict.verdict, doubts(verdict), cases(verdict)) == ("INCONCLUSIVE", {"transactions_not_judged"}, {})
 
 
-def test_a_record_whose_header_is_doubled_is_found_where_it_was_acknowledged(
+def test_a_record_that_the_identity_misses_is_found_where_it_was_acknowledged(
     broker: str, audited: Audited, tmp_path: Path
 ) -> None:
-    topic = a_topic(broker, "doubled", 1)
+    topic = a_topic(broker, "missed", 1)
     application = ForeignApplication(broker, topic)
     application.write_many([f"order-{number}" for number in range(30)])
     offset, value = application.write(None, value=b"order 30")
