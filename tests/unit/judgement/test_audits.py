@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace as replaced
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from support.evidence import SUBJECT, Rows, a_scenario, arm, cases, doubts, evid
 
 from delivery_verifier.judgement.audits import DOUBTS
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.unproven import DOUBTS as UNPROVEN_DOUBTS
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.audit import Audit, Identity
 from delivery_verifier.model.scenario import Claim, Scenario
@@ -278,4 +280,6 @@ def test_a_run_of_our_own_still_needs_its_start_and_its_observer() -> None:
 
 
 def test_each_doubt_of_an_audit_has_advice() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/audit.md").read_text()
     assert [name for name in DOUBTS if name not in ADVICE] == []
+    assert [name for name in UNPROVEN_DOUBTS if f"`{name}" not in page] == []
