@@ -94,6 +94,10 @@ def doubts(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
     for anomaly, ruling in arm.rulings.items():
         if ruling.rule == UNPROVEN:
             yield f"unproven:{anomaly}", f"{sum(arm.cases(anomaly)):,} {anomaly}: {ruling.sentence}"
+    for anomaly in arm.rulings:
+        unproven, cases = counts.get(f"unproven_{anomaly.value.lower()}", 0), sum(arm.cases(anomaly))
+        if 0 < unproven < cases and _forbids(arm, anomaly):
+            yield f"unproven:{anomaly}", f"up to {unproven:,} of {cases:,} {anomaly} are not proven; the others are"
     if is_transactional(counts):
         yield (
             "transactions_not_judged",

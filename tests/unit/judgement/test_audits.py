@@ -183,6 +183,8 @@ def test_cases_that_have_another_explanation_convict_nobody_and_one_without_it_d
     fewer = {name: count - 1 for name, count in counts.items()}
     proven = judged(audited(a_ledger(), change, audit_counts=fewer))
     assert proven.verdict == "VIOLATED"
+    partly = [doubt.detail for doubt in arm(proven).doubts if doubt.name.startswith("unproven:")]
+    assert len(partly) == any(name.startswith("unproven_") for name in counts)
 
 
 def test_a_violation_by_a_loss_names_what_it_assumes() -> None:
