@@ -108,7 +108,7 @@ def test_what_was_planted_is_found_exactly_and_the_strangers_record_convicts_nob
     )
     verdict, run_dir = audited(ledger, topic)
     assert (verdict.verdict, cases(verdict)) == ("VIOLATED", PLANTED)
-    assert doubts(verdict) == set()
+    assert doubts(verdict) == {"identity_missing"}
     assert {arm.verdict for arm in verdict.arms if arm.role == "canary"} == {"HELD"}
     (shared,) = [note for note in verdict.notes if note.startswith("Two acknowledgements name one offset")]
     assert "1 x, to 2 attempts in all" in shared
@@ -147,12 +147,42 @@ def test_expired_offsets_are_left_out_and_a_compacted_topic_is_refused(
         future.result(PATIENCE_S)
     ledger = as_json_lines(tmp_path / "acks.jsonl", application.rows, complete=True, identity=f"header:{HEADER}")
     verdict, _ = audited(ledger, topic)
-    assert (verdict.verdict, cases(verdict)) == ("HELD", {})
+    assert (verdict.verdict, doubts(verdict), cases(verdict)) == ("INCONCLUSIVE", {"expired"}, {})
     assert any("EXPIRED, and left out: 40." in limit for limit in verdict.limits)
     assert subject(verdict).books["reported"] == 60
     compacted = a_topic(broker, "compacted", 1, cleanup_policy="compact")
     with pytest.raises(BadInput, match="it is compacted"):
         audited(ledger, compacted, "compacted")
+
+
+@pytest.mark.parametrize("end", ["aborted", "open"])
+def test_acknowledged_records_of_a_transaction_that_nobody_may_see_are_not_held(
+    broker: str, audited: Audited, tmp_path: Path, end: str
+) -> None:
+    topic = a_topic(broker, f"transactional-{end}", 1)
+    application = ForeignApplication(broker, topic, **{"transactional.id": f"kdv-{end}"})
+    application.client.init_transactions(PATIENCE_S)
+    application.client.begin_transaction()
+    application.write_many([f"order-{number}" for number in range(30)])
+    if end == "aborted":
+        application.client.abort_transaction(PATIENCE_S)
+    ledger = as_json_lines(tmp_path / "acks.jsonl", application.rows, complete=True, identity=f"header:{HEADER}")
+    verdict, _ = audited(ledger, topic, f"transactional-{end}")
+    assert (verdict.verdict, doubts(verdict), cases(verdict)) == ("INCONCLUSIVE", {"transactions_not_judged"}, {})
+
+
+def test_a_record_that_the_identity_misses_is_found_where_it_was_acknowledged(
+    broker: str, audited: Audited, tmp_path: Path
+) -> None:
+    topic = a_topic(broker, "missed", 1)
+    application = ForeignApplication(broker, topic)
+    application.write_many([f"order-{number}" for number in range(30)])
+    offset, value = application.write(None, value=b"order 30")
+    application.claim("order-30", 0, offset, value)
+    ledger = as_json_lines(tmp_path / "acks.jsonl", application.rows, complete=True, identity=f"header:{HEADER}")
+    verdict, _ = audited(ledger, topic)
+    assert (verdict.verdict, cases(verdict)) == ("HELD", {})
+    assert any("found by acknowledged offset and checksum: 1." in limit for limit in verdict.limits)
 
 
 def verifiable_producer(broker: str, topic: str, out: Path, *more: str) -> subprocess.Popen[bytes]:

@@ -314,13 +314,14 @@ def _first(claim: Row) -> Row:
 
 
 def _is_late(claim: Row, placed: list[tuple[Row, list[Row]]], history: History) -> bool:
-    if claim["sequence"] is None or not _has_one_sender(claim, history):
+    if claim["sequence"] is None or claim["attempt"] or not _has_one_sender(claim, history):
         return False
     mine = _first(claim)
     return any(
         other["producer"] == claim["producer"]
         and _has_one_sender(other, history)
         and not other["failed"]
+        and not other["attempt"]
         and _told(other)
         and other["holds"]
         and _first(other)["partition"] == mine["partition"]

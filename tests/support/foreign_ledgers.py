@@ -21,10 +21,10 @@ class ForeignApplication:
     `rows` is the ledger: one row per attempt, with the offsets that the broker acknowledged.
     """
 
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, servers: str, topic: str, **settings: str) -> None:
         self.topic, self.rows, self._number = topic, list[Row](), 0
-        self._client = Producer(
-            {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 5}
+        self.client = Producer(
+            {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 5, **settings}
         )
 
     def write(self, name: str | None, partition: int = 0, value: bytes | None = None) -> tuple[int, bytes]:
@@ -32,29 +32,29 @@ class ForeignApplication:
         offsets: list[int] = []
         body = value if value is not None else b'{"order": "%s"}' % str(name).encode()
         headers = [] if name is None else [(HEADER, name.encode())]
-        self._client.produce(
+        self.client.produce(
             self.topic,
             body,
             partition=partition,
             headers=headers,
             on_delivery=lambda _, told: offsets.append(told.offset()),
         )
-        assert self._client.flush(PATIENCE_S) == 0
+        assert self.client.flush(PATIENCE_S) == 0
         return offsets[0], body
 
     def write_many(self, names: list[str], partition: int = 0) -> None:
         """Writes records, and claims them as they were acknowledged."""
         told: dict[str, int] = {}
         for name in names:
-            self._client.produce(
+            self.client.produce(
                 self.topic,
                 b'{"order": "%s"}' % name.encode(),
                 partition=partition,
                 headers=[(HEADER, name.encode())],
                 on_delivery=lambda _, message, name=name: told.__setitem__(name, message.offset()),
             )
-            self._client.poll(0)
-        assert self._client.flush(PATIENCE_S) == 0
+            self.client.poll(0)
+        assert self.client.flush(PATIENCE_S) == 0
         for name in names:
             self.claim(name, partition, told[name], b'{"order": "%s"}' % name.encode())
 
@@ -77,10 +77,12 @@ class ForeignApplication:
 
 
 def as_json_lines(file: Path, rows: list[Row], **head: object) -> Path:
-    """Writes a ledger as JSON lines. `head`: the fields of its first line beside the version."""
+    """Writes a ledger as JSON lines. `head`: the fields of its first line beside the version. If it is
+    complete, it has a last line that says so."""
     lines = [
         {"kdv_ledger": 1, **head},
         *({name: value for name, value in row.items() if value is not None} for row in rows),
+        *([{"kdv_ledger_end": 1, "attempts": len(rows)}] if head.get("complete") else ()),
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file

@@ -53,6 +53,13 @@ def are_sound(batch: pa.Table) -> bool:
     )
 
 
+def unsure(table: pa.Table) -> pa.Table:
+    """Returns the claims with the outcome `unknown` in place of `failed`. A failure counts only in a file that says why
+    a failed attempt was not written."""
+    outcome = pc.if_else(pc.equal(table["outcome"], "failed"), "unknown", table["outcome"])
+    return table.set_column(table.column_names.index("outcome"), "outcome", outcome)
+
+
 def contradiction(batch: pa.Table) -> tuple[int, str, str] | None:
     """Returns the first row of `batch` in which fields do not fit together: its index, the field, and what is wrong.
     Returns None if there is no such row."""

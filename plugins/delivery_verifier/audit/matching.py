@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.audit import queries
+from delivery_verifier.audit import queries, unproven
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.store import ledger
@@ -93,6 +93,7 @@ class Matched:
     * `strangers`, `unclaimed`: records without an identity; with one that no claim has. `gaps`: numbers between a
       producer's first and last that neither ledger nor log have.
     * `inferred`: attempts that only the log shows. `left_out`: claims that are not in the ledger of the run.
+    * `unproven`: what could not be decided (see `audit.unproven`).
     * `examples`: the first cases of some of these counts, in words.
     * `picks`: some claims with exactly one, sound record, and its place (`found_partition`, `found_offset`).
     """
@@ -109,6 +110,7 @@ class Matched:
     gaps: int = 0
     inferred: int = 0
     left_out: int = 0
+    unproven: dict[str, int] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)
     picks: list[dict[str, Any]] = field(default_factory=list)
 
@@ -192,6 +194,8 @@ def _counts(database: Any, matching: Matching) -> Matched:
     matched = Matched()
     for name, query in queries.COUNTS.items():
         setattr(matched, name, database.execute(query).fetchone()[0] or 0)
+    for name, query in unproven.COUNTS.items():
+        matched.unproven[name] = database.execute(query).fetchone()[0] or 0
     matched.announced = {(row[0], row[1]): row[2:] for row in database.execute(queries.ANNOUNCED).fetchall()}
     for name, query in queries.EXAMPLES.items():
         if (row := database.execute(query).fetchone()) is not None:

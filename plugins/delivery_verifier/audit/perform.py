@@ -291,6 +291,7 @@ def _write(run: RunDirectory, scenario: Scenario, gathered: Gathered) -> None:
     with run.writing("produce") as output:
         _ledger_of(output, gathered, SUBJECT, gathered.subject)
         _audit_counts(output, gathered.subject, gathered.snapshot.wrong)
+        _transactions(output, gathered)
     with run.writing("inject_fault") as output:
         output.write_json("injections.json", [])
         output.counts |= {"injections": 0, "bit": 0}
@@ -323,7 +324,16 @@ def _audit_counts(output: StepOutput, matched: matching.Matched, wrong: Mapping[
     names = ("expired", "unknowable", "past_the_end", "shared", "shared_acks", "strangers", "unclaimed", "gaps")
     for name in (*names, "inferred", "left_out"):
         output.counts[COUNT + name] = getattr(matched, name)
+    output.counts |= {COUNT + name: count for name, count in matched.unproven.items()}
     output.notes |= {COUNT + name: text for name, text in (matched.examples | dict(wrong)).items()}
+
+
+def _transactions(output: StepOutput, gathered: Gathered) -> None:
+    """Counts the signs of transactions. One that has ended has its control record behind its records, and one that is
+    open keeps the last stable offset below the high watermark."""
+    looks = gathered.snapshot.looks.values()
+    output.counts[COUNT + "control_records"] = sum(part.control_records for part in gathered.offsets.partitions)
+    output.counts[COUNT + "open_transactions"] = sum(look.stable < look.end for look in looks)
 
 
 def _settle(output: StepOutput, scenario: Scenario, gathered: Gathered) -> None:

@@ -12,6 +12,8 @@ from delivery_verifier.model.audit import Audit
 
 OTHERS = "chr(0)"
 """The name of the producer of attempts whose producer is not known, beside claims whose producer is known."""
+EMPTY = "('0', 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')"
+"""The checksums of an empty value, by CRC-32 and SHA-256."""
 FILE = 1 << 40
 """The place of a claim is the number of its file times FILE, plus its line."""
 
@@ -69,11 +71,25 @@ OUTSIDE = """SELECT line, "partition" FROM claim ANTI JOIN bounds USING ("partit
 
 def steps(audit: Audit) -> Iterator[str]:
     """Yields the queries that match, in order."""
+    yield from _adopt()
     yield from _assign()
     yield from _expire()
     yield from _infer(audit)
     yield from _copies(audit)
     yield from _number(audit)
+
+
+def _adopt() -> Iterator[str]:
+    """Gives records without an identity to the claim that was acknowledged at their offset, if the checksums agree and
+    no record has the claim's identity: an identity may miss a record, and a record that is there is not LOST."""
+    yield """CREATE TABLE adopted AS
+        SELECT found."partition", found."offset", arg_min(claim.k1, line) AS k1, arg_min(claim.k2, line) AS k2
+        FROM found JOIN claim ON (claim."partition", claim."offset") = (found."partition", found."offset")
+        WHERE (found.k1 IS NULL OR found.k2 IS NULL) AND outcome = 'ACKED' AND claim.hash = found.hash
+            AND NOT EXISTS (SELECT 1 FROM found AS named WHERE (named.k1, named.k2) = (claim.k1, claim.k2))
+        GROUP BY ALL"""
+    yield """UPDATE found SET k1 = adopted.k1, k2 = adopted.k2 FROM adopted
+        WHERE (found."partition", found."offset") = (adopted."partition", adopted."offset")"""
 
 
 def _assign() -> Iterator[str]:
@@ -148,10 +164,10 @@ def _copies(audit: Audit) -> Iterator[str]:
     """Finds the first copy of each attempt, as the books will see it: a damaged record (another checksum than the
     claim's) belongs to the attempt that was acknowledged at its offset and settled last, whatever its identity
     says."""
-    yield """CREATE TABLE damaged AS SELECT owned."partition", owned."offset" FROM owned
+    yield f"""CREATE TABLE damaged AS SELECT owned."partition", owned."offset" FROM owned
         JOIN kept USING (k1, k2, attempt)
         JOIN found ON (found."partition", found."offset") = (owned."partition", owned."offset")
-        WHERE kept.hash IS NOT NULL AND kept.hash IS DISTINCT FROM found.hash"""
+        WHERE NOT {_agrees("kept.hash", "found.hash")}"""
     sequence = "number" if audit.identity.in_parts else "born"
     yield f"""CREATE TABLE first_copy AS
         WITH owners AS (
@@ -167,6 +183,13 @@ def _copies(audit: Audit) -> Iterator[str]:
         FROM copies GROUP BY k1, k2, attempt"""
 
 
+def _agrees(claimed: str, computed: str) -> str:
+    """Returns the expression that a record's checksum does not contradict its claim's. A null value has no checksum,
+    and many clients write down that of an empty value in its place."""
+    empty = f"({computed} IS NULL AND {claimed} IN {EMPTY})"
+    return f"({claimed} IS NULL OR {claimed} IS NOT DISTINCT FROM {computed} OR {empty})"
+
+
 def _born(audit: Audit) -> str:
     """Returns the expression for the first line of an identity. Without attempts, each identity has one line."""
     return "min(line) OVER (PARTITION BY k1, k2)" if audit.attempts else "line"
@@ -180,19 +203,25 @@ def is_whole(audit: Audit) -> bool:
 def _number(audit: Audit) -> Iterator[str]:
     """Numbers producers, sequences, and the attempts of each producer in each partition.
 
-    Without an order of sending, attempts are numbered as they stand in the log, so that none looks late.
+    Without an order of sending, attempts are numbered as they stand in the log, so that none looks late. The same holds
+    for what the application sent again (attempt > 0): its number says when it was sent first.
     """
     yield """CREATE TABLE producers AS SELECT name, row_number() OVER (ORDER BY name) - 1 AS producer
         FROM (SELECT DISTINCT name FROM kept)"""
     location = 'coalesce(copy."partition", kept."partition", 0)'
     sequence = "number" if audit.identity.in_parts else "dense_rank() OVER (ORDER BY born, k1, k2) - 1"
-    order = 'coalesce(number, copy."offset", 9223372036854775807), line, attempt'
-    yield f"""CREATE TABLE numbered AS
-        SELECT kept.*, producer, {sequence} AS sequence,
-            coalesce(kept."partition", copy."partition", 0) AS place,
-            row_number() OVER (PARTITION BY producer, {location} ORDER BY {order}) - 1 AS partition_sequence
+    last = "9223372036854775807"
+    yield f"""CREATE TABLE placed AS
+        SELECT kept.*, producer, {sequence} AS sequence, {location} AS location, copy."offset" AS stands,
+            coalesce(kept."partition", copy."partition", 0) AS place, attempt > 0 AND number IS NOT NULL AS is_resent
         FROM (SELECT *, {_born(audit)} AS born FROM kept) AS kept
         JOIN producers USING (name) LEFT JOIN first_copy AS copy USING (k1, k2, attempt)"""
+    yield f"""CREATE TABLE numbered AS
+        SELECT * EXCLUDE (location, stands, is_resent, top), row_number() OVER (PARTITION BY producer, location ORDER BY
+            CASE WHEN is_resent THEN coalesce(top, -1) ELSE coalesce(number, stands, {last}) END, is_resent,
+            CASE WHEN is_resent THEN coalesce(stands, {last}) END, line, attempt) - 1 AS partition_sequence
+        FROM (SELECT *, max(CASE WHEN told AND NOT is_resent AND stands IS NOT NULL THEN number END) OVER (
+            PARTITION BY producer, location ORDER BY coalesce(stands, {last})) AS top FROM placed)"""
 
 
 LEDGER = """
@@ -206,7 +235,7 @@ FROM numbered"""
 """The rows of the ledger. Parameter: the arm. The variable `at_us` is the time of attempts without one, in µs since the
 epoch."""
 
-LOG = """
+LOG = f"""
 WITH lines AS (
     SELECT found."partition", found."offset", found."timestamp", found.hash AS found_hash, numbered.*
         EXCLUDE ("partition", "offset"), phantom."offset" IS NOT NULL AS is_phantom
@@ -222,7 +251,7 @@ SELECT $1::VARCHAR AS arm, "partition", "offset", 'raw' AS "view", "timestamp",
          ELSE sequence END::BIGINT AS sequence,
     CASE WHEN is_phantom THEN 0 ELSE attempt END::INTEGER AS attempt,
     CASE WHEN is_phantom THEN 0 ELSE partition_sequence END::BIGINT AS partition_sequence,
-    known AS parsed, known AND (hash IS NULL OR hash IS NOT DISTINCT FROM found_hash) AS crc_ok,
+    known AS parsed, known AND {_agrees("hash", "found_hash")} AS crc_ok,
     NOT known AS "foreign"
 FROM (SELECT *, is_phantom OR producer IS NOT NULL AS known FROM lines)"""
 """The rows of the log. Parameters: the arm, the run's token, the arm's ordinal."""
@@ -245,7 +274,8 @@ COUNTS = {
     "inferred": "SELECT count(*) FROM kept WHERE is_inferred",
     "left_out": "SELECT (SELECT count(*) FROM claim) - (SELECT count(*) FROM kept WHERE NOT is_inferred)",
     "gaps": f"""SELECT sum(coalesce(last - first + 1 - numbers, 0)) FROM (SELECT max(number) AS last,
-        min(number) AS first, count(DISTINCT number) AS numbers FROM kept WHERE number IS NOT NULL
+        min(number) AS first, count(DISTINCT number) AS numbers FROM (SELECT name, number FROM claim UNION ALL
+        SELECT name, number FROM kept WHERE is_inferred) WHERE number IS NOT NULL
         AND name <> {OTHERS} GROUP BY name)""",
 }
 """The counts of `Matched`, by name."""
@@ -259,7 +289,8 @@ WITH single AS (
     SELECT k1, k2 FROM owned GROUP BY k1, k2 HAVING count(*) = 1
 ), sound AS (
     SELECT kept.line, found."partition" AS found_partition, found."offset" AS found_offset
-    FROM kept SEMI JOIN single USING (k1, k2) ANTI JOIN several USING (k1, k2) JOIN found USING (k1, k2)
+    FROM kept SEMI JOIN single USING (k1, k2) ANTI JOIN several USING (k1, k2) ANTI JOIN adopted USING (k1, k2)
+        JOIN found USING (k1, k2)
     WHERE told AND NOT is_inferred AND (kept."offset" IS NULL
         OR (kept."offset" = found."offset" AND kept."partition" = found."partition"))
         AND (kept.hash IS NULL OR kept.hash = found.hash)

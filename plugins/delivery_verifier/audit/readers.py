@@ -21,11 +21,12 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.audit import verifiable
 from delivery_verifier.audit.chunks import Chunk, chunks
-from delivery_verifier.audit.columns import COLUMNS, IDENTIFYING, NUMBERS, are_sound, contradiction
+from delivery_verifier.audit.columns import COLUMNS, IDENTIFYING, NUMBERS, are_sound, contradiction, unsure
+from delivery_verifier.audit.ends import END, is_torn, without_end
 from delivery_verifier.audit.misread import REMEDY, refuse, refuse_csv, refuse_line, refuse_lines
 from delivery_verifier.model.audit import HashKind, LedgerFormat
 from delivery_verifier.model.inputs import BadInput, bad_input, nearest
-from delivery_verifier.model.ledger_line import LedgerHead, LedgerLine
+from delivery_verifier.model.ledger_line import LedgerEnd, LedgerHead, LedgerLine
 
 WRITTEN = COLUMNS.append(pa.field("line", pa.int64())).append(pa.field("file", pa.int32()))
 """The columns of the file of claims. `line` is the number of a claim's line (of its row, in Parquet), from 1. `file` is
@@ -42,13 +43,15 @@ class Part(NamedTuple):
 
 @dataclass
 class Told:
-    """What the files say beside their claims. `topic` and `identity`: None if no head names one."""
+    """What the files say beside their claims. `topic` and `identity`: None if no head names one. `empty`: the names of
+    files without any claim."""
 
     topic: str | None = None
     identity: str | None = None
     complete: bool = False
     cut: str = ""
     failed_because: str = ""
+    empty: tuple[str, ...] = ()
 
 
 @dataclass
@@ -97,13 +100,18 @@ def read_ledger(files: Sequence[Path], form: LedgerFormat, out: Path, limit: int
     claims = Claims(out, tuple(file.name for file in files))
     with pq.ParquetWriter(out, WRITTEN, compression="zstd", compression_level=1) as writer:
         for number, file in enumerate(files):
-            notes = Told()
+            notes, before = Told(), claims.count
             for part in _PARTS[form](file, notes, limit or 8 << 20):
                 if part.table.num_rows:
                     _check(file, part, claims)
                     index = pa.array([number] * part.table.num_rows, pa.int32())
-                    columns = [column.combine_chunks() for column in part.table.columns]
+                    columns = [
+                        column.combine_chunks()
+                        for column in (part.table if notes.failed_because else unsure(part.table)).columns
+                    ]
                     writer.write_table(pa.Table.from_arrays([*columns, part.lines, index], schema=WRITTEN))
+            if claims.count == before:
+                notes.empty = (file.name,)
             _join(claims.told, notes, file, is_first=not number)
     if not claims.count:
         raise bad_input("--ledger", str(files[0]), "a file with at least one claim", REMEDY)
@@ -122,6 +130,7 @@ def _join(notes: Told, more: Told, file: Path, is_first: bool) -> None:
         setattr(notes, name, known or new)
     notes.complete = more.complete and (is_first or notes.complete)
     notes.cut = notes.cut or more.cut
+    notes.empty += more.empty
 
 
 def _check(file: Path, part: Part, claims: Claims) -> None:
@@ -173,22 +182,33 @@ def _check_columns(claims: Claims) -> None:
 
 
 def _json_lines(file: Path, notes: Told, size: int) -> Iterator[Part]:
+    end: LedgerEnd | None = None
+    claims = 0
     for chunk in chunks(file, size):
         data, first = chunk.data, chunk.first
-        if first == 1 and _HEAD in data.partition(b"\n")[0]:
+        if end is not None:
+            refuse(file, first, 1, "a line stands behind the one that says kdv_ledger_end; it must be the last")
+        if first == 1 and _HEAD in (line := data.partition(b"\n")[0]) and not END.search(line):
             line, _, data = data.partition(b"\n")
             _read_head(file, line, notes)
             first = 2
         if chunk.is_torn and data:
-            if _is_torn(data):
+            if is_torn(data):
                 notes.cut = f"line {first} of {file.name}, its last, is torn"
                 continue
             data += b"\n"
+        data, end = without_end(file, data, first)
         if data:
             table = _parsed(file, Chunk(data, first), _claims_of_json, LedgerLine)
+            claims += table.num_rows
             if not are_sound(table):
                 refuse_lines(file, data, first, _claims_of_json, "a value is not allowed", LedgerLine)
             yield _numbered(table, first)
+
+    if end is None:
+        notes.complete = False  # the writer may have been killed between two lines
+    elif end.attempts != claims:
+        notes.cut = f"{file.name} has {claims:,} attempts, and its last line says {end.attempts:,}"
 
 
 def _read_head(file: Path, line: bytes, notes: Told) -> None:
@@ -196,15 +216,6 @@ def _read_head(file: Path, line: bytes, notes: Told) -> None:
     head = msgspec.json.decode(line, type=LedgerHead)
     notes.topic, notes.identity, notes.complete = head.topic, head.identity, head.complete
     notes.failed_because = head.failed_because
-
-
-def _is_torn(line: bytes) -> bool:
-    """Returns whether `line` is no whole JSON value."""
-    try:
-        msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return True
-    return False
 
 
 def _parsed(file: Path, chunk: Chunk, parse: Callable[[bytes], pa.Table], kind: type[object]) -> pa.Table:
@@ -240,7 +251,7 @@ def _verifiable(file: Path, notes: Told, size: int) -> Iterator[Part]:
     for chunk in chunks(file, size):
         data = chunk.data
         if chunk.is_torn:
-            if _is_torn(data):
+            if is_torn(data):
                 notes.cut = f"line {chunk.first} of {file.name}, its last, is torn"
                 continue
             data += b"\n"

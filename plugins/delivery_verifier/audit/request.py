@@ -73,6 +73,7 @@ class AuditRequest(Struct, frozen=True, kw_only=True):
             timed=claims.filled["sent_at"] + claims.filled["settled_at"] > 0,
             without_offset=claims.without_offset,
             failed_because=claims.told.failed_because,
+            empty=claims.told.empty,
         )
 
     def _identity(self, claims: Claims) -> Identity:

@@ -44,11 +44,12 @@ class TopicFacts:
 
 @dataclass(frozen=True)
 class Look:
-    """What a partition looked like: its offsets [start, end) up to the high watermark, its leader and leader epoch, and
-    whether all replicas are in sync."""
+    """What a partition looked like: its offsets [start, end) up to the high watermark, its last stable offset, its
+    leader and leader epoch, and whether all replicas are in sync."""
 
     start: int
     end: int
+    stable: int
     leader: int
     leader_epoch: int
     in_sync: bool
@@ -76,21 +77,27 @@ def look(connection: Connection, topic: str, partitions: int) -> dict[int, Look]
     """Returns what each partition looks like now. The ends are high watermarks."""
     client = topics.admin(connection)
     keys = [TopicPartition(topic, number) for number in range(partitions)]
-    isolation = IsolationLevel.READ_UNCOMMITTED
-    starts, ends = (
+    raw, stable = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
+    # The last stable offset is asked first: what ends later has its control record below the high watermark.
+    starts, stables, ends = (
         {
             key.partition: future.result(topics.TIMEOUT_S)
             for key, future in client.list_offsets(
                 dict.fromkeys(keys, spec), isolation_level=isolation, request_timeout=topics.TIMEOUT_S
             ).items()
         }
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+        for spec, isolation in (
+            (OffsetSpec.earliest(), raw),
+            (OffsetSpec.latest(), stable),
+            (OffsetSpec.latest(), raw),
+        )
     )
     metadata = client.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions
     return {
         number: Look(
             start=starts[number].offset,
             end=ends[number].offset,
+            stable=stables[number].offset,
             leader=metadata[number].leader,
             leader_epoch=-1 if ends[number].leader_epoch is None else ends[number].leader_epoch,
             in_sync=sorted(metadata[number].isrs) == sorted(metadata[number].replicas),

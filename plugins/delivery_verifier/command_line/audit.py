@@ -113,7 +113,7 @@ def _request(arguments: argparse.Namespace, run_id: str) -> AuditRequest:
         others_write=arguments.others_write,
         profile=profile,
         claim=claim,
-        command=_command(arguments),
+        command=_command(),
     )
 
 
@@ -131,12 +131,12 @@ def _settings(arguments: argparse.Namespace) -> tuple[Profile | None, Claim]:
     return subject.profile, params.get("claim", "contract")
 
 
-def _command(arguments: argparse.Namespace) -> str:
+def _command() -> str:
     """Returns the command as it was typed, without the name of the run."""
-    words = [word for word in sys.argv[1:] if word]
-    if arguments.run_id in words:
-        position = words.index(arguments.run_id)
-        words = [*words[: position - 1], *words[position + 1 :]]
+    words = [word for word in sys.argv[1:] if word and not word.startswith("--run-id=")]
+    if "--run-id" in words:
+        position = words.index("--run-id")
+        words = [*words[:position], *words[position + 2 :]]
     return shlex.join(["kdv", *words])
 
 

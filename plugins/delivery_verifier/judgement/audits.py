@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from delivery_verifier.contract.guarantees import FAULT_CLASSES
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.judgement import unproven
+from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Scenario
@@ -30,7 +31,7 @@ PLANTED = "planted/"
 """The prefix of the counts in settle.json that the canary of an audit must show, by column of the books."""
 NOT_PLANTED = "not_planted/"
 """The prefix of notes in settle.json. Each says why a kind of anomaly could not be planted in the canary."""
-DOUBTS = frozenset(
+DOUBTS = unproven.DOUBTS | frozenset(
     (
         *("ledger_partial", "ledger_cut", "settings_unknown", "cluster_not_observed", "no_markers", "others_write"),
         *("values_not_hashed", "expired_unknown", "not_planted"),
@@ -49,6 +50,16 @@ def assumed() -> list[Disturbance]:
     return [Disturbance(kind=kind, at_us=0, planned=False) for kind in kinds]
 
 
+ASSUMPTION = (
+    "if no broker lost its power, nobody asked for an unclean election, and the topic was not created anew meanwhile"
+)
+"""What an audit assumes when it convicts of TAKEN."""
+TAKEN = subset(
+    "a record is taken from the log only if it is gone, or if the acknowledged copy is",
+    (Anomaly.LOST, Anomaly.MISPLACED),
+)
+
+
 def rulings(scenario: Scenario, arm: Arm, audit: Audit) -> dict[Anomaly, Ruling]:
     """Returns the ruling on every anomaly.
 
@@ -57,9 +68,19 @@ def rulings(scenario: Scenario, arm: Arm, audit: Audit) -> dict[Anomaly, Ruling]
     are unknown, the weakest are assumed, so that the claim alone forbids.
     """
     ruled = effective(Settings.of_arm(scenario, arm), arm.claim, assumed())
-    if audit.settings_known:
-        return ruled
-    return {anomaly: _without_settings(ruling, arm) for anomaly, ruling in ruled.items()}
+    if not audit.settings_known:
+        ruled = {anomaly: _without_settings(ruling, arm) for anomaly, ruling in ruled.items()}
+    for anomaly in TAKEN:
+        if ruled[anomaly].ruling == "FORBIDDEN":
+            sentence = f"{ruled[anomaly].sentence} This holds {ASSUMPTION}: nobody watched the cluster."
+            ruled[anomaly] = replace(ruled[anomaly], sentence=sentence)
+    return ruled
+
+
+def assumption(arm: ArmEvidence) -> str:
+    """Returns the clause of a VIOLATED that names what it assumes; empty if it assumes nothing."""
+    broken = any(arm.rulings[each].ruling == "FORBIDDEN" and sum(arm.cases(each)) for each in TAKEN)
+    return f", {ASSUMPTION}" if broken else ""
 
 
 def _without_settings(ruling: Ruling, arm: Arm) -> Ruling:
@@ -82,7 +103,7 @@ def coverage(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
     if audit.cut:
         yield "ledger_cut", f"{audit.cut}, so attempts may be missing"
     if not audit.complete:
-        yield "ledger_partial", "the ledger does not say that it has every attempt; what it lacks was not looked for"
+        yield "ledger_partial", "nothing says that the ledger has every attempt; what it lacks was not looked for"
     if not audit.settings_known:
         yield "settings_unknown", f"without --producer-config, only the claim {arm.spec.claim} was judged"
     yield from _unwatched(arm)
@@ -101,6 +122,7 @@ def coverage(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
     if unknowable := counts.get("unknowable", 0):
         detail = "were not found, and may have expired: the log has lost its beginning, and the claims have no offset"
         yield "expired_unknown", f"{unknowable:,} claims {detail}"
+    yield from unproven.doubts(arm, audit)
     yield from ((f"not_planted:{kind}", reason) for kind, reason in arm.run.not_planted.items())
 
 
@@ -108,7 +130,7 @@ def _unwatched(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if there are cases that a disturbance would permit."""
     for anomaly, ruling in arm.rulings.items():
         count = sum(arm.cases(anomaly))
-        if count and ruling.only_unplanned:
+        if count and ruling.only_unplanned and ruling.rule != unproven.UNPROVEN:
             causes = " or ".join(kind.replace("_", " ") for kind in ruling.because)
             yield (
                 "cluster_not_observed",
@@ -156,6 +178,10 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
         yield f"Records of the topic with an identity that no claim has: {unclaimed:,}."
     if gaps := counts.get("gaps", 0):
         yield f"Numbers between a producer's first and last that neither ledger nor log have: {gaps:,}."
+    if resent := counts.get("resent", 0):
+        yield f"Not judged: the order of {resent:,} attempts that the application sent again."
+    if adopted := counts.get("adopted", 0):
+        yield f"Records without an identity, found by acknowledged offset and checksum: {adopted:,}."
     missing = [
         text
         for lacks, text in (

@@ -36,7 +36,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     audit = arm.run.scenario.audit
     doubts = [*damage_doubts(arm), *(() if audit else replica_doubts(arm))]
     if audit is not None:
-        doubts += () if arm.is_canary else audits.coverage(arm, audit)
+        doubts += () if arm.is_canary else (*audits.coverage(arm, audit), *excuse_doubts(arm))
     elif not arm.is_canary:
         doubts = [
             *_faults(arm.run),

@@ -24,6 +24,7 @@ from delivery_verifier.judgement.attribution import (
 )
 from delivery_verifier.judgement.cases import read_case_files
 from delivery_verifier.judgement.transaction_counts import TransactionCounts, transactions_of
+from delivery_verifier.judgement.unproven import withheld
 from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.history import Disturbance, Injection, Observation, read_injections, read_observations
 from delivery_verifier.model.outcomes import Outcome
@@ -194,7 +195,7 @@ class ArmEvidence:
     def rulings(self) -> dict[Anomaly, Ruling]:
         """The ruling of the contract and the arm's claim on each anomaly for which the run was searched."""
         if (audit := self.run.scenario.audit) is not None and not self.is_canary:
-            rulings = audits.rulings(self.run.scenario, self.spec, audit)
+            rulings = withheld(audits.rulings(self.run.scenario, self.spec, audit), self, audit)
         else:
             rulings = effective(Settings.of_arm(self.run.scenario, self.spec), self.spec.claim, self.disturbances)
         return {anomaly: rulings[anomaly] for anomaly in self.run.searched}

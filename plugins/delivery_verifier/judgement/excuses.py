@@ -29,8 +29,10 @@ from delivery_verifier.judgement.cases import Case, read_cases
 from delivery_verifier.judgement.copies import Placement, placement_of
 from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.judgement.truncations import Causes, Fate, fate_of, has_one_log
+from delivery_verifier.judgement.unproven import convicts_copies
 from delivery_verifier.judgement.windows import before_the_end, in_transaction, nearest, under_way
 from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly, subset
+from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.verdict import RECORDS_NAMED, Excuse
 
 TAKEN = subset(
@@ -79,10 +81,11 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
     """Sorts the cases of the arm by what excuses them, and returns the result.
 
     Ignores cases that anomalies/ does not list. Also ignores anomalies that only unplanned disturbances permit, because
-    such an anomaly raises a doubt anyway. In an audit, no case is sorted: nobody knows when records were under way.
+    such an anomaly raises a doubt anyway. In an audit, nobody knows when records were under way: only copies in two
+    partitions are unexplained.
     """
-    if arm.run.scenario.audit is not None:
-        return Excuses()
+    if (audit := arm.run.scenario.audit) is not None:
+        return _audited(arm, audit)
     permissions = _permissions(arm)
     excuses = Excuses(excused={anomaly: [] for anomaly in permissions})
     if arm.run.cases is None or not permissions:
@@ -117,6 +120,35 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
     return excuses
 
 
+def _audited(arm: ArmEvidence, audit: Audit) -> Excuses:
+    """Returns the unexplained cases of an audit: permitted copies of one attempt in two partitions. A client sends a
+    record to one partition only."""
+    ruling = None if arm.is_canary else arm.rulings.get(Anomaly.DUPLICATED)
+    if ruling is None or ruling.tolerance is not None or not convicts_copies(audit, arm.run.audit_counts):
+        return Excuses()
+    excuses, named = Excuses(excused={Anomaly.DUPLICATED: []}), list[Case]()
+    for case in read_cases(arm.run.cases, arm.name) if arm.run.cases is not None else ():
+        if Anomaly.DUPLICATED in map(Anomaly, case.kinds) and len({*(case.partitions or ())}) > 1:
+            (excuses.cases if case.kinds[0] == Anomaly.DUPLICATED else excuses.hidden)[Anomaly.DUPLICATED] += 1
+            excuses.unexplained[Anomaly.DUPLICATED, case.producer, case.partition] += 1
+            named.append(case)
+    excuses.records[Anomaly.DUPLICATED] = _names(named)
+    return excuses
+
+
+def _not_examined(arm: ArmEvidence, audit: Audit, excuses: Excuses) -> Iterator[tuple[str, str]]:
+    """Yields a doubt for permitted copies of an audit: nobody knows whether they are attempts of one request."""
+    for anomaly in COPIED if audit.settings_known else ():
+        ruling = arm.rulings.get(anomaly)
+        unexamined = sum(arm.cases(anomaly)) - excuses.cases[anomaly] - excuses.hidden[anomaly]
+        if ruling is not None and ruling.tolerance is None and not ruling.only_unplanned and unexamined > 0:
+            yield (
+                "copies_not_examined",
+                f"{unexamined:,} {anomaly}: the settings permit that a client sends a request again, and nothing shows "
+                "whether it did",
+            )
+
+
 def _excuse(reach: Reach, cases: Sequence[Case]) -> Excuse:
     return Excuse(
         disturbance=reach.disturbance,
@@ -134,6 +166,8 @@ def _names(cases: Iterable[Case]) -> list[str]:
 def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields the name and the detail of a doubt for every anomaly with doubtful cases, and with unseen ones."""
     excuses = excuses_of(arm)
+    if (audit := arm.run.scenario.audit) is not None:
+        yield from _not_examined(arm, audit, excuses)
     for anomaly, count in excuses.doubtful.items():
         detail = f"{arm.name}: {count} {anomaly} of records that may have been acknowledged, or sent, at another time"
         yield "unexplained", f"{detail}: no disturbance that was seen on their partitions surely excuses them"

@@ -136,8 +136,10 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
     late = arm.totals.get(LATE, 0)
     landed = f" ({late:,} of them INDETERMINATE, and yet in the log behind a later record)" if late else ""
     unreadable = unreadable_clause(arm)
+    assumed = audits.assumption(arm) if arm.run.scenario.audit is not None else ""
     return (
-        f"of {_reported(arm)}, {_listed(broken)}{landed}{unreadable}, which {ruler} forbids{_beside(findings, broken)}"
+        f"of {_reported(arm)}, {_listed(broken)}{landed}{unreadable}, which {ruler} forbids{assumed}"
+        f"{_beside(findings, broken)}"
     )
 
 

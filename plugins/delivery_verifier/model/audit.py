@@ -66,6 +66,7 @@ class Audit(Data, frozen=True):
       claims lack the checksum `hash`, if any claim has it.
     * `failed_because`: why the application is sure that a failed attempt was not written; empty: it is not sure, and
       failed attempts count as INDETERMINATE.
+    * `empty`: the names of files without any claim.
     """
 
     files: tuple[str, ...]
@@ -83,6 +84,7 @@ class Audit(Data, frozen=True):
     timed: bool = False
     without_offset: Annotated[int, Meta(ge=0)] = 0
     failed_because: str = ""
+    empty: tuple[str, ...] = ()
 
     @property
     def in_words(self) -> str:

@@ -29,12 +29,23 @@ class LedgerHead(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     topic: Annotated[Text | None, Meta(description="The topic; refused if --topic names another one.")] = None
     identity: Annotated[Text | None, Meta(description="As --identity, e.g. header:order-id.")] = None
     complete: Annotated[
-        bool, Meta(description="Whether every attempt is in the ledger, also those without an answer.")
+        bool,
+        Meta(
+            description="Whether every attempt is in the ledger, also those without an answer. In JSON lines, it "
+            "counts only if the last line says how many attempts there are."
+        ),
     ] = False
     failed_because: Annotated[
         str,
         Meta(description="Why a failed attempt was certainly not written. Empty: it may have been written."),
     ] = ""
+
+
+class LedgerEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The last line of a ledger as JSON lines. Without it, a ledger that says `complete` may lack lines at its end."""
+
+    kdv_ledger_end: Annotated[Literal[1], Meta(description="The version of this form.")]
+    attempts: Annotated[Number, Meta(description="How many attempts the file holds.")]
 
 
 class LedgerLine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -65,8 +76,10 @@ class LedgerLine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def schema() -> dict[str, Any]:
-    """Returns the JSON Schema of one line of a ledger: the head, or an attempt."""
-    refs, definitions = msgspec.json.schema_components([LedgerHead, LedgerLine], ref_template="#/$defs/{name}")
+    """Returns the JSON Schema of one line of a ledger: the head, an attempt, or the end."""
+    refs, definitions = msgspec.json.schema_components(
+        [LedgerHead, LedgerLine, LedgerEnd], ref_template="#/$defs/{name}"
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "One line of a ledger that kdv audit reads",

@@ -111,6 +111,21 @@ ADVICE = {
     "others_write": "Audit a topic to which only this application writes.",
     "values_not_hashed": "Let the application write down a checksum of each value (value_crc32 or value_sha256).",
     "expired_unknown": "Audit before the topic's retention removes records, or write down the acknowledged offsets.",
+    "order_unknown": "Let the application number what it sends (producer and sequence), or claim less with --claim.",
+    "transactions_not_judged": "Audit a topic without transactions: what aborted or open ones hide from a consumer is "
+    "not known.",
+    "expired": "Audit before the topic's retention removes records.",
+    "attempts_guessed": "Let the application give each attempt an id of its own, or write down the offsets of all "
+    "attempts that were acknowledged.",
+    "copies_not_examined": "Set enable.idempotence, or claim more with --claim if these copies are not acceptable.",
+    "late_unknown": "Look whether the producer was started again. If it was not, treat it as a finding: a broker must "
+    "refuse such a late record.",
+    "complete_contradicted": "Look what became of the missing numbers or lines. Write down every send, also those that "
+    "the client refused, with the outcome `failed`.",
+    "identity_missing": "Look at records without an identity, and correct --identity or the application. If they are "
+    "of others, say so with --others-write.",
+    "topic_younger": "Look whether the topic was deleted and created anew after these acknowledgements.",
+    "unproven": "These cases may have the other explanation that the doubt names. Exclude it, and audit again.",
     "not_planted": "The canary could not have such a case, so nothing shows that one would be found. Audit a topic "
     "with more records.",
     "ack_past_the_end": "The log ends before an offset that was acknowledged. Look whether this is the ledger of this "

@@ -25,9 +25,9 @@ Row = dict[str, Any]
 KINDS = ("CORRUPTED", "PHANTOM", "LOST", "DUPLICATED", "RESENT", "MISPLACED", "REORDERED")
 
 
-def matched(folder: Path, history: History) -> tuple[Matched, list[Row], list[Row]]:
+def matched(folder: Path, history: History, at_us: int = 0) -> tuple[Matched, list[Row], list[Row]]:
     """Returns the counts, the ledger and the log that the matching makes of `history`."""
-    result, _ = match_history(folder, history)
+    result, _ = match_history(folder, history, at_us)
     return result, *stored(folder)
 
 
@@ -38,12 +38,14 @@ def stored(folder: Path) -> tuple[list[Row], list[Row]]:
     return rows, log
 
 
-def match_history(folder: Path, history: History) -> tuple[Matched, Audit]:
-    """Matches `history`, in files below `folder`. Returns the counts, and what is known of the ledger."""
+def match_history(folder: Path, history: History, at_us: int = 0) -> tuple[Matched, Audit]:
+    """Matches `history`, in files below `folder`. All records have the time `at_us`. Returns the counts, and what is
+    known of the ledger."""
     file = folder / "acks.jsonl"
     rows = [{k: v for k, v in claim.items() if v is not None and k != "line"} for claim in history.claims]
     head = {"kdv_ledger": 1, "complete": history.complete, "failed_because": history.failed_because}
-    file.write_text("".join(json.dumps(row) + "\n" for row in [head, *rows]))
+    end = {"kdv_ledger_end": 1, "attempts": len(rows)}
+    file.write_text("".join(json.dumps(row) + "\n" for row in [head, *rows, end]))
     claims = read_ledger([file], "jsonl", folder / "claims.parquet")
     identity = "value:regex:(?<producer>.+)/(?<sequence>.+)" if history.in_parts else "header:id"
     asked = AuditRequest(
@@ -51,7 +53,7 @@ def match_history(folder: Path, history: History) -> tuple[Matched, Audit]:
         others_write=history.others_write,
     )  # fmt: skip
     audit = asked.joined(claims).audit(claims)
-    found = [{**row, "timestamp": 0} for row in history.found]
+    found = [{**row, "timestamp": at_us} for row in history.found]
     pq.write_table(pa.Table.from_pylist(found, schema=FOUND), folder / "found.parquet")
     bounds = {number: Bounds(start, history.ends[number]) for number, start in history.starts.items()}
     sides = Matching(
@@ -134,7 +136,7 @@ def test_a_torn_ledger_that_says_that_it_is_complete_has_no_phantoms(tmp_path: P
     file.write_text('{"kdv_ledger":1,"complete":true}\n{"outcome":"acked","id":"a"}\n{"outcome":"acked","id":"b')
     claims = read_ledger([file], "jsonl", tmp_path / "claims.parquet")
     asked = AuditRequest(
-        run_id="r", files=(file,), format="jsonl", topic="t", bootstrap_servers="b", identity="key"
+        run_id="r", files=(file,), format="jsonl", topic="t", bootstrap_servers="b", identity="key", complete=True
     )  # fmt: skip
     audit = asked.joined(claims).audit(claims)
     assert audit.complete and audit.cut
@@ -145,6 +147,109 @@ def test_a_torn_ledger_that_says_that_it_is_complete_has_no_phantoms(tmp_path: P
     match(sides, tmp_path / "ledger.parquet", tmp_path / "log.parquet", tmp_path)
     rows, log = (pq.read_table(tmp_path / f"{name}.parquet").to_pylist() for name in ("ledger", "log"))
     assert judged(rows, log)["PHANTOM"] == 0 and len(rows) == 2
+
+
+CRC = {"value_crc32": 7}
+
+
+def acked(name: str, offset: int, **more: Any) -> Row:
+    return {"id": name, "partition": 0, "offset": offset, **more}
+
+
+def test_a_record_without_an_identity_at_an_acknowledged_offset_is_found_by_its_checksum(tmp_path: Path) -> None:
+    nameless = a_record(0, None) | {"hash": "7"}
+    result, rows, log = matched(tmp_path, a_history(acked("a", 0, **CRC), found=[nameless]))
+    assert judged(rows, log)["LOST"] == 0 and result.strangers == 0 and result.picks == []
+    assert (result.unproven["adopted"], result.unproven["unproven_lost"]) == (1, 0)
+
+
+@pytest.mark.parametrize("hashed", [{}, {"value_crc32": 8}])
+def test_a_loss_where_a_record_without_an_identity_stands_is_not_proven(tmp_path: Path, hashed: Row) -> None:
+    nameless = a_record(0, None) | {"hash": "7"}
+    claims = [acked("a", 0, **hashed), acked("b", 1, **hashed)]
+    result, rows, log = matched(tmp_path, a_history(*claims, found=[nameless, a_record(2, "c")]))
+    assert judged(rows, log)["LOST"] == 2
+    assert (result.unproven["unidentified"], result.unproven["unproven_lost"]) == (1, 1)
+
+
+def test_a_copy_elsewhere_is_not_proven_misplaced_if_a_record_without_an_identity_may_be_the_acknowledged_one(
+    tmp_path: Path,
+) -> None:
+    nameless = a_record(0, None)
+    result, rows, log = matched(tmp_path, a_history(acked("a", 0), found=[nameless, a_record(3, "a")]))
+    assert judged(rows, log)["MISPLACED"] == result.unproven["unproven_misplaced"] == 1
+
+
+def test_a_loss_without_an_offset_is_not_proven_while_a_record_without_an_identity_is_left(tmp_path: Path) -> None:
+    result, _, _ = matched(tmp_path, a_history({"id": "a"}, {"id": "b"}, found=[a_record(0, None)]))
+    assert result.unproven["unproven_lost"] == 1
+
+
+def test_what_the_application_sent_again_is_never_out_of_order(tmp_path: Path) -> None:
+    def send(name: str, number: int, attempt: int, **more: Any) -> Row:
+        return {"id": name, "producer": "p", "sequence": number, "attempt": attempt, **more}
+
+    claims = [
+        send("a", 0, 0, outcome="unknown"),
+        send("b", 1, 0, partition=0, offset=0),
+        send("a", 0, 1, partition=0, offset=1),
+    ]
+    found = [a_record(0, "b"), a_record(1, "a")]
+    result, rows, log = matched(tmp_path, a_history(*claims, found=found))
+    assert judged(rows, log)["REORDERED"] == 0
+    assert (result.unproven["resent"], result.unproven["unordered"]) == (1, 0)
+    late = [send("a", 0, 0, partition=0, offset=1), claims[1]]
+    _, rows, log = matched(tmp_path, a_history(*late, found=found))
+    assert judged(rows, log)["REORDERED"] == 1
+    only = [send("a", 0, 1, partition=0, offset=1), claims[1]]  # nothing shows when it was sent first
+    result, rows, log = matched(tmp_path, a_history(*only, found=found))
+    assert judged(rows, log)["REORDERED"] == 0 and result.unproven["unordered"] == 1
+
+
+def test_a_copy_that_may_be_of_another_attempt_is_counted_as_guessed(tmp_path: Path) -> None:
+    first = {"id": "a", "attempt": 0, "outcome": "unknown"}
+    again = acked("a", 0, attempt=1)
+    copies = [a_record(0, "a"), a_record(1, "a")]
+    for claims, found, guessed in (
+        ([first, again], copies, 1),
+        ([first, again], copies[:1], 0),
+        ([first, again], copies[1:], 1),
+        ([first, {**first, "attempt": 1}], copies[:1], 0),
+        ([acked("a", 1, attempt=0), again], copies, 0),
+    ):
+        result, _, _ = matched(tmp_path, a_history(*claims, found=found))
+        assert result.unproven["guessed"] == guessed, claims
+
+
+def test_an_expired_claim_with_a_record_elsewhere_is_counted(tmp_path: Path) -> None:
+    history = a_history(acked("a", 5), acked("b", 6), found=[a_record(30, "a")])
+    history.starts = {0: 10}
+    result, _, _ = matched(tmp_path, history)
+    assert (result.expired, result.unproven["expired_present"]) == (2, 1)
+
+
+def test_claims_that_are_older_than_every_record_are_counted(tmp_path: Path) -> None:
+    for start, sent_at, at_us, younger in ((0, 1, 1001, 1), (0, 1, 1000, 0), (0, None, 1001, 0), (1, 1, 1001, 0)):
+        history = a_history(acked("a", 1, sent_at=sent_at), found=[a_record(1, "b")])
+        history.starts = {0: start}
+        result, _, _ = matched(tmp_path, history, at_us)
+        assert (result.unproven["younger"], result.unproven["unproven_lost"]) == (younger, younger)
+
+
+def test_a_null_value_does_not_contradict_the_checksum_of_an_empty_one(tmp_path: Path) -> None:
+    for crc, corrupted in ((0, 0), (7, 1)):
+        history = a_history(acked("a", 0, value_crc32=crc), found=[a_record(0, "a")])
+        result, rows, log = matched(tmp_path, history)
+        assert judged(rows, log)["CORRUPTED"] == corrupted
+        assert result.unproven["tombstones"] == 1 - corrupted
+
+
+def test_numbers_of_expired_claims_are_no_gap(tmp_path: Path) -> None:
+    claims = [acked(name, n, producer="p", sequence=n) for n, name in enumerate("abc")]
+    claims[0]["offset"], claims[1]["offset"] = 12, 1
+    history = a_history(*claims[:2], acked("c", 13, producer="p", sequence=3), found=[a_record(12, "a")])
+    history.starts = {0: 10}
+    assert matched(tmp_path, history)[0].gaps == 1
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from delivery_verifier.model.ledger_line import LedgerHead, LedgerLine, schema
 
 Row = dict[str, Any]
 SUCCESS = '{"timestamp":5,"name":"producer_send_success","key":null,"value":"%s","offset":%d,"topic":"t","partition":0}'
+END = '{"kdv_ledger_end": 1, "attempts": %d}'
 TOOL_DATA = '{"timestamp":9,"name":"tool_data","sent":%d,"acked":%d,"target_throughput":-1,"avg_throughput":7.5}'
 
 
@@ -76,7 +77,7 @@ def test_each_format_gives_the_same_claims_whatever_the_size_of_a_block(tmp_path
 
 def test_the_head_says_what_the_ledger_is_and_counts_as_a_line(tmp_path: Path) -> None:
     head = {"kdv_ledger": 1, "topic": "orders", "identity": "key", "complete": True, "failed_because": "never queued"}
-    claims = read(tmp_path, "\n".join([json.dumps(head), *lines(rows(3)), ""]))
+    claims = read(tmp_path, "\n".join([json.dumps(head), *lines(rows(3)), END % 3, ""]))
     assert (claims.told.topic, claims.told.identity, claims.told.complete) == ("orders", "key", True)
     assert [row["line"] for row in stored(claims)] == [2, 3, 4]
 
@@ -247,6 +248,40 @@ def test_several_files_are_one_ledger_and_complete_only_if_all_are(tmp_path: Pat
     claims = read_ledger([tmp_path / "a", tmp_path / "b"], "jsonl", tmp_path / "claims.parquet")
     assert (claims.count, claims.told.complete, claims.names) == (6, False, ("a", "b"))
     assert [(row["file"], row["line"]) for row in stored(claims)] == [(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4)]
+
+
+COMPLETE = '{"kdv_ledger": 1, "complete": true}'
+
+
+@pytest.mark.parametrize("size", [64, 1 << 20])
+def test_a_ledger_is_complete_only_if_its_last_line_counts_its_attempts(tmp_path: Path, size: int) -> None:
+    killed = read(tmp_path, "\n".join([COMPLETE, *lines(rows(3)), ""]), size=size)
+    assert (killed.told.complete, killed.told.cut) == (False, "")
+    for last in ("\n", ""):
+        whole = read(tmp_path, "\n".join([COMPLETE, *lines(rows(3)), END % 3]) + last, size=size)
+        assert (whole.count, whole.told.complete, whole.told.cut) == (3, True, "")
+    short = read(tmp_path, "\n".join([COMPLETE, *lines(rows(3)), END % 4, ""]), size=size)
+    assert short.told.cut == "acks has 3 attempts, and its last line says 4"
+    with pytest.raises(BadInput, match=r"line [56], "):
+        read(tmp_path, "\n".join([COMPLETE, *lines(rows(3)), END % 3, *lines(rows(5)[4:]), ""]), size=size)
+    with pytest.raises(BadInput, match=r"line 3, column .*attempts"):
+        read(tmp_path, "\n".join([*lines(rows(2)), '{"kdv_ledger_end": 1, "attempts": -1}', ""]), size=size)
+
+
+def test_why_a_failed_attempt_was_not_written_holds_for_its_own_file_alone(tmp_path: Path) -> None:
+    failed = {"outcome": "failed", "id": "a"}
+    (tmp_path / "a").write_text("\n".join(['{"kdv_ledger": 1, "failed_because": "refused"}', json.dumps(failed), ""]))
+    (tmp_path / "b").write_text(json.dumps({**failed, "id": "b"}) + "\n")
+    claims = read_ledger([tmp_path / "a", tmp_path / "b"], "jsonl", tmp_path / "claims.parquet")
+    assert [row["outcome"] for row in stored(claims)] == ["failed", "unknown"]
+    assert claims.told.failed_because == "refused"
+
+
+def test_a_file_that_holds_only_its_head_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("\n".join([COMPLETE, *lines(rows(3)), END % 3, ""]))
+    (tmp_path / "b").write_text(COMPLETE + "\n")
+    claims = read_ledger([tmp_path / "a", tmp_path / "b"], "jsonl", tmp_path / "claims.parquet")
+    assert claims.told.empty == ("b",) and not claims.told.complete
 
 
 def test_a_ledger_without_claims_or_without_identities_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from delivery_verifier.cluster.foreign_topic import Look
 
 
 def look(end: int = 10, leader: int = 1, epoch: int = 0, in_sync: bool = True) -> dict[int, Look]:
-    return {0: Look(start=0, end=end, leader=leader, leader_epoch=epoch, in_sync=in_sync)}
+    return {0: Look(start=0, end=end, stable=end, leader=leader, leader_epoch=epoch, in_sync=in_sync)}
 
 
 def looking(looks: Sequence[dict[int, Look]]) -> Callable[[], dict[int, Look]]:

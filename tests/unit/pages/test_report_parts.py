@@ -25,6 +25,7 @@ from delivery_verifier.judgement import (
     outputs,
     replicas,
     stakes,
+    unproven,
     witness,
 )
 from delivery_verifier.model.figures import share
@@ -137,6 +138,7 @@ DOUBTERS = (
     outputs,
     replicas,
     stakes,
+    unproven,
     witness,
 )
 

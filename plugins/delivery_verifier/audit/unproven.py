@@ -1,0 +1,48 @@
+"""Queries that count what the matching could not decide: each count takes away a HELD, or a conviction.
+
+They run after the steps of `queries`. A doubt is right wherever a count is above 0.
+"""
+
+from __future__ import annotations
+
+from delivery_verifier.audit.queries import EMPTY
+
+_AT = '("partition", "offset")'
+_ABSENT = """SELECT kept.* FROM kept ANTI JOIN first_copy USING (k1, k2, attempt) WHERE told"""
+_NAMELESS = """SELECT "partition", "offset", hash FROM found WHERE k1 IS NULL OR k2 IS NULL"""
+_YOUNGER = """coalesce(settled_at, sent_at) IS NOT NULL AND settled < (SELECT epoch_us(min("timestamp")) FROM found)
+    AND (SELECT max("start") FROM bounds) = 0"""
+_UNIDENTIFIED = f"{_AT} IN (SELECT {_AT} FROM ({_NAMELESS}))"
+COUNTS = {
+    "expired_present": "SELECT count(*) FROM expired SEMI JOIN present USING (k1, k2, attempt)",
+    "guessed": """SELECT count(*) FROM others JOIN (
+        SELECT k1, k2, bool_or(outcome = 'ACKED') AS was_acked, (SELECT count(*) FROM found
+            WHERE (found.k1, found.k2) = (claim.k1, claim.k2)) AS copies
+        FROM claim SEMI JOIN several USING (k1, k2) GROUP BY k1, k2) USING (k1, k2) WHERE was_acked OR copies > 1""",
+    "unordered": """SELECT count(*) FROM (SELECT number, attempt, min(attempt) OVER (PARTITION BY k1, k2) AS earliest
+        FROM claim) WHERE number IS NULL OR earliest > 0""",
+    "resent": "SELECT count(*) FROM kept WHERE attempt > 0",
+    "adopted": "SELECT count(*) FROM adopted",
+    "tombstones": f"""SELECT count(*) FROM owned JOIN kept USING (k1, k2, attempt)
+        JOIN found ON (found."partition", found."offset") = (owned."partition", owned."offset")
+        WHERE found.hash IS NULL AND kept.hash IN {EMPTY}""",
+    "younger": f"SELECT count(*) FROM ({_ABSENT}) WHERE {_YOUNGER}",
+    "unidentified": f"""SELECT count(*) FROM ({_ABSENT}) WHERE "offset" IS NOT NULL AND {_UNIDENTIFIED}""",
+    "unproven_lost": f"""SELECT (SELECT count(*) FROM ({_ABSENT}) WHERE "offset" IS NOT NULL AND ({_UNIDENTIFIED}
+        OR {_YOUNGER})) + least((SELECT count(*) FROM ({_ABSENT}) WHERE "offset" IS NULL),
+        (SELECT count(*) FROM ({_NAMELESS})))""",
+    "unproven_misplaced": f"""SELECT count(*) FROM kept SEMI JOIN first_copy USING (k1, k2, attempt)
+        JOIN ({_NAMELESS}) AS nameless USING ("partition", "offset")
+        WHERE outcome = 'ACKED' AND (kept.hash IS NULL OR kept.hash = nameless.hash)""",
+}
+"""Counts by name.
+
+* `expired_present`: claims whose offset the log no longer has, though it has a record of theirs.
+* `guessed`: records whose attempt is not certain, because the identity has several attempts.
+* `unordered`: claims without a place in the order of sending. `resent`: attempts that the application sent again.
+* `adopted`: records without an identity that were found by offset and checksum.
+* `tombstones`: null values that were claimed with the checksum of an empty one.
+* `younger`: absent claims that are older than every record of the topic, whose logs begin at 0.
+* `unidentified`: absent claims at whose offset a record without an identity stands.
+* `unproven_lost`, `unproven_misplaced`: how many of these cases are not proven, at most.
+"""
