@@ -23,13 +23,13 @@ def end_all(client: Client) -> None:
     or if a run does not end, and AirflowSilent if Airflow does not answer. After AirflowSilent, the function can be
     called again.
     """
-    kept = set[tuple[str, str]]()
-    while runs := [run for run in client.unfinished_runs() if run not in kept]:
+    without_dag = set[tuple[str, str]]()
+    while runs := [run for run in client.unfinished_runs() if run not in without_dag]:
         for dag_id, run_id in runs:
             try:
                 _end(client, dag_id, run_id)
             except AirflowLacks as error:
-                kept.add((dag_id, run_id))
+                without_dag.add((dag_id, run_id))
                 _log.warning("left the run %s of %s as it is: %s", run_id, dag_id, error)
                 continue
             _log.info("ended the run %s of %s, which was under way when Airflow ended", run_id, dag_id)
