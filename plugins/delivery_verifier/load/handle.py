@@ -203,10 +203,15 @@ class RunningLoad:
         of resends.
 
         The keys are the names of the arms. In a round, a producer sends once more each record whose last attempt is
-        INDETERMINATE.
+        INDETERMINATE. A producer that ended before it did the round that was asked for sent none.
         """
         return {
-            arm.name: sum(control[Word.LAST_ROUND] for control in self._controls(arm)) for arm in self._scenario.loaded
+            arm.name: sum(
+                control[Word.LAST_ROUND]
+                for control in self._controls(arm)
+                if control[Word.ROUNDS_DONE] == control[Word.ROUNDS]  # else LAST_ROUND is that of an earlier round
+            )
+            for arm in self._scenario.loaded
         }
 
     def _await_done(self, asked: Word, done: Word, verb: str) -> None:

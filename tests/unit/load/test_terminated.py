@@ -227,3 +227,13 @@ def test_sigterm_ends_the_wait_for_room_and_no_further_block_is_handed_over() ->
     producer.client = cast(Any, FullQueue(producer))
     producer.send_block()
     assert producer.terminated and producer.sequence == 4
+
+
+def test_a_producer_that_did_not_do_the_round_that_was_asked_for_has_sent_nothing_again(tmp_path: Path) -> None:
+    for control in words(tmp_path, ROUNDS=2, ROUNDS_DONE=1, LAST_ROUND=5)[1:]:
+        control[Word.ROUNDS] = control[Word.ROUNDS_DONE] = 2
+        control[Word.LAST_ROUND] = 3
+    load = RunningLoad(SCENARIO, tmp_path)
+    assert load.resent() == {EXIT: 0, FLUSH: 3}
+    context = ActionContext(cast(Cluster, SimpleNamespace()), [], scenario=SCENARIO, load=load)
+    assert ACTIONS["resend"].proof(context, Done(0)) == {}, "the count of an earlier round proves nothing"
