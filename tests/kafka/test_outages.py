@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from support.fault_stage import FaultStage
 from support.kept_clusters import Kept
 from support.patience import PATIENCE_S
 from support.plays import MomentMissed, played
@@ -57,7 +58,7 @@ def made(cluster: Cluster) -> Scenario:
     made = scenario("outages", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(partitions=1), records=0)
     topics.create(made, cluster.connection)
     wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", PATIENCE_S)
-    cluster.agent.watch(names(made))
+    FaultStage(cluster, made).watch()
     return made
 
 

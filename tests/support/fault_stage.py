@@ -32,11 +32,12 @@ class FaultStage:
 
     @classmethod
     def of(cls, cluster: Cluster, name: str, profile: Profile) -> FaultStage:
-        """Returns a stage with new topics. Its subject has `profile`. Waits until all replicas are in sync."""
+        """Returns a stage with new topics, which are observed. Its subject has `profile`. Waits until all replicas are
+        in sync."""
         made = cls(cluster, scenario(name, profile=profile, fault=FAULTS["none"], load=Load(), records=0))
         topics.create(made.scenario, cluster.connection)
         made.wait_whole()
-        cluster.agent.watch(made.topics)
+        made.watch()
         return made
 
     @property
@@ -51,6 +52,17 @@ class FaultStage:
     def wait_whole(self) -> None:
         """Waits until all replicas are in sync."""
         wait_until(lambda: self.cluster.isr_full(self.topics), "the cluster to be whole", PATIENCE_S)
+
+    def watch(self) -> None:
+        """Has the topics observed. Waits until the observer has seen a leader of every partition, because it takes
+        what happened before its first look for no change."""
+        self.cluster.agent.watch(self.topics)
+        partitions = self.cluster.partitions(self.topics).keys()
+        wait_until(
+            lambda: {(it.topic, it.partition) for it in self.observed() if it.leader >= 0} >= partitions,
+            "the observer to see every partition",
+            PATIENCE_S,
+        )
 
     @contextmanager
     def whole_afterwards(self) -> Iterator[None]:

@@ -66,9 +66,10 @@ def alone(stage: FaultStage) -> Iterator[FaultStage]:
     topics.create(made, stage.cluster.connection)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: stage.cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
-    stage.cluster.agent.watch(names)
-    yield FaultStage(stage.cluster, made)
-    stage.cluster.agent.watch([arm.topic_name for arm in stage.scenario.arms])
+    alone = FaultStage(stage.cluster, made)
+    alone.watch()
+    yield alone
+    stage.watch()
 
 
 @pytest.mark.parametrize("plan", ["kill_leader", "stop_leader", "pause_leader", "rolling_restart"])
