@@ -1,0 +1,137 @@
+"""Lines that became too long are broken again: docstrings, comments, strings, and paragraphs of Markdown."""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+import tokenize
+
+WIDTH = 120
+_ITEM = re.compile(r"\s*(?:[*-]|\d+\.)\s")
+
+
+def markdown(before: str, after: str) -> str:
+    """Returns `after` with each paragraph filled again that has a longer line than any of `before` had, and is no
+    table, heading or code."""
+    width = min(130, max((len(line) for line in before.splitlines() if not line.startswith("|")), default=WIDTH))
+    known = set(before.splitlines())
+    lines = after.splitlines()
+    fenced = False
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        fenced ^= line.lstrip().startswith("```")
+        if len(line) > width and not fenced and line not in known and not line.lstrip().startswith(("|", "#", "<")):
+            end = _end(lines, at, lambda text: text.lstrip().startswith(("|", "#", "<", "```")))
+            indent = re.match(r"\s*(?:[*-] |\d+\. )?", line)[0]  # type: ignore[index]
+            filled = _fill(" ".join(each.strip() for each in lines[at:end]), re.match(r"\s*", line)[0], " " * len(indent), width)  # type: ignore[index]
+            lines[at:end] = filled
+            at += len(filled) - 1
+        at += 1
+    return "\n".join(lines) + ("\n" if after.endswith("\n") else "")
+
+
+def python(text: str) -> str:
+    """Returns Python source without a docstring, comment or string beyond the width, as far as it can be broken."""
+    for _ in range(200):
+        shorter = _shorter(text)
+        if shorter is None:
+            return text
+        text = shorter
+    return text
+
+
+def _shorter(text: str) -> str | None:
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in (tokenize.COMMENT, tokenize.STRING):
+            continue
+        first, last = token.start[0] - 1, token.end[0] - 1
+        long = [at for at in range(first, last + 1) if len(lines[at]) > WIDTH]
+        if not long or "noqa" in lines[last]:
+            continue
+        if token.type == tokenize.COMMENT:
+            changed = _comment(lines, first, token.start[1])
+        elif last > first or token.string.lstrip("rRbB").startswith('"""'):
+            changed = _docstring(lines, long[0], first, last)
+        else:
+            changed = _string(lines, token)
+        if changed:
+            return "\n".join(lines) + "\n"
+    return None
+
+
+def _comment(lines: list[str], at: int, column: int) -> bool:
+    indent = lines[at][:column]
+    if indent.strip():
+        code, comment = indent.rstrip(), lines[at][column:]
+        spaces = re.match(r"\s*", code)[0]  # type: ignore[index]
+        lines[at : at + 1] = [*_fill(comment, spaces, f"{spaces}# ", WIDTH), code]
+        return True
+    end = at + 1
+    while end < len(lines) and lines[end].startswith(f"{indent}# ") and not _ITEM.match(lines[end].strip()[1:]):
+        end += 1
+    body = " ".join(each.strip().removeprefix("#").strip() for each in lines[at:end])
+    filled = _fill(body, f"{indent}# ", f"{indent}# ", WIDTH)
+    if filled == lines[at:end]:
+        return False
+    lines[at:end] = filled
+    return True
+
+
+def _docstring(lines: list[str], at: int, first: int, last: int) -> bool:
+    def ends(text: str) -> bool:
+        return text.strip().startswith(('"""', "```", ">>>", "|"))
+
+    if lines[at].lstrip().startswith(("|", ">>>")):
+        return False
+    end = at + 1
+    while end <= last and lines[end].strip() and not _ITEM.match(lines[end]) and not ends(lines[end]):
+        end += 1
+    indent = re.match(r"\s*", lines[at])[0]  # type: ignore[index]
+    item = re.match(r"\s*(?:[*-] |\d+\. )?", lines[at])[0]  # type: ignore[index]
+    hang = re.match(r"\s*", lines[at + 1])[0] if end > at + 1 else " " * len(item)  # type: ignore[index]
+    filled = _fill(" ".join(each.strip() for each in lines[at:end]), indent, hang, WIDTH)
+    if filled == lines[at:end]:
+        return False
+    lines[at:end] = filled
+    return True
+
+
+def _string(lines: list[str], token: tokenize.TokenInfo) -> bool:
+    at = token.start[0] - 1
+    line = lines[at]
+    match = re.match(r"(?s)([A-Za-z]*)(['\"])(.*)\2\Z", token.string)
+    if match is None or token.end[1] <= WIDTH - 1 and token.start[1] > 40:
+        return False
+    prefix, quote, body = match.groups()
+    room = WIDTH - token.start[1] - len(prefix) - 3
+    places = [m.end() for m in re.finditer(r" ", body) if m.end() <= room and body[: m.end()].count("{") == body[: m.end()].count("}")]
+    if not places or token.start[1] >= WIDTH - 20:
+        return False
+    head, tail = body[: places[-1]], body[places[-1] :]
+    before, after = line[: token.start[1]], line[token.end[1] :]
+    alone = not before.strip() or before.rstrip().endswith(("(", "[", ",", ":"))
+    opening, closing = ("", "") if alone and not re.search(r"(^|\s)(return|assert|=)\s", before) else ("(", ")")
+    indent = " " * token.start[1]
+    plain = prefix if "{" in tail or "f" not in prefix.lower() else prefix.replace("f", "").replace("F", "")
+    headed = prefix if "{" in head or "f" not in prefix.lower() else prefix.replace("f", "").replace("F", "")
+    lines[at : at + 1] = [
+        f"{before}{opening}{headed}{quote}{head}{quote}",
+        f"{indent}{plain}{quote}{tail}{quote}{closing}{after}",
+    ]
+    return True
+
+
+def _end(lines: list[str], at: int, stops: object) -> int:
+    end = at + 1
+    while end < len(lines) and lines[end].strip() and not _ITEM.match(lines[end]) and not stops(lines[end]):  # type: ignore[operator]
+        end += 1
+    return end
+
+
+def _fill(text: str, first: str, others: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
+    )
