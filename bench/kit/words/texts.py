@@ -7,6 +7,7 @@ sentence is code again.
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
@@ -18,6 +19,7 @@ Rewrite = Callable[[str], str]
 
 _CODE_IN_PROSE = re.compile(
     r"`[^`\n]+`"
+    r"|\"[\w.-]+\"|(?<!\w)'[\w.-]+'(?!\w)"
     r"|\{[^{}\n]*\}"
     r"|\$\w+|--[\w-]+"
     r"|[\w.-]*(?:_|/[\w.]|\.(?:py|md|toml|json|parquet|j2|css|js|log)\b)[\w./:-]*"
@@ -49,6 +51,8 @@ class Rewriter:
         if match is None:
             return self.names(literal)
         prefix, quote, body = match.groups()
+        if _is_program(body):
+            return f"{prefix}{quote}{self.python(body)}{quote}"
         rewritten = self.sentence(body) if re.search(r"\s", body.strip()) else self.names(body)
         return f"{prefix}{quote}{rewritten}{quote}"
 
@@ -116,6 +120,16 @@ class Rewriter:
         if mark:
             anchor = self.sentence(anchor.replace("-", " ")).replace(" ", "-")
         return f"({self.names(path)}{mark}{anchor})"
+
+
+def _is_program(body: str) -> bool:
+    if not re.search(r"(?m)^\s*(?:import|from|def|class|if|with|while|for|try)\b.*$", body):
+        return False
+    try:
+        ast.parse(body)
+    except (SyntaxError, ValueError):
+        return False
+    return "\n" in body
 
 
 def _pieces(text: str, special: re.Pattern[str], inside: Rewrite, outside: Rewrite) -> str:
