@@ -25,7 +25,10 @@ from bench.kit.words.table import Row, rows
 from bench.kit.words.texts import Rewriter
 
 ROOT = Path(__file__).resolve().parents[2]
-LEFT_ALONE = ("docs/results/", "tests/data/", "uv.lock", "LICENSE", "bench/kit/words/", "bench/kit/rename.py", ".git-blame")
+LEFT_ALONE = (
+    *("docs/results/", "tests/data/", "uv.lock", "LICENSE", ".git-blame", "changes/rename"),
+    *("bench/kit/words/", "bench/kit/rename.py", "docs/glossary-contributors.md"),
+)
 TEXTS = {".py", ".md", ".toml", ".json", ".yml", ".yaml", ".j2", ".jinja", ".html", ".css", ".js", ".sh", ".properties"}
 FORMAT = "format"
 
@@ -36,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("row", nargs="*", help="names of rows, applied in the order of the table")
     parser.add_argument("--stage", choices=["words", "rooms", FORMAT], help="all rows of a stage")
     parser.add_argument("--commit", action="store_true", help="one commit per row")
-    parser.add_argument("--list", action="store_true", help="print the rows with what they find today, and change nothing")
+    parser.add_argument("--list", action="store_true", help="print the rows with what they find, and change nothing")
     options = parser.parse_args(arguments)
     table = rows()
     unknown = [name for name in options.row if name not in table]
@@ -90,10 +93,10 @@ def _apply(row: Row, protected: frozenset[str]) -> tuple[list[str], list[str]]:
 
 def _rewritten(row: Row, protected: frozenset[str], path: str, text: str) -> str:
     new = text
-    for glob, pattern, replacement in row.patterns:
+    for glob, pattern, replacement in [*row.patterns, *room_patterns(row)]:
         if fnmatch.fnmatch(path, glob):
             new = re.sub(pattern, replacement, new, flags=re.M)
-    if re.search(row.seek, new, re.I):
+    if not row.room and re.search(row.seek, new, re.I):
         rewriter = Rewriter(names=lambda code: row.code(code, protected), prose=row.sentence)
         new = rewriter.file(Path(path), new)
     if new != text and path.endswith(".py"):
@@ -102,6 +105,36 @@ def _rewritten(row: Row, protected: frozenset[str], path: str, text: str) -> str
     if new != text and path.endswith(".md"):
         new = wrap.markdown(text, new)
     return new
+
+
+def room_moves(row: Row) -> list[tuple[str, str]]:
+    """Returns the folders of a row's room, in the library and in tests/unit, with their new names."""
+    if not row.room:
+        return []
+    old, new = row.room
+    return [(f"{place}/{old}", f"{place}/{new}") for place in ("plugins/delivery_verifier", "tests/unit")]
+
+
+def room_patterns(row: Row) -> list[tuple[str, str, str]]:
+    """Returns the patterns that find a row's room: in imports and dotted names, in paths, and in the tables of rooms."""
+    if not row.room:
+        return []
+    old, new = row.room
+    folder = ROOT / "plugins/delivery_verifier" / new
+    parts = "|".join(
+        sorted({path.stem for path in folder.iterdir() if not path.name.startswith(("_", "."))}, reverse=True)
+    )
+    first = "A-Za-z0-9_/.-"
+    return [
+        ("*", rf"\bdelivery_verifier([./]){old}\b", rf"delivery_verifier\1{new}"),
+        ("*", rf"\b(from delivery_verifier import .*)\b{old}\b", rf"\1{new}"),
+        ("*", rf"\bunit/{old}/", f"unit/{new}/"),
+        ("*", rf"(?<![{first}]){old}/(?=(?:{parts})\b)", f"{new}/"),
+        ("*", rf"(?<=[`\"']){old}\.(?=(?:{parts})\b(?!\())", f"{new}."),
+        ("*.md", rf"(?<=`){old}/(?=`)", f"{new}/"),
+        ("tests/unit/test_architecture.py", rf"(?<=[\" ]){old}(?=[\" ])(?=[a-z_. ]*\")", new),
+        ("tests/gate.toml", rf"^(rooms = .*)\"{old}\"", rf'\1"{new}"'),
+    ]
 
 
 def _exact(name: str, old: str, new: str, changed: list[Path]) -> list[str]:
@@ -117,7 +150,7 @@ def _exact(name: str, old: str, new: str, changed: list[Path]) -> list[str]:
 
 
 def _move(row: Row, protected: frozenset[str]) -> None:
-    for old, new in row.moves:
+    for old, new in [*row.moves, *room_moves(row)]:
         if (ROOT / old).exists():
             (ROOT / new).parent.mkdir(parents=True, exist_ok=True)
             _git("mv", old, new)
@@ -150,7 +183,7 @@ def _tidy(files: list[Path]) -> None:
 def _files() -> Iterator[str]:
     """Yields the tracked texts of the checkout, as paths from its root."""
     for path in sorted(set(_git("ls-files", "-c").splitlines())):
-        named = Path(path).suffix in TEXTS or Path(path).name in ("Makefile", "Dockerfile") or "." not in Path(path).name
+        named = Path(path).suffix in TEXTS or "." not in Path(path).name
         if named and not path.startswith(LEFT_ALONE) and (ROOT / path).is_file():
             yield path
 

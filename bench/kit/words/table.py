@@ -120,7 +120,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
 def _phrase(match: re.Match[str], new: str) -> str:
     article, space, old = match[1], match[2], match[3]
-    new = match.expand(new) if "\\" in new else new
+    new = re.sub(r"\\([1-9])", lambda group: match[int(group[1]) + 3] or "", new)
     if old[0].isupper() and not (len(old) > 1 and old.isupper()):
         new = new[:1].upper() + new[1:]
     if article is None:

@@ -81,7 +81,11 @@ class Rewriter:
 
     def markup(self, text: str) -> str:
         """Returns a template or a page of HTML rewritten."""
-        return _pieces(text, _MARKUP, lambda tag: (self.sentence if tag.startswith("{#") else self.names)(tag), self.sentence)
+
+        def marked(tag: str) -> str:
+            return self.sentence(tag) if tag.startswith("{#") else self.names(tag)
+
+        return _pieces(text, _MARKUP, marked, self.sentence)
 
     def settings(self, text: str) -> str:
         """Returns TOML, YAML, JSON, a Makefile or a script rewritten. Code that a table of breaks or mutants quotes

@@ -25,7 +25,8 @@ def markdown(before: str, after: str) -> str:
         if len(line) > width and not fenced and line not in known and not line.lstrip().startswith(("|", "#", "<")):
             end = _end(lines, at, lambda text: text.lstrip().startswith(("|", "#", "<", "```")))
             indent = re.match(r"\s*(?:[*-] |\d+\. )?", line)[0]  # type: ignore[index]
-            filled = _fill(" ".join(each.strip() for each in lines[at:end]), re.match(r"\s*", line)[0], " " * len(indent), width)  # type: ignore[index]
+            first = re.match(r"\s*", line)[0]  # type: ignore[index]
+            filled = _fill(" ".join(each.strip() for each in lines[at:end]), first, " " * len(indent), width)
             lines[at:end] = filled
             at += len(filled) - 1
         at += 1
@@ -103,17 +104,18 @@ def _string(lines: list[str], token: tokenize.TokenInfo) -> bool:
     at = token.start[0] - 1
     line = lines[at]
     match = re.match(r"(?s)([A-Za-z]*)(['\"])(.*)\2\Z", token.string)
-    if match is None or token.end[1] <= WIDTH - 1 and token.start[1] > 40:
+    if match is None or (token.end[1] <= WIDTH - 1 and token.start[1] > 40):
         return False
     prefix, quote, body = match.groups()
     room = WIDTH - token.start[1] - len(prefix) - 3
-    places = [m.end() for m in re.finditer(r" ", body) if m.end() <= room and body[: m.end()].count("{") == body[: m.end()].count("}")]
+    ends = [blank.end() for blank in re.finditer(" ", body) if blank.end() <= room]
+    places = [end for end in ends if body[:end].count("{") == body[:end].count("}")]
     if not places or token.start[1] >= WIDTH - 20:
         return False
     head, tail = body[: places[-1]], body[places[-1] :]
     before, after = line[: token.start[1]], line[token.end[1] :]
-    alone = not before.strip() or before.rstrip().endswith(("(", "[", ",", ":"))
-    opening, closing = ("", "") if alone and not re.search(r"(^|\s)(return|assert|=)\s", before) else ("(", ")")
+    alone = not before.strip() or before.rstrip().endswith(("(", "[", "{", ",", ":"))
+    opening, closing = ("", "") if alone else ("(", ")")
     indent = " " * token.start[1]
     plain = prefix if "{" in tail or "f" not in prefix.lower() else prefix.replace("f", "").replace("F", "")
     headed = prefix if "{" in head or "f" not in prefix.lower() else prefix.replace("f", "").replace("F", "")
