@@ -4,8 +4,12 @@
     .venv/bin/python -m bench.kit.rename keeper excuse --commit
     .venv/bin/python -m bench.kit.rename --stage words --commit
 
-A row that was applied changes nothing when it is applied again. `--commit` makes one commit per row. Exit code 1: a
-replacement by hand found neither its old nor its new text, or a file does not parse any more; both are named.
+The stages are `words` (code, texts, file names), `rooms` (folders of the library) and `format` (names that stand in
+stored files, too: one commit, after which the stored runs of the tests are made anew). A row that was applied changes
+nothing when it is applied again. `--commit` makes one commit per row, and lists them in .git-blame-ignore-revs.
+
+A line `now have one name: a and b` names a file in which two names became one: read that file. Exit code 1: a
+replacement by hand found neither its old nor its new text, a file is there already, or it does not parse any more.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ LEFT_ALONE = (
 )
 TEXTS = {".py", ".md", ".toml", ".json", ".yml", ".yaml", ".j2", ".jinja", ".html", ".css", ".js", ".sh", ".properties"}
 FORMAT = "format"
+IGNORED = ".git-blame-ignore-revs"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,22 +58,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.commit and _git("status", "--porcelain", "--untracked-files=no"):
         parser.error("--commit: the checkout has changes; allowed: a clean checkout; commit or stash them first")
     protected = frozenset(name for row in table.values() if row.stage == FORMAT for name in row.names)
-    failed = False
+    failed, commits = False, list[str]()
     for row in chosen:
         before = _found(row)
         problems, notes = _apply(row, frozenset() if row.stage == FORMAT else protected)
-        print(f"{row.name:16} {before:6} -> {_found(row):6}", *problems, *notes, sep="\n  ", flush=True)
+        print(f"{row.name:20} {before:6} -> {_found(row):6}", *problems, *notes, sep="\n  ", flush=True)
         failed |= bool(problems)
-        if options.commit and _git("status", "--porcelain"):
-            _git("add", "-A")
-            _git("commit", "-q", "-m", f"words: {row.name} becomes {row.becomes}", "-m", "By bench/kit/rename.py.")
+        if options.commit and row.stage != FORMAT:
+            commits += _committed(f"words: {row.name}: {row.becomes}", "By bench/kit/rename.py.")
+    if options.commit and any(row.stage == FORMAT for row in chosen):
+        body = "\n".join(f"* {row.becomes}" for row in chosen if row.stage == FORMAT)
+        commits += _committed("words: names in files, columns and messages", f"{body}\n\nBy bench/kit/rename.py.")
+    if commits:
+        lines = (
+            (ROOT / IGNORED).read_text()
+            + "# words and rooms get other names\n"
+            + "".join(f"{each}\n" for each in commits)
+        )
+        (ROOT / IGNORED).write_text(lines)
+        _committed("words: git blame passes over the commits that rename", "")
     return int(failed)
 
 
+def _committed(subject: str, body: str) -> list[str]:
+    """Commits what has changed. Returns the id of the commit; nothing if nothing has changed."""
+    if not _git("status", "--porcelain"):
+        return []
+    _git("add", "-A")
+    _git("commit", "-q", "-m", subject, *(["-m", body] if body else []))
+    return [_git("rev-parse", "HEAD").strip()]
+
+
 def _apply(row: Row, protected: frozenset[str]) -> tuple[list[str], list[str]]:
-    _move(row, protected)
+    problems, notes = _move(row, protected), list[str]()
     changed: list[Path] = []
-    problems, notes = list[str](), list[str]()
     for path in _files():
         if not row.concerns(path):
             continue
@@ -116,7 +139,7 @@ def room_moves(row: Row) -> list[tuple[str, str]]:
 
 
 def room_patterns(row: Row) -> list[tuple[str, str, str]]:
-    """Returns the patterns that find a row's room: in imports and dotted names, in paths, and in the tables of rooms."""
+    """Returns the patterns that find a row's room: imports, dotted names, paths, and the tables and texts on rooms."""
     if not row.room:
         return []
     old, new = row.room
@@ -129,10 +152,14 @@ def room_patterns(row: Row) -> list[tuple[str, str, str]]:
         ("*", rf"\bdelivery_verifier([./]){old}\b", rf"delivery_verifier\1{new}"),
         ("*", rf"\b(from delivery_verifier import .*)\b{old}\b", rf"\1{new}"),
         ("*", rf"\bunit/{old}/", f"unit/{new}/"),
-        ("*", rf"(?<![{first}]){old}/(?=(?:{parts})\b)", f"{new}/"),
+        ("*", rf"(?<![{first}]){old}/(?=(?:{parts}|test_[a-z_]+)\b)", f"{new}/"),
+        ("*", rf"(?<=LIBRARY\}}/){old}/", f"{new}/"),
+        ("*__init__.py", rf"(May use:(?:[^.]|\.(?=\w))*?)(?<![\w.]){old}(?!\w)", rf"\1{new}"),
+        ("docs/how-it-is-built.md", rf"^( ?\d+  .*)\b{old}\b", rf"\1{new}"),
+        ("docs/how-it-is-built.md", rf"^\| `{old}` \|", f"| `{new}` |"),
         ("*", rf"(?<=[`\"']){old}\.(?=(?:{parts})\b(?!\())", f"{new}."),
         ("*.md", rf"(?<=`){old}/(?=`)", f"{new}/"),
-        ("tests/unit/test_architecture.py", rf"(?<=[\" ]){old}(?=[\" ])(?=[a-z_. ]*\")", new),
+        ("tests/unit/test_architecture.py", rf"(?<=[\" ]){old}(?=[\" ])(?=[A-Za-z_. {{}}]*\")", new),
         ("tests/gate.toml", rf"^(rooms = .*)\"{old}\"", rf'\1"{new}"'),
     ]
 
@@ -149,7 +176,8 @@ def _exact(name: str, old: str, new: str, changed: list[Path]) -> list[str]:
     return []
 
 
-def _move(row: Row, protected: frozenset[str]) -> None:
+def _move(row: Row, protected: frozenset[str]) -> list[str]:
+    problems: list[str] = []
     for old, new in [*row.moves, *room_moves(row)]:
         if (ROOT / old).exists():
             (ROOT / new).parent.mkdir(parents=True, exist_ok=True)
@@ -160,8 +188,12 @@ def _move(row: Row, protected: frozenset[str]) -> None:
             continue
         new = row.code(path, protected)
         if new != path:
+            if (ROOT / new).exists():
+                problems.append(f"{path}: is not moved: there is a {new}")
+                continue
             (ROOT / new).parent.mkdir(parents=True, exist_ok=True)
             _git("mv", path, new)
+    return problems
 
 
 def _tidy(files: list[Path]) -> None:

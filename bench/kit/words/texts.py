@@ -53,8 +53,18 @@ class Rewriter:
         prefix, quote, body = match.groups()
         if _is_program(body):
             return f"{prefix}{quote}{self.python(body)}{quote}"
-        rewritten = self.sentence(body) if re.search(r"\s", body.strip()) else self.names(body)
+        text = self.sentence if re.search(r"\s", body.strip()) else self.names
+        rewritten = "".join(
+            self._expression(piece) if is_expression else text(piece)
+            for piece, is_expression in (_parts(body) if "f" in prefix.lower() else [(body, False)])
+        )
         return f"{prefix}{quote}{rewritten}{quote}"
+
+    def _expression(self, text: str) -> str:
+        try:
+            return self.python(f"({text})")[1:-1]
+        except (SyntaxError, tokenize.TokenError):
+            return self.names(text)
 
     def python(self, text: str) -> str:
         """Returns Python source rewritten token by token. Raises SyntaxError or TokenError if it is none."""
@@ -124,6 +134,28 @@ class Rewriter:
         if mark:
             anchor = self.sentence(anchor.replace("-", " ")).replace(" ", "-")
         return f"({self.names(path)}{mark}{anchor})"
+
+
+def _parts(body: str) -> list[tuple[str, bool]]:
+    """Returns the pieces of an f-string, each with whether it is an expression in braces."""
+    parts: list[tuple[str, bool]] = []
+    depth, begun, at = 0, 0, 0
+    while at < len(body):
+        if depth == 0 and body[at : at + 2] in ("{{", "}}"):
+            at += 2
+            continue
+        if body[at] == "{":
+            if depth == 0:
+                parts.append((body[begun:at], False))
+                begun = at
+            depth += 1
+        elif body[at] == "}" and depth:
+            depth -= 1
+            if depth == 0:
+                parts.append((body[begun : at + 1], True))
+                begun = at + 1
+        at += 1
+    return [*parts, (body[begun:], False)]
 
 
 def _is_program(body: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import textwrap
@@ -37,27 +38,38 @@ def python(text: str) -> str:
     """Returns Python source without a docstring, comment or string beyond the width, as far as it can be broken."""
     for _ in range(200):
         shorter = _shorter(text)
-        if shorter is None:
+        if shorter is None or not _is_python(shorter):
             return text
         text = shorter
     return text
 
 
+def _is_python(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
+
+
 def _shorter(text: str) -> str | None:
     lines = text.splitlines()
+    depth = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.OP:
+            depth += (token.string in "([{") - (token.string in ")]}")
         if token.type not in (tokenize.COMMENT, tokenize.STRING):
             continue
         first, last = token.start[0] - 1, token.end[0] - 1
         long = [at for at in range(first, last + 1) if len(lines[at]) > WIDTH]
-        if not long or "noqa" in lines[last]:
+        if not long or re.search("noqa|type: ignore", lines[last]):
             continue
         if token.type == tokenize.COMMENT:
             changed = _comment(lines, first, token.start[1])
         elif last > first or token.string.lstrip("rRbB").startswith('"""'):
             changed = _docstring(lines, long[0], first, last)
         else:
-            changed = _string(lines, token)
+            changed = _string(lines, token, depth > 0)
         if changed:
             return "\n".join(lines) + "\n"
     return None
@@ -100,22 +112,21 @@ def _docstring(lines: list[str], at: int, first: int, last: int) -> bool:
     return True
 
 
-def _string(lines: list[str], token: tokenize.TokenInfo) -> bool:
+def _string(lines: list[str], token: tokenize.TokenInfo, is_inside: bool) -> bool:
     at = token.start[0] - 1
     line = lines[at]
     match = re.match(r"(?s)([A-Za-z]*)(['\"])(.*)\2\Z", token.string)
-    if match is None or (token.end[1] <= WIDTH - 1 and token.start[1] > 40):
+    if match is None or token.end[1] < WIDTH:
         return False
     prefix, quote, body = match.groups()
     room = WIDTH - token.start[1] - len(prefix) - 3
-    ends = [blank.end() for blank in re.finditer(" ", body) if blank.end() <= room]
+    ends = [blank.end() for blank in re.finditer(" ", body) if blank.end() <= min(room, len(body) - 1)]
     places = [end for end in ends if body[:end].count("{") == body[:end].count("}")]
     if not places or token.start[1] >= WIDTH - 20:
         return False
     head, tail = body[: places[-1]], body[places[-1] :]
     before, after = line[: token.start[1]], line[token.end[1] :]
-    alone = not before.strip() or before.rstrip().endswith(("(", "[", "{", ",", ":"))
-    opening, closing = ("", "") if alone else ("(", ")")
+    opening, closing = ("", "") if is_inside else ("(", ")")
     indent = " " * token.start[1]
     plain = prefix if "{" in tail or "f" not in prefix.lower() else prefix.replace("f", "").replace("F", "")
     headed = prefix if "{" in head or "f" not in prefix.lower() else prefix.replace("f", "").replace("F", "")
