@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     protected = frozenset(name for row in table.values() if row.stage == FORMAT for name in row.names)
     failed, commits = False, list[str]()
     for row in chosen:
-        before = _found(row)
+        before = _count(row)
         problems, notes = _apply(row, frozenset() if row.stage == FORMAT else protected)
         print(f"{row.name:20} {before:6} -> {_found(row):6}", *problems, *notes, sep="\n  ", flush=True)
         failed |= bool(problems)
@@ -135,7 +135,7 @@ def room_moves(row: Row) -> list[tuple[str, str]]:
     if not row.room:
         return []
     old, new = row.room
-    return [(f"{place}/{old}", f"{place}/{new}") for place in ("plugins/delivery_verifier", "tests/unit")]
+    return [(f"{slot}/{old}", f"{slot}/{new}") for slot in ("plugins/delivery_verifier", "tests/unit")]
 
 
 def room_patterns(row: Row) -> list[tuple[str, str, str]]:
@@ -220,7 +220,7 @@ def _files() -> Iterator[str]:
             yield path
 
 
-def _found(row: Row) -> int:
+def _count(row: Row) -> int:
     pattern = re.compile(row.seek, re.I)
     return sum(len(pattern.findall((ROOT / path).read_text())) + len(pattern.findall(path)) for path in _files())
 

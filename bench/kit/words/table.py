@@ -85,20 +85,20 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         if not self._sequences:
             return name
         segments = _SEGMENT.findall(name)
-        words = [(at, each) for at, each in enumerate(segments) if not each.startswith("_")]
+        words = [(index, each) for index, each in enumerate(segments) if not each.startswith("_")]
         result = list(segments)
-        at = 0
-        while at < len(words):
-            for length in range(min(self._longest, len(words) - at), 0, -1):
-                found = words[at : at + length]
-                new = self._sequences.get(tuple(each.lower() for _, each in found))
+        index = 0
+        while index < len(words):
+            for length in range(min(self._longest, len(words) - index), 0, -1):
+                matched = words[index : index + length]
+                new = self._sequences.get(tuple(each.lower() for _, each in matched))
                 if new is not None:
-                    _put(result, [place for place, _ in found], new)
-                    _article(result, found[0][0], new[0])
-                    at += length
+                    _put(result, [slot for slot, _ in matched], new)
+                    _article(result, matched[0][0], new[0])
+                    index += length
                     break
             else:
-                at += 1
+                index += 1
         return "".join(result)
 
     def code(self, text: str, protected: frozenset[str]) -> str:
@@ -129,22 +129,22 @@ def _phrase(match: re.Match[str], new: str) -> str:
     return f"{right.capitalize() if article[0].isupper() else right}{space}{new}"
 
 
-def _put(result: list[str], places: list[int], new: list[str]) -> None:
-    first = result[places[0]]
+def _put(result: list[str], slots: list[int], new: list[str]) -> None:
+    first = result[slots[0]]
     if first.isupper() and (len(first) > 1 or len(result) == 1):
         text = "_".join(new).upper()
     elif first[0].isupper():
         text = "".join(each.capitalize() for each in new)
     else:
         text = "_".join(new)
-    for place in range(places[0], places[-1] + 1):
-        result[place] = ""
-    result[places[0]] = text
+    for slot in range(slots[0], slots[-1] + 1):
+        result[slot] = ""
+    result[slots[0]] = text
 
 
-def _article(result: list[str], place: int, word: str) -> None:
-    if place >= 2 and result[place - 2] in ("a", "an"):
-        result[place - 2] = "an" if word[0] in "aeiou" and not word.startswith(("us", "uni", "one")) else "a"
+def _article(result: list[str], slot: int, word: str) -> None:
+    if slot >= 2 and result[slot - 2] in ("a", "an"):
+        result[slot - 2] = "an" if word[0] in "aeiou" and not word.startswith(("us", "uni", "one")) else "a"
 
 
 def plural(word: str) -> str:

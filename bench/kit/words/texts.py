@@ -73,7 +73,7 @@ class Rewriter:
         for line in lines:
             starts.append(starts[-1] + len(line))
         pieces: list[str] = []
-        at = 0
+        index = 0
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type not in (tokenize.NAME, tokenize.STRING, tokenize.COMMENT):
                 continue
@@ -81,9 +81,9 @@ class Rewriter:
             rewritten = {tokenize.NAME: self.names, tokenize.STRING: self.string, tokenize.COMMENT: self.sentence}[
                 token.type
             ](token.string)
-            pieces += [text[at:start], rewritten]
-            at = starts[token.end[0] - 1] + token.end[1]
-        return "".join([*pieces, text[at:]])
+            pieces += [text[index:start], rewritten]
+            index = starts[token.end[0] - 1] + token.end[1]
+        return "".join([*pieces, text[index:]])
 
     def markdown(self, text: str) -> str:
         """Returns a page of Markdown rewritten; the anchor of a link follows the words of its heading."""
@@ -109,11 +109,11 @@ class Rewriter:
             return self.string(piece)
 
         pieces: list[str] = []
-        at = 0
+        index = 0
         for match in _QUOTED.finditer(text):
-            pieces += [self.names(text[at : match.start()]), quoted(match[0], text[: match.start()])]
-            at = match.end()
-        return "".join([*pieces, self.names(text[at:])])
+            pieces += [self.names(text[index : match.start()]), quoted(match[0], text[: match.start()])]
+            index = match.end()
+        return "".join([*pieces, self.names(text[index:])])
 
     def file(self, path: Path, text: str) -> str:
         """Returns the content of the file `path` rewritten as its kind asks for."""
@@ -139,22 +139,22 @@ class Rewriter:
 def _parts(body: str) -> list[tuple[str, bool]]:
     """Returns the pieces of an f-string, each with whether it is an expression in braces."""
     parts: list[tuple[str, bool]] = []
-    depth, begun, at = 0, 0, 0
-    while at < len(body):
-        if depth == 0 and body[at : at + 2] in ("{{", "}}"):
-            at += 2
+    depth, begun, index = 0, 0, 0
+    while index < len(body):
+        if depth == 0 and body[index : index + 2] in ("{{", "}}"):
+            index += 2
             continue
-        if body[at] == "{":
+        if body[index] == "{":
             if depth == 0:
-                parts.append((body[begun:at], False))
-                begun = at
+                parts.append((body[begun:index], False))
+                begun = index
             depth += 1
-        elif body[at] == "}" and depth:
+        elif body[index] == "}" and depth:
             depth -= 1
             if depth == 0:
-                parts.append((body[begun : at + 1], True))
-                begun = at + 1
-        at += 1
+                parts.append((body[begun : index + 1], True))
+                begun = index + 1
+        index += 1
     return [*parts, (body[begun:], False)]
 
 
@@ -170,8 +170,8 @@ def _is_program(body: str) -> bool:
 
 def _pieces(text: str, special: re.Pattern[str], inside: Rewrite, outside: Rewrite) -> str:
     pieces: list[str] = []
-    at = 0
+    index = 0
     for match in special.finditer(text):
-        pieces += [outside(text[at : match.start()]), inside(match[0])]
-        at = match.end()
-    return "".join([*pieces, outside(text[at:])])
+        pieces += [outside(text[index : match.start()]), inside(match[0])]
+        index = match.end()
+    return "".join([*pieces, outside(text[index:])])

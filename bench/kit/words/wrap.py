@@ -9,7 +9,7 @@ import textwrap
 import tokenize
 
 WIDTH = 120
-_ITEM = re.compile(r"\s*(?:[*-]|\d+\.)\s")
+_ITEM = re.compile(r"\s*(?:(?:[*-]|\d+\.)\s|(?:Owns|May use|Weak spot): )")
 
 
 def markdown(before: str, after: str) -> str:
@@ -19,18 +19,18 @@ def markdown(before: str, after: str) -> str:
     known = set(before.splitlines())
     lines = after.splitlines()
     fenced = False
-    at = 0
-    while at < len(lines):
-        line = lines[at]
+    index = 0
+    while index < len(lines):
+        line = lines[index]
         fenced ^= line.lstrip().startswith("```")
         if len(line) > width and not fenced and line not in known and not line.lstrip().startswith(("|", "#", "<")):
-            end = _end(lines, at, lambda text: text.lstrip().startswith(("|", "#", "<", "```")))
+            end = _end(lines, index, lambda text: text.lstrip().startswith(("|", "#", "<", "```")))
             indent = re.match(r"\s*(?:[*-] |\d+\. )?", line)[0]  # type: ignore[index]
             first = re.match(r"\s*", line)[0]  # type: ignore[index]
-            filled = _fill(" ".join(each.strip() for each in lines[at:end]), first, " " * len(indent), width)
-            lines[at:end] = filled
-            at += len(filled) - 1
-        at += 1
+            filled = _fill(" ".join(each.strip() for each in lines[index:end]), first, " " * len(indent), width)
+            lines[index:end] = filled
+            index += len(filled) - 1
+        index += 1
     return "\n".join(lines) + ("\n" if after.endswith("\n") else "")
 
 
@@ -61,7 +61,7 @@ def _shorter(text: str) -> str | None:
         if token.type not in (tokenize.COMMENT, tokenize.STRING):
             continue
         first, last = token.start[0] - 1, token.end[0] - 1
-        long = [at for at in range(first, last + 1) if len(lines[at]) > WIDTH]
+        long = [index for index in range(first, last + 1) if len(lines[index]) > WIDTH]
         if not long or re.search("noqa|type: ignore", lines[last]):
             continue
         if token.type == tokenize.COMMENT:
@@ -75,70 +75,70 @@ def _shorter(text: str) -> str | None:
     return None
 
 
-def _comment(lines: list[str], at: int, column: int) -> bool:
-    indent = lines[at][:column]
+def _comment(lines: list[str], index: int, column: int) -> bool:
+    indent = lines[index][:column]
     if indent.strip():
-        code, comment = indent.rstrip(), lines[at][column:]
+        code, comment = indent.rstrip(), lines[index][column:]
         spaces = re.match(r"\s*", code)[0]  # type: ignore[index]
-        lines[at : at + 1] = [*_fill(comment, spaces, f"{spaces}# ", WIDTH), code]
+        lines[index : index + 1] = [*_fill(comment, spaces, f"{spaces}# ", WIDTH), code]
         return True
-    end = at + 1
+    end = index + 1
     while end < len(lines) and lines[end].startswith(f"{indent}# ") and not _ITEM.match(lines[end].strip()[1:]):
         end += 1
-    body = " ".join(each.strip().removeprefix("#").strip() for each in lines[at:end])
+    body = " ".join(each.strip().removeprefix("#").strip() for each in lines[index:end])
     filled = _fill(body, f"{indent}# ", f"{indent}# ", WIDTH)
-    if filled == lines[at:end]:
+    if filled == lines[index:end]:
         return False
-    lines[at:end] = filled
+    lines[index:end] = filled
     return True
 
 
-def _docstring(lines: list[str], at: int, first: int, last: int) -> bool:
+def _docstring(lines: list[str], index: int, first: int, last: int) -> bool:
     def ends(text: str) -> bool:
         return text.strip().startswith(('"""', "```", ">>>", "|"))
 
-    if lines[at].lstrip().startswith(("|", ">>>")):
+    if lines[index].lstrip().startswith(("|", ">>>")):
         return False
-    end = at + 1
+    end = index + 1
     while end <= last and lines[end].strip() and not _ITEM.match(lines[end]) and not ends(lines[end]):
         end += 1
-    indent = re.match(r"\s*", lines[at])[0]  # type: ignore[index]
-    item = re.match(r"\s*(?:[*-] |\d+\. )?", lines[at])[0]  # type: ignore[index]
-    hang = re.match(r"\s*", lines[at + 1])[0] if end > at + 1 else " " * len(item)  # type: ignore[index]
-    filled = _fill(" ".join(each.strip() for each in lines[at:end]), indent, hang, WIDTH)
-    if filled == lines[at:end]:
+    indent = re.match(r"\s*", lines[index])[0]  # type: ignore[index]
+    item = re.match(r"\s*(?:[*-] |\d+\. )?", lines[index])[0]  # type: ignore[index]
+    hang = re.match(r"\s*", lines[index + 1])[0] if end > index + 1 else " " * len(item)  # type: ignore[index]
+    filled = _fill(" ".join(each.strip() for each in lines[index:end]), indent, hang, WIDTH)
+    if filled == lines[index:end]:
         return False
-    lines[at:end] = filled
+    lines[index:end] = filled
     return True
 
 
 def _string(lines: list[str], token: tokenize.TokenInfo, is_inside: bool) -> bool:
-    at = token.start[0] - 1
-    line = lines[at]
+    index = token.start[0] - 1
+    line = lines[index]
     match = re.match(r"(?s)([A-Za-z]*)(['\"])(.*)\2\Z", token.string)
     if match is None or token.end[1] < WIDTH:
         return False
     prefix, quote, body = match.groups()
     room = WIDTH - token.start[1] - len(prefix) - 3
     ends = [blank.end() for blank in re.finditer(" ", body) if blank.end() <= min(room, len(body) - 1)]
-    places = [end for end in ends if body[:end].count("{") == body[:end].count("}")]
-    if not places or token.start[1] >= WIDTH - 20:
+    slots = [end for end in ends if body[:end].count("{") == body[:end].count("}")]
+    if not slots or token.start[1] >= WIDTH - 20:
         return False
-    head, tail = body[: places[-1]], body[places[-1] :]
+    head, tail = body[: slots[-1]], body[slots[-1] :]
     before, after = line[: token.start[1]], line[token.end[1] :]
     opening, closing = ("", "") if is_inside else ("(", ")")
     indent = " " * token.start[1]
     plain = prefix if "{" in tail or "f" not in prefix.lower() else prefix.replace("f", "").replace("F", "")
     headed = prefix if "{" in head or "f" not in prefix.lower() else prefix.replace("f", "").replace("F", "")
-    lines[at : at + 1] = [
+    lines[index : index + 1] = [
         f"{before}{opening}{headed}{quote}{head}{quote}",
         f"{indent}{plain}{quote}{tail}{quote}{closing}{after}",
     ]
     return True
 
 
-def _end(lines: list[str], at: int, stops: object) -> int:
-    end = at + 1
+def _end(lines: list[str], index: int, stops: object) -> int:
+    end = index + 1
     while end < len(lines) and lines[end].strip() and not _ITEM.match(lines[end]) and not stops(lines[end]):  # type: ignore[operator]
         end += 1
     return end
