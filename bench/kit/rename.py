@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [row for row in table.values() if row.name in options.row or row.stage == options.stage]
     if options.list:
         for row in chosen or table.values():
-            print(f"{row.name:16} {row.stage:7} {_found(row):6}  {row.becomes}")
+            print(f"{row.name:16} {row.stage:7} {_count(row):6}  {row.becomes}")
         return 0
     if options.commit and _git("status", "--porcelain", "--untracked-files=no"):
         parser.error("--commit: the checkout has changes; allowed: a clean checkout; commit or stash them first")
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for row in chosen:
         before = _count(row)
         problems, notes = _apply(row, frozenset() if row.stage == FORMAT else protected)
-        print(f"{row.name:20} {before:6} -> {_found(row):6}", *problems, *notes, sep="\n  ", flush=True)
+        print(f"{row.name:20} {before:6} -> {_count(row):6}", *problems, *notes, sep="\n  ", flush=True)
         failed |= bool(problems)
         if options.commit and row.stage != FORMAT:
             commits += _committed(f"words: {row.name}: {row.becomes}", "By bench/kit/rename.py.")
