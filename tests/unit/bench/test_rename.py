@@ -76,6 +76,7 @@ def test_two_names_of_a_file_that_become_one_are_named() -> None:
 def test_what_a_row_makes_it_leaves_alone(row: Row) -> None:
     made = {*row.names.values(), *row.words.values(), *map(plural, row.words.values())}
     assert {name: row.identifier(name) for name in made if row.identifier(name) != name} == {}
+    assert row.sentence("") == "", "its phrases are patterns"
 
 
 def test_lines_that_are_too_long_are_broken() -> None:
