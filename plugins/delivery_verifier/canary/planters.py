@@ -43,7 +43,7 @@ def lay_out(scenario: Scenario) -> CanaryLayout:
     cases are in partition 1: the cases in transactions, and the records with several anomalies. All other records are
     in partition 0.
 
-    If you change a planter, raise FORMAT_VERSION: the canaries of stored runs hold what the old planter planted.
+    If you change a planter, raise `store.format.MEANINGS`: the canaries of stored runs hold what the old one planted.
     """
     planter = Planter(scenario)
     kinds = [PLANTERS[anomaly] for anomaly in searched_for(bool(scenario.applied)) if anomaly in PLANTERS]

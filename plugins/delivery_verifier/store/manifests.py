@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.store.tables import FORMAT_VERSION
+from delivery_verifier.store.format import FORMAT, schema_digest
 
 NOT_WRITTEN = "not_written/"
 """The prefix of a note about a file or folder that the step was to write, and on which no verdict rests. The note says
@@ -36,7 +36,8 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `files`: maps the path of each file that the step wrote, relative to the run directory, to the file's SHA-256.
     * `counts`, `notes`: the step's own figures and texts.
     * `started_at_us`, `finished_at_us`: µs since the epoch.
-    * `format_version`: the version of the run directory's format (docs/reference/run-directory.md).
+    * `format`, `schema`: name and version of the run directory's format, and the digest of its schema
+      (docs/reference/run-directory.md).
     * `run_id`: the run's id in scenario.json.
     * `required`: maps each finished step whose output this step used (`steps.REQUIRES`) to the SHA-256 of that step's
       manifest.
@@ -49,16 +50,26 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     files: dict[str, str]
     counts: dict[str, int]
     notes: dict[str, str]
-    format_version: int
+    format: str
+    schema: str
     run_id: str
     required: dict[str, str]
     seal: str = ""
 
 
-class _Version(Struct, frozen=True):
-    """The part of a manifest that gives the version of its format. A manifest of another program may lack the field."""
+class _Format(Struct, frozen=True):
+    """The part of a manifest that names its format. A manifest of another program may lack these fields. Until version
+    10, there was a number alone (`format_version`)."""
 
+    format: str | None = None
+    schema: str | None = None
     format_version: int | None = None
+
+    @property
+    def in_words(self) -> str:
+        if self.format is not None:
+            return f"format {self.format}" + (f", schema {self.schema}" if self.format == FORMAT else "")
+        return "no format" if self.format_version is None else f"format version {self.format_version}"
 
 
 def seal_of(content: bytes) -> str:
@@ -88,7 +99,7 @@ def read(file: Path, run_id: str | None) -> Manifest:
     """
     try:
         content = file.read_bytes()
-        require_known_version(file, content)
+        require_known_format(file, content)
         manifest = msgspec.json.decode(content, type=Manifest)
     except (OSError, msgspec.MsgspecError) as error:
         raise IncompleteRun(f"{file} is damaged: {error}") from None
@@ -103,18 +114,17 @@ def read(file: Path, run_id: str | None) -> Manifest:
     return manifest
 
 
-def require_known_version(file: Path, content: bytes) -> None:
-    """Raises IncompleteRun if the manifest `file` has another format version than FORMAT_VERSION.
+def require_known_format(file: Path, content: bytes) -> None:
+    """Raises IncompleteRun if the manifest `file` has another format than FORMAT, or another digest of its schema.
 
     `content` is the bytes of the manifest. Bytes that cannot be decoded raise no error here.
     """
     try:
-        version = msgspec.json.decode(content, type=_Version).format_version
+        found = msgspec.json.decode(content, type=_Format)
     except msgspec.MsgspecError:
         return
-    if version != FORMAT_VERSION:
-        has = "no format version" if version is None else f"format version {version}"
+    if (found.format, found.schema) != (FORMAT, schema_digest()):
         raise IncompleteRun(
-            f"{file} has {has}; this kafka-delivery-verifier reads format version {FORMAT_VERSION} only. Use the "
-            "kafka-delivery-verifier that wrote the run, or make the run again"
+            f"{file} has {found.in_words}; this kafka-delivery-verifier reads format {FORMAT}, schema "
+            f"{schema_digest()} only. Use the kafka-delivery-verifier that wrote the run, or make the run again"
         )

@@ -23,8 +23,8 @@ from delivery_verifier.model.steps import MANIFESTS, REPEATABLE, REQUIRES, VOIDS
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store import manifests
 from delivery_verifier.store.digests import sha256
+from delivery_verifier.store.format import FORMAT, schema_digest
 from delivery_verifier.store.manifests import IncompleteRun, Manifest
-from delivery_verifier.store.tables import FORMAT_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ class RunDirectory:
         if not file.is_file():
             raise IncompleteRun(f"{self.path} is no run directory: scenario.json is missing")
         if (plan := self.path / "plan.json").is_file():
-            manifests.require_known_version(plan, plan.read_bytes())
+            manifests.require_known_format(plan, plan.read_bytes())
         return loads(file.read_bytes())
 
     def verdict(self) -> RunVerdict:
@@ -218,7 +218,8 @@ class StepOutput:
             files=files,
             counts=self.counts,
             notes=self.notes,
-            format_version=FORMAT_VERSION,
+            format=FORMAT,
+            schema=schema_digest(),
             run_id=run_id,
             required=self.required,
         )

@@ -18,10 +18,6 @@ from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
-FORMAT_VERSION = 11
-"""The version of the run directory's format that this program writes, and the only one that it reads.
-docs/reference/run-directory.md says when to raise it."""
-
 LEDGER = Table(
     "ledger",
     "ledger/*.parquet",

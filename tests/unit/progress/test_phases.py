@@ -25,8 +25,8 @@ from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.progress import estimates, phases
 from delivery_verifier.progress.follower import Follower
 from delivery_verifier.progress.phases import Steps, phase
+from delivery_verifier.store.format import FORMAT, schema_digest
 from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.tables import FORMAT_VERSION
 
 Script = Callable[[PlayedRun], list[Happening]]
 LEFT = re.compile(r"about (\d+) s left")
@@ -49,7 +49,7 @@ SECONDS |= {"reconcile": 25, "validate": 6, "conclude": 8}
 def earlier(runs: Path, name: str, **seconds: float) -> None:
     run = planned(runs, name)
     for step, taken_s in {**SECONDS, **seconds}.items():
-        times = {"format_version": FORMAT_VERSION, "started_at_us": 0, "finished_at_us": int(taken_s * 1e6)}
+        times = {"format": FORMAT, "schema": schema_digest(), "started_at_us": 0, "finished_at_us": int(taken_s * 1e6)}
         (run.path / f"{step}.json").write_text(json.dumps(times))
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.evidence import RUN
 
 from delivery_verifier.load.pool import AlreadySent, ProducerPool
-from delivery_verifier.store import digests
+from delivery_verifier.store import digests, format
+from delivery_verifier.store.format import FORMAT, schema_digest
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.store.tables import FORMAT_VERSION
 
 LOAD = ("produce", "inject_fault", "settle")
 JUDGING = ("read_topic", "reconcile", "validate", "conclude")
@@ -84,10 +85,10 @@ def altered(run: RunDirectory, step: str, **changes: object) -> None:
     file.write_text(json.dumps({name: value for name, value in fields.items() if value is not None}))
 
 
-def test_a_manifest_names_its_run_the_version_of_the_format_and_the_manifests_it_rests_on(tmp_path: Path) -> None:
+def test_a_manifest_names_its_run_the_format_and_the_manifests_it_rests_on(tmp_path: Path) -> None:
     run = finished(tmp_path / "mine")
     manifest = run.manifest("settle")
-    assert (manifest.run_id, manifest.format_version) == ("mine", FORMAT_VERSION)
+    assert (manifest.run_id, manifest.format, manifest.schema) == ("mine", FORMAT, schema_digest())
     assert manifest.required == {name: digests.sha256(run.path / f"{name}.json") for name in ("plan", *LOAD[:2])}
     assert list(run.manifest("plan").required) == []
     assert set(run.manifest("conclude").required) == {"plan", *LOAD, *JUDGING[:-1]}
@@ -150,34 +151,67 @@ def test_a_manifest_is_not_that_of_another_step(tmp_path: Path) -> None:
         run.manifest("produce")
 
 
-@pytest.mark.parametrize("version", [FORMAT_VERSION + 1, FORMAT_VERSION - 1, 1, 0, None])
-def test_a_manifest_of_another_version_is_refused_by_name_in_one_line_with_a_remedy(
-    tmp_path: Path, version: int | None
+OTHER_FORMATS: dict[str, tuple[dict[str, object], str]] = {
+    "a newer version": ({"format": "kdv-run 2"}, "format kdv-run 2"),
+    "another program's": ({"format": "other 1"}, "format other 1"),
+    "another schema": ({"schema": "0" * 16}, "format kdv-run 1, schema 0000000000000000"),
+    "no schema": ({"schema": None}, "format kdv-run 1, schema None"),
+    "none": ({"format": None, "schema": None}, "no format"),
+    "an old version 1": ({"format": None, "schema": None, "format_version": 1}, "format version 1"),
+    "an old version 10": ({"format": None, "schema": None, "format_version": 10}, "format version 10"),
+}
+
+
+@pytest.mark.parametrize("changes, has", OTHER_FORMATS.values(), ids=OTHER_FORMATS)
+def test_a_manifest_of_another_format_is_refused_by_name_in_one_line_with_a_remedy(
+    tmp_path: Path, changes: dict[str, object], has: str
 ) -> None:
     run = finished(tmp_path)
-    altered(run, "settle", format_version=version)
-    has = "no format version" if version is None else f"format version {version}"
-    message = rf"settle\.json has {has}; .* reads format version {FORMAT_VERSION} only\. Use .*, or make the run again"
+    altered(run, "settle", **changes)
+    message = rf"settle\.json has {has}; .* reads format {FORMAT}, schema \w{{16}} only\. Use .*, or make the run again"
     with pytest.raises(IncompleteRun, match=message) as refusal:
         run.require("settle")
     assert "\n" not in str(refusal.value)
 
 
-def test_a_newer_manifest_is_refused_for_its_version_also_where_it_cannot_be_decoded(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps({"format_version": FORMAT_VERSION + 1, "sealed_by": "hand"}))
+def test_a_newer_manifest_is_refused_for_its_format_also_where_it_cannot_be_decoded(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps({"format": "kdv-run 2", "sealed_by": "hand"}))
     (tmp_path / "scenario.json").write_text(json.dumps({"form": "new"}))
     run = RunDirectory(tmp_path)
     for read in (run.read_scenario, lambda: run.manifest("plan")):
-        with pytest.raises(IncompleteRun, match=f"plan.json has format version {FORMAT_VERSION + 1}"):
+        with pytest.raises(IncompleteRun, match=r"plan\.json has format kdv-run 2"):
             read()
 
 
-@pytest.mark.parametrize("version", ["1", 1.5, []])
-def test_a_version_that_is_no_number_is_damage(tmp_path: Path, version: object) -> None:
+@pytest.mark.parametrize("name", [1, 1.5, []])
+def test_a_format_that_is_no_text_is_damage(tmp_path: Path, name: object) -> None:
     run = finished(tmp_path)
-    altered(run, "settle", format_version=version)
+    altered(run, "settle", format=name)
     with pytest.raises(IncompleteRun, match=r"settle\.json is damaged"):
         run.manifest("settle")
+
+
+def test_the_digest_changes_with_a_column_a_field_or_a_meaning_and_with_no_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def digest(**changes: object) -> str:
+        with monkeypatch.context() as patched:
+            for name, value in changes.items():
+                patched.setattr(format, name, value)
+            return format.schema_digest.__wrapped__()
+
+    first, *others = format.TABLES
+    *columns, last = first.columns
+    renamed, worded = replace(last, name="another"), replace(last, meaning="another")
+    assert digest() == schema_digest() and len(schema_digest()) == 16
+    assert digest(TABLES=(replace(first, columns=(*columns, worded)), *others)) == schema_digest()
+    other_digests = {
+        digest(TABLES=(replace(first, columns=(*columns, renamed)), *others)),
+        digest(TABLES=(replace(first, columns=tuple(columns)), *others)),
+        digest(_FILES=dict(list(format._FILES.items())[1:])),
+        digest(MEANINGS=format.MEANINGS + 1),
+    }
+    assert len(other_digests - {schema_digest()}) == 4
 
 
 @pytest.fixture
