@@ -42,7 +42,8 @@ def schema_digest() -> str:
     of all columns, and the fields, types and allowed values of the JSON files that `model` declares."""
     tables = {table.file: [(column.name, column.type, column.nullable) for column in table.columns] for table in TABLES}
     files = {
-        name: _bare(msgspec.json.schema(type_, schema_hook=lambda _: {})) for name, type_ in sorted(_FILES.items())
+        name: _bare(msgspec.json.schema(type_, schema_hook=lambda any_: {"title": any_.__name__}))
+        for name, type_ in sorted(_FILES.items())
     }
     return hashlib.sha256(msgspec.json.encode([MEANINGS, tables, files], order="sorted")).hexdigest()[:16]
 
