@@ -21,8 +21,8 @@ from pathlib import Path
 
 from delivery_verifier.model.steps import MANIFESTS
 from delivery_verifier.run.steps.conclude import judge_and_report
+from delivery_verifier.store.format import FORMAT, schema_digest
 from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.tables import FORMAT_VERSION
 from support.stored_data import HELD, RUNS, VIOLATED, relink
 
 OPTIONS = {
@@ -58,12 +58,13 @@ def store(made: RunDirectory) -> None:
 
 
 def judge(name: str, home: Path) -> None:
-    """Judges the stored run `name` again, in the folder `home`, and stores it. All its manifests get the present
-    version, because no evidence has changed."""
+    """Judges the stored run `name` again, in the folder `home`, and stores it. All its manifests name the
+    present format, because no evidence has changed."""
     run = RunDirectory(shutil.copytree(RUNS / name, home / name))
     for step in MANIFESTS:
         if (file := run.path / f"{step}.json").is_file():
-            file.write_text(json.dumps(json.loads(file.read_bytes()) | {"format_version": FORMAT_VERSION}))
+            named = {"format": FORMAT, "schema": schema_digest()}
+            file.write_text(json.dumps(json.loads(file.read_bytes()) | named))
     relink(run)
     judge_and_report(run.path)
     store(run)
