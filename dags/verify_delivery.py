@@ -98,7 +98,7 @@ with DAG(
     # conclude is the gate. The gate asks Airflow for the states of all tasks before it. So a run with a failed task, or
     # a run that a user ended, cannot be green.
     conclude = teardown(on_failure_fail_dagrun=True)(step(steps.conclude))()
-    # No verdict rests on stop_cluster. If it fails, the cluster ends by itself, once the keeper's lease is over.
+    # No verdict rests on stop_cluster. If it fails, the cluster ends by itself, once the cluster agent's lease is over.
     stop_cluster = teardown(on_failure_fail_dagrun=False)(step(steps.stop_cluster))()
     # publish_verdict comes after the gate, and succeeds for a red run, too. Airflow derives the colour of a run from
     # its leaf tasks. A teardown that cannot fail the run does not count, so conclude is a leaf all the same. Any other

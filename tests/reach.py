@@ -29,7 +29,7 @@ DATA = {
     "plugins/delivery_verifier/host/java/jars.lock.json": ("plugins/delivery_verifier/host/java/jars.py",),
     f"{LIBRARY}planning/own_settings/kafka_names.json": (f"{LIBRARY}planning/own_settings/known_names.py",),
     f"{LIBRARY}cluster/embedded/means/*": (
-        f"{LIBRARY}cluster/embedded/keeper.py",
+        f"{LIBRARY}cluster/embedded/agent.py",
         f"{LIBRARY}cluster/embedded/equipment.py",
         "tests/unit/cluster/test_means.py",
         "tests/kafka/shared_cluster/test_backend_contract.py",
@@ -37,7 +37,7 @@ DATA = {
         "tests/kafka/test_proxy.py",
     ),
     f"{LIBRARY}cluster/docker/means/*": (
-        f"{LIBRARY}cluster/docker/keeper.py",
+        f"{LIBRARY}cluster/docker/agent.py",
         "tests/unit/cluster/test_means.py",
         "tests/compose/test_docker_backend.py",
     ),

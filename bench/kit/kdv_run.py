@@ -31,7 +31,7 @@ KINDS = (
     ("load.producer", "producers"),
     ("applications.process", "members"),
     ("SparkSubmit", "Spark"),
-    ("keeper", "keeper"),
+    ("agent", "agent"),
     ("airflow", "Airflow"),
 )
 """Words in a command line, each with the kind of process that it tells."""

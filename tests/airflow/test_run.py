@@ -183,7 +183,7 @@ def test_run_reports_why_airflow_died_and_removes_its_data(tmp_path: Path, monke
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
     left = tmp_path / "ws" / "left0000"
     left.mkdir(parents=True)
-    (left / workspaces.KEEPER_SPEC).touch()
+    (left / workspaces.AGENT_SPEC).touch()
     monkeypatch.setattr(supervisor, "why_it_ended", lambda: "its scheduler died")
     with (
         pytest.raises(AirflowError, match="the local Airflow ended during the run: its scheduler died"),

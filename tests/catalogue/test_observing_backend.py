@@ -23,7 +23,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 @pytest.fixture
 def strangers(host_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A cluster whose keeper is no run's, and the backend `observing` that looks at it."""
+    """A cluster whose cluster agent is no run's, and the backend `observing` that looks at it."""
     with monkeypatch.context() as other_lock:
         other_lock.setenv("KDV_LOCK", str(host_folder / "lock of somebody else"))
         folder = host_folder / "somebody else"

@@ -153,4 +153,4 @@ def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(
     purpose."""
     assert lease.holder() is None
     assert not (workspaces.folder() / own[0].read_scenario().run_token).exists()
-    assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"embedded\.keeper|kafka\.Kafka|load\.producer") == {}
+    assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"embedded\.agent|kafka\.Kafka|load\.producer") == {}

@@ -31,11 +31,11 @@ from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
 
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
-OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer"
+OF_A_RUN = r"embedded\.agent|kafka\.Kafka|load\.producer"
 
 
 def of_the_run(airflow: LocalAirflow) -> dict[int, str]:
-    """Returns the command lines, by pid, of the living processes of the run: keeper, brokers, producers."""
+    """Returns the command lines, by pid, of the living processes of the run: cluster agent, brokers, producers."""
     with airflow.environment():
         return alive(MARK, str(settings.airflow_home()), OF_A_RUN)
 

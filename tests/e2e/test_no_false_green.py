@@ -119,4 +119,5 @@ def test_if_only_the_stop_of_the_cluster_fails_the_verdict_stands_and_the_run_is
     assert (states["stop_cluster"], states["publish_verdict"]) == ("failed", "success")
     assert "warning: the task stop_cluster failed" in caplog.text
     assert len(local_airflow.verdict_events(run_id)) == 1
-    Cluster.of_run(run).finish(keep_workspace=False)  # the keeper would end it, a lease later (tests of the keeper)
+    # the cluster agent would end it, a lease later (tests of the cluster agent)
+    Cluster.of_run(run).finish(keep_workspace=False)

@@ -1,5 +1,5 @@
-"""Clusters for tests: keepers (the parent processes of the brokers) with limits that a test sets, and a new cluster of
-three brokers for each module that asks for one."""
+"""Clusters for tests: cluster agents (the parent processes of the brokers) with limits that a test sets, and a new
+cluster of three brokers for each module that asks for one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def _own_host() -> Iterator[Path]:
 
 @pytest.fixture
 def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
-    """A function that starts a keeper of one controller and one broker. The keepers are killed after the test."""
+    """A function that starts a cluster agent of one controller and one broker. The cluster agents are killed after the
+    test."""
     made: list[Kept] = []
 
     def start(owner: ProcessId | None = None, equipment: tuple[Capability, ...] = (), **more: float) -> Kept:
@@ -42,7 +43,7 @@ def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
 
 @pytest.fixture
 def renewals(monkeypatch: pytest.MonkeyPatch) -> Renewals:
-    """The renewals that this process sends to keepers."""
+    """The renewals that this process sends to cluster agents."""
     return Renewals(monkeypatch)
 
 

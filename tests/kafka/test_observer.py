@@ -97,7 +97,9 @@ def look_for_a_blind_observer(cluster: Cluster, watched: Scenario, target: str) 
         # the beginning of its window. On a starved host the first heartbeat in the window may be later than the bite.
         wait_until(lambda: heartbeats(cluster)[-1].at_us >= end_us, "the heartbeat after the injection", PATIENCE_S)
     if silence.longest_s * 1e6 > OBSERVER_LAG_US:
-        raise MomentMissed(f"the keeper, in which the observer runs, did not answer for {silence.longest_s:.1f} s")
+        raise MomentMissed(
+            f"the cluster agent, in which the observer runs, did not answer for {silence.longest_s:.1f} s"
+        )
     beats = heartbeats(cluster)
     assert beats[0].at_us < made.bite_at_us - LEAD_US
     during = [now for before, now in pairwise(beats) if now.at_us > made.bite_at_us - LEAD_US and before.at_us < end_us]

@@ -155,7 +155,7 @@ def controller_rule(cluster: Cluster, broker: int) -> str:
 
 
 def chains(workspace: Path) -> list[str]:
-    """Returns the names of the packet filter's chains of one keeper, newest chain first."""
+    """Returns the names of the packet filter's chains of one cluster agent, newest chain first."""
     listed = subprocess.run(["iptables", "-w", "-S"], capture_output=True, text=True, check=True).stdout
     begin = f"-N {packet_filter.PREFIX}-{workspace.name}-"
     return [line.split()[1] for line in reversed(listed.splitlines()) if line.startswith(begin)]
@@ -220,8 +220,8 @@ def test_a_killed_broker_whose_disk_has_power_is_no_loss_of_power(cluster: Clust
 
 @pytest.fixture
 def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Kept]]:
-    """A function that starts a keeper of one broker, beside the cluster of this module. The broker is cut off from the
-    controller and has no power. The keeper uses another lock than that cluster."""
+    """A function that starts a cluster agent of one broker, beside the cluster of this module. The broker is cut off
+    from the controller and has no power. The cluster agent uses another lock than that cluster."""
     monkeypatch.setenv("KDV_LOCK", str(_own_host / "other lock"))
     made: list[Kept] = []
 
@@ -254,14 +254,14 @@ def assert_nothing_is_left(kept: Kept) -> None:
     assert not loops(kept) and not kept.workspace.exists()
 
 
-def test_a_keeper_leaves_no_rule_no_mount_and_no_loop_device_behind(alone: Callable[[], Kept]) -> None:
+def test_an_agent_leaves_no_rule_no_mount_and_no_loop_device_behind(alone: Callable[[], Kept]) -> None:
     kept = alone()
     lease.call(kept.socket, "finish")
     kept.is_gone()
     assert_nothing_is_left(kept)
 
 
-def test_what_a_killed_keeper_left_on_the_host_goes_with_the_next_sweep(
+def test_what_a_killed_agent_left_on_the_host_goes_with_the_next_sweep(
     alone: Callable[[], Kept], cluster: Cluster
 ) -> None:
     ACTIONS["isolate"].do(ActionContext(cluster, [1], {"links": "replication"}))

@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from delivery_verifier.cluster.agent_operations import AgentOperations, ClusterStatus, NodeStatus, ProcessState
 from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.connection import Address, Connection
-from delivery_verifier.cluster.keeper_operations import ClusterStatus, KeeperOperations, NodeStatus, ProcessState
 from delivery_verifier.cluster.protocol.fetch import Fetched, RawBatch, whole_batches
 from delivery_verifier.cluster.protocol.requests import (
     ActiveProducer,
@@ -48,7 +48,7 @@ class FakeCluster:
     ) -> None:
         self.brokers, self.controllers = sorted(brokers), list[int]()
         self.capabilities, self.workspace = capabilities, workspace
-        self.socket = workspace / "keeper.sock"
+        self.socket = workspace / "agent.sock"
         self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
         self.load_connection = self.connection
         self.requested: list[tuple[object, ...]] = []
@@ -73,7 +73,7 @@ class FakeCluster:
         """What is in force by means that the fake does not know: {means: {broker: options}}."""
 
     @property
-    def agent(self) -> KeeperOperations:
+    def agent(self) -> AgentOperations:
         """This object itself, because it also has the operations of a cluster agent."""
         return self
 

@@ -1,5 +1,5 @@
-"""A keeper (the parent process of the brokers) that a test starts with limits of its own, and the processes that the
-keeper has started."""
+"""A cluster agent (the parent process of the brokers) that a test starts with limits of its own, and the processes that
+the cluster agent has started."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.scenario import ClusterSpec
-from support import keeper_clock
+from support import agent_clock
 from support.own_host import GONE_WITHIN_S, alive, wait_until_gone
 from support.patience import PATIENCE_S
 
-MARK = "KDV_TEST_KEEPER"
-"""The environment variable that a keeper and its nodes have. Its value is the name of the workspace."""
-KEEPER = "delivery_verifier.cluster.embedded.keeper"
+MARK = "KDV_TEST_AGENT"
+"""The environment variable that a cluster agent and its nodes have. Its value is the name of the workspace."""
+AGENT = "delivery_verifier.cluster.embedded.agent"
 
 
 class Kept:
-    """A keeper that a test started, its workspace, and the processes that the keeper has started.
+    """A cluster agent that a test started, its workspace, and the processes that the cluster agent has started.
 
-    The keeper ends with the process `owner`. `more` overrides values of keeper.json, such as its deadline.
+    The cluster agent ends with the process `owner`. `more` overrides values of agent.json, such as its deadline.
     """
 
     def __init__(self, workspace: Path, spec: ClusterSpec, owner: ProcessId | None, **more: float) -> None:
@@ -49,11 +49,11 @@ class Kept:
             "layout": msgspec.to_builtins(layout, str_keys=True),
             **more,
         }
-        (workspace / "keeper.json").write_text(json.dumps(text))
+        (workspace / "agent.json").write_text(json.dumps(text))
         self.log = workspace.with_suffix(".log")
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", keeper_clock.__file__, KEEPER, str(workspace / "keeper.json")],
+                [sys.executable, "-P", agent_clock.__file__, AGENT, str(workspace / "agent.json")],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -63,28 +63,31 @@ class Kept:
 
     @property
     def socket(self) -> Path:
-        """The socket on which the keeper listens."""
-        return self.workspace / "keeper.sock"
+        """The socket on which the cluster agent listens."""
+        return self.workspace / "agent.sock"
 
     @property
     def brokers(self) -> dict[int, str]:
-        """The command lines, by pid, of the living processes that the keeper has started."""
+        """The command lines, by pid, of the living processes that the cluster agent has started."""
         return {pid: line for pid, line in alive(MARK, self.name).items() if pid != self.process.pid}
 
     def answers(self) -> Kept:
-        """Waits until the keeper answers, asserts that its nodes run, and returns this object."""
-        wait_until(lambda: self.socket.exists() or self.process.poll() is not None, "the keeper to answer", PATIENCE_S)
+        """Waits until the cluster agent answers, asserts that its nodes run, and returns this object."""
+        wait_until(
+            lambda: self.socket.exists() or self.process.poll() is not None, "the cluster agent to answer", PATIENCE_S
+        )
         assert self.process.poll() is None, self.log.read_text()
         assert {node["state"] for node in lease.call(self.socket, "status")["nodes"].values()} == {"running"}
         return self
 
     def pass_time(self, seconds: float) -> None:
-        """Puts the keeper's clock forward. The keeper ends its lease and its run by this clock."""
-        keeper_clock.put_forward(self.workspace, seconds)
+        """Puts the cluster agent's clock forward. The cluster agent ends its lease and its run by this clock."""
+        agent_clock.put_forward(self.workspace, seconds)
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
-        """Yields the keeper's cluster, up and leased. After the block the keeper has ended, even after an error."""
+        """Yields the cluster agent's cluster, up and leased. After the block the cluster agent has ended, even after an
+        error."""
         try:
             with lease.renewed(self.answers().socket):
                 cluster = Cluster(EmbeddedCluster(self.workspace))
@@ -96,7 +99,7 @@ class Kept:
             self.process.wait()
 
     def is_gone(self) -> str:
-        """Waits until the keeper and its processes have ended. Returns the keeper's log."""
+        """Waits until the cluster agent and its processes have ended. Returns the cluster agent's log."""
         self.process.wait(timeout=GONE_WITHIN_S)
         wait_until_gone(MARK, self.name)
         return self.log.read_text()

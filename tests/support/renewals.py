@@ -16,7 +16,7 @@ RENEWED_EVERY_S = 0.1
 
 
 class Renewals:
-    """Counts the renewals that keepers have answered. From now on, `lease.renewed` renews every RENEWED_EVERY_S
+    """Counts the renewals that cluster agents have answered. From now on, `lease.renewed` renews every RENEWED_EVERY_S
     seconds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,7 @@ class Renewals:
         monkeypatch.setattr(lease, "RENEW_EVERY_S", RENEWED_EVERY_S)
 
     def wait_for_another(self, kept: Kept) -> None:
-        """Waits for a renewal that begins after this call, or until the keeper has ended."""
+        """Waits for a renewal that begins after this call, or until the cluster agent has ended."""
         before = self.answered  # one renewal may be under way
         wait_until(
             lambda: self.answered >= before + 2 or kept.process.poll() is not None, "the lease renewed", PATIENCE_S

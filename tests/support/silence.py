@@ -1,4 +1,5 @@
-"""How long a keeper did not answer. The keeper does not answer while the host stalls, or while its processes starve."""
+"""How long a cluster agent did not answer. The cluster agent does not answer while the host stalls, or while its
+processes starve."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ ASKED_EVERY_S = 0.05
 
 
 class Silence:
-    """`longest_s`: the longest time so far between two answers of a keeper, in seconds."""
+    """`longest_s`: the longest time so far between two answers of a cluster agent, in seconds."""
 
     def __init__(self, socket: Path) -> None:
         self.longest_s, self._socket, self._done = 0.0, socket, threading.Event()
 
     def listen(self) -> None:
-        """Asks the keeper until `end` is called."""
+        """Asks the cluster agent until `end` is called."""
         answered_s = time.monotonic()
         while not self._done.wait(ASKED_EVERY_S):
             lease.call(self._socket, "status")
@@ -34,7 +35,8 @@ class Silence:
 
 @contextmanager
 def listened(socket: Path) -> Iterator[Silence]:
-    """Yields the silence of the keeper at `socket`. It is measured while the block runs, and final after the block."""
+    """Yields the silence of the cluster agent at `socket`. It is measured while the block runs, and final after the
+    block."""
     silence = Silence(socket)
     thread = threading.Thread(target=silence.listen)
     thread.start()

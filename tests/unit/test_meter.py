@@ -31,11 +31,11 @@ if sys.argv[1] == "leaf":
 elif sys.argv[1] == "orphan":  # ends at once: its child is adopted, and nobody of ours waits for it
     start(start_new_session=True)
     burn(0.2)
-elif sys.argv[1] == "keeper":  # waits for its child, and ends at once
+elif sys.argv[1] == "agent":  # waits for its child, and ends at once
     start().wait()
 else:
     burn(0.3)
-    waited = [start(), start(as_=["orphan"]), start(as_=["keeper"]), start("env", "-u", "KDV_TRIAL")]
+    waited = [start(), start(as_=["orphan"]), start(as_=["agent"]), start("env", "-u", "KDV_TRIAL")]
     [process.wait() for process in waited]
     time.sleep(1.5)  # the adopted process ends meanwhile
 """

@@ -123,9 +123,9 @@ def test_what_failed_or_did_not_begin_is_owed(cache: Path) -> None:
 def test_what_has_passed_at_this_state_is_not_run_again_and_at_another_state_it_is(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns.remember(turns.Plan([], state=turns._state()), [Row(["kafka/test_proxy.py"], ["kafka/test_keeper.py"], [])])  # type: ignore[list-item]
+    turns.remember(turns.Plan([], state=turns._state()), [Row(["kafka/test_proxy.py"], ["kafka/test_agent.py"], [])])  # type: ignore[list-item]
     (batch,) = turns._whole(["kafka"], afresh=False, compose=False).batches
-    assert "kafka/test_proxy.py" not in batch.ids and "kafka/test_keeper.py" in batch.ids
+    assert "kafka/test_proxy.py" not in batch.ids and "kafka/test_agent.py" in batch.ids
     assert turns._whole(["kafka"], afresh=True, compose=False).batches[0].ids == ("kafka",)
     monkeypatch.setattr(turns, "_state", lambda: "another")
     assert turns._whole(["kafka"], afresh=False, compose=False).batches[0].ids == ("kafka",)

@@ -47,7 +47,7 @@ KINDS: dict[str, Kind] = {
     "supervisor": Kind(),
     "task": Kind(r"^airflow worker -- (?!LocalExecutor: <idle>)"),
     "kdv": Kind(modes=_BOTH),
-    "keeper": Kind(r"embedded\.keeper ", ("start_cluster", *_WITH_CLUSTER), _BOTH),
+    "agent": Kind(r"embedded\.agent ", ("start_cluster", *_WITH_CLUSTER), _BOTH),
     "broker": Kind(r"kafka\.Kafka .*/conf/\d\.properties", _WITH_CLUSTER, _BOTH),
     "controller": Kind(r"kafka\.Kafka .*/conf/100\.properties", _WITH_CLUSTER, _BOTH),
     "producer": Kind(r"load\.producer ", ("produce",), _BOTH),

@@ -2,8 +2,8 @@
 
 Terms that the docstrings of this package use:
 
-* The *keeper* is a process that outlives the steps of a run. The steps renew a *lease*. When the lease runs out, the
-  keeper ends the cluster.
+* The *cluster agent* is a process that outlives the steps of a run. The steps renew a *lease*. When the lease runs out,
+  the cluster agent ends the cluster.
 * The *host's lock* lets only one run at a time have a cluster on this host.
 * The *observer* records the changes in the cluster.
 * A *workspace* is the folder with the data of one cluster.
@@ -16,8 +16,8 @@ Terms that the docstrings of this package use:
   brokers. `network`: brokers can be cut off. `power`: the power of a broker's disk can be cut.
 * The *cluster check* finds out, without a trace, whether a cluster that somebody else runs has what a run needs.
 
-Owns: brokers and their keeper, the lease, the host's lock, the observer, topics, raw requests of Kafka's protocol, the
-    proxy between producers and brokers, connections with their security, the cluster check.
+Owns: brokers and their cluster agent, the lease, the host's lock, the observer, topics, raw requests of Kafka's
+    protocol, the proxy between producers and brokers, connections with their security, the cluster check.
 May use: store, host, model.
 Weak spot: the observer polls. Two changes between two polls, which are 0.1 s apart, look like one change.
 """

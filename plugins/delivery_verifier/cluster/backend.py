@@ -22,8 +22,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from delivery_verifier.cluster.agent_operations import AgentOperations
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.cluster.keeper_operations import KeeperOperations
 from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.model.act import Capability
@@ -54,12 +54,12 @@ class StartRequest(Struct, frozen=True, kw_only=True):
     """The input of `Owned.start`.
 
     * `workspace`: the folder for the cluster's data, logs and sockets. At the start, the folder is empty, or holds only
-      an empty file with the name `keeper.json`.
-    * `deadline_s`: the number of seconds after which the keeper ends the cluster.
-    * `owner`: the process that started the run. When this process ends, the keeper ends the cluster. None: the run has
-      no such process.
-    * `lock_descriptor`: the descriptor of the open file that holds the host's lock. The keeper inherits this file, and
-      so holds the lock until the keeper ends.
+      an empty file with the name `agent.json`.
+    * `deadline_s`: the number of seconds after which the cluster agent ends the cluster.
+    * `owner`: the process that started the run. When this process ends, the cluster agent ends the cluster. None: the
+      run has no such process.
+    * `lock_descriptor`: the descriptor of the open file that holds the host's lock. The cluster agent inherits this
+      file, and so holds the lock until the cluster agent ends.
     """
 
     run_id: str
@@ -101,7 +101,7 @@ class OwnedCluster(ObservedCluster, Protocol):
         ...
 
     @property
-    def agent(self) -> KeeperOperations:
+    def agent(self) -> AgentOperations:
         """The operations of the cluster agent, the process in charge of this cluster."""
         ...
 
@@ -116,9 +116,9 @@ class OwnedCluster(ObservedCluster, Protocol):
         ...
 
     def release(self) -> None:
-        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay.
+        """Removes what a killed cluster agent left on the host, e.g. mounts. The cluster's data and logs stay.
 
-        A call is harmless if the keeper ended in the normal way.
+        A call is harmless if the cluster agent ended in the normal way.
         """
         ...
 
@@ -193,9 +193,9 @@ class Owned(Observed, Protocol):
     """A way to start clusters on this host."""
 
     def start(self, request: StartRequest) -> OwnedCluster:
-        """Starts a cluster, and returns it once the cluster's keeper answers. Some brokers may still be booting then.
+        """Starts a cluster, and returns it once the cluster's agent answers. Some brokers may still be booting then.
 
-        Raises RuntimeError with the reason if the keeper ends before it answers.
+        Raises RuntimeError with the reason if the cluster agent ends before it answers.
         """
         ...
 

@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from delivery_verifier.cluster import lease, watcher
+from delivery_verifier.cluster.agent_client import agent_at
+from delivery_verifier.cluster.agent_operations import ClusterStatus
 from delivery_verifier.cluster.backend import BreakableCluster, ObservedCluster, Owned, OwnedCluster, StartRequest
 from delivery_verifier.cluster.backends import backend_of
-from delivery_verifier.cluster.keeper_client import keeper_at
-from delivery_verifier.cluster.keeper_operations import ClusterStatus
-from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
+from delivery_verifier.cluster.layout import AGENT_SOCKET, AGENT_SPEC
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.host.java.class_archive import patience_s
@@ -55,10 +55,10 @@ class Cluster:
         if self.owned is not None:
             self.workspace, self.agent = self.owned.workspace, self.owned.agent
         elif workspace is not None:
-            self.workspace, self.agent = workspace, keeper_at(workspace / KEEPER_SOCKET)
+            self.workspace, self.agent = workspace, agent_at(workspace / AGENT_SOCKET)
         else:
             raise ValueError("a cluster that is only observed needs the workspace of the run")
-        self.socket = self.workspace / KEEPER_SOCKET
+        self.socket = self.workspace / AGENT_SOCKET
 
     @classmethod
     def start(cls, request: StartRequest) -> Cluster:
@@ -80,7 +80,7 @@ class Cluster:
         if the cluster's folder is gone."""
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
         backend = backend_of(run.read_scenario().cluster)
-        if not isinstance(backend, Owned) and not (workspace / KEEPER_SPEC).is_file():
+        if not isinstance(backend, Owned) and not (workspace / AGENT_SPEC).is_file():
             raise lease.ClusterGone(f"the workspace {workspace} is gone: this run has ended")
         return cls(backend.attach(workspace), workspace)
 
@@ -129,12 +129,14 @@ class Cluster:
             self.owned.release()
 
     def finish(self, keep_workspace: bool) -> None:
-        """Ends the cluster, and waits until the keeper has ended. If `keep_workspace` is false, removes the workspace.
-        Raises DeadlinePassed after `patience_s(END_DEADLINE_S)` seconds."""
-        keeper = identify(self.agent.status().pid)
+        """Ends the cluster, and waits until the cluster agent has ended. If `keep_workspace` is false, removes the
+        workspace. Raises DeadlinePassed after `patience_s(END_DEADLINE_S)` seconds."""
+        agent = identify(self.agent.status().pid)
         self.agent.finish(keep_workspace=keep_workspace)
-        if keeper is not None:
-            wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", patience_s(END_DEADLINE_S))
+        if agent is not None:
+            wait_until(
+                lambda: not agent.alive, f"the cluster agent (pid {agent.pid}) to end", patience_s(END_DEADLINE_S)
+            )
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
         """Returns the state of every partition of `topics`, by (topic, partition). With `via`, returns what the broker

@@ -27,10 +27,10 @@ class Holder(Struct, frozen=True, kw_only=True):
 
     * `name`: the id of the run, or the name of the command.
     * `process`: the process that holds the lock. For a run, this is at first the process of the step start_cluster, and
-      then the keeper.
+      then the cluster agent.
     * `since_us`: when the lock was taken, in µs since the epoch.
     * `run_dir`: the run directory. None for a command, or if the directory is unknown.
-    * `workspace`: the folder in which the keeper takes requests. None if there is no keeper.
+    * `workspace`: the folder in which the cluster agent takes requests. None if there is no cluster agent.
     """
 
     name: str

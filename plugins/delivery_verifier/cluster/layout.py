@@ -13,11 +13,12 @@ from delivery_verifier.model.scenario import ClusterSpec
 CONTROLLER = 100
 """Node id of the controller."""
 HOST = "127.0.0.1"
-KEEPER_SPEC = "keeper.json"
-"""The file with the inputs of the keeper. It is the first file of a workspace, and is empty at first. It marks a folder
-as a workspace, even if the start of the cluster was interrupted."""
-KEEPER_SOCKET, PROXY_SOCKET = "keeper.sock", "proxy.sock"
-"""Names of Unix sockets in the workspace. The keeper takes requests at the first socket, the proxy at the second."""
+AGENT_SPEC = "agent.json"
+"""The file with the inputs of the cluster agent. It is the first file of a workspace, and is empty at first. It marks a
+folder as a workspace, even if the start of the cluster was interrupted."""
+AGENT_SOCKET, PROXY_SOCKET = "agent.sock", "proxy.sock"
+"""Names of Unix sockets in the workspace. The cluster agent takes requests at the first socket, the proxy at the
+second."""
 
 
 class ClusterLayout(Struct, frozen=True, kw_only=True):

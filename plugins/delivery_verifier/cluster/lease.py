@@ -1,7 +1,8 @@
-"""The lease, the requests to the keeper, and the host's lock.
+"""The lease, the requests to the cluster agent, and the host's lock.
 
-The keeper is the process in charge of a cluster. The steps of a run renew the lease. When the lease runs out, the
-keeper ends the cluster. The host's lock is a locked file. It lets only one run at a time have a cluster on this host.
+The cluster agent is the process in charge of a cluster. The steps of a run renew the lease. When the lease runs out,
+the cluster agent ends the cluster. The host's lock is a locked file. It lets only one run at a time have a cluster on
+this host.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from delivery_verifier.model.errors import StepFailed, VerifierError
 LEASE_S = 60.0
 """Seconds that a cluster lives after the last renewal of its lease. The time is long, because no process renews the
 lease while Airflow starts the next task, and such a start is slow on a loaded host. If the run has an owner (see
-StartRequest), the keeper also ends the cluster when the owner ends."""
+StartRequest), the cluster agent also ends the cluster when the owner ends."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
 """Seconds to wait for the host's lock. A process that only asks who holds the lock also takes a free lock for a moment.
 So one failed try does not prove that a run holds the lock."""
 ANSWER_S = 5.0
-"""Seconds that the keeper waits for the text of a request after a client has connected."""
+"""Seconds that the cluster agent waits for the text of a request after a client has connected."""
 
 
 class ClusterGone(VerifierError, RuntimeError):
-    """The run's cluster has ended: the keeper or the proxy does not answer, or the workspace is gone."""
+    """The run's cluster has ended: the cluster agent or the proxy does not answer, or the workspace is gone."""
 
 
 STOPPED = "STOPPED"
@@ -81,7 +82,7 @@ def acquire_host(name: str, run_dir: Path | None = None) -> IO[str]:
 
 
 def hand_over(stream: IO[str], workspace: Path) -> None:
-    """Writes into the lock file that this process, the keeper of `workspace`, holds the lock from now on.
+    """Writes into the lock file that this process, the cluster agent of `workspace`, holds the lock from now on.
 
     Keeps the other entries of the file, e.g. the id of the run. `stream` is the open file that holds the lock.
     """
@@ -154,9 +155,7 @@ def answer(
             print(f"{server}: the caller hung up before the answer", flush=True)
 
 
-def call(
-    socket_path: Path, operation: str, timeout_s: float = 15.0, server: str = "keeper", **arguments: object
-) -> Any:
+def call(socket_path: Path, operation: str, timeout_s: float = 15.0, server: str = "agent", **arguments: object) -> Any:
     """Sends a request to the process that listens at `socket_path`. Returns the result in the types of JSON.
 
     `server` is the name of that process in error messages. `arguments` are the arguments of the operation. Raises
@@ -195,11 +194,11 @@ def cluster_gone(message: str, socket_path: Path) -> ClusterGone:
 
 @contextmanager
 def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> Iterator[threading.Event]:
-    """Renews the lease while the block of the `with` statement runs. If the keeper is gone already, raises ClusterGone
-    before the block begins.
+    """Renews the lease while the block of the `with` statement runs. If the cluster agent is gone already, raises
+    ClusterGone before the block begins.
 
-    Yields an event, which is set when the keeper is gone or refuses a renewal. A block that waits must check this
-    event. If the block cannot check the event, the caller passes the function `when_gone`. Another thread calls
+    Yields an event, which is set when the cluster agent is gone or refuses a renewal. A block that waits must check
+    this event. If the block cannot check the event, the caller passes the function `when_gone`. Another thread calls
     `when_gone` once the event is set. `when_gone` must make the block fail.
 
     If the block raises an error after the event was set, or after `kdv stop`, the end of the cluster caused the error.
@@ -211,7 +210,8 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
         while not done.is_set():
             try:
                 call(socket_path, "renew")
-            except (RuntimeError, ValueError, KeyError):  # the keeper is gone, or its answers cannot be relied on
+            # the cluster agent is gone, or its answers cannot be relied on
+            except (RuntimeError, ValueError, KeyError):
                 gone.set()
                 if when_gone is not None:
                     when_gone()
@@ -224,11 +224,11 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
     try:
         yield gone
     except Exception as error:
-        # A run that was ended on purpose fails because of that, even while the keeper still answers.
+        # A run that was ended on purpose fails because of that, even while the cluster agent still answers.
         is_over = gone.is_set() or (socket_path.parent / STOPPED).exists()
         if is_over and not isinstance(error, ClusterGone):
             cause = f"({type(error).__name__}: {error})"
-            message = f"the keeper of this run's cluster is gone, and its brokers with it {cause}"
+            message = f"the cluster agent of this run's cluster is gone, and its brokers with it {cause}"
             raise cluster_gone(message, socket_path) from error
         raise
     finally:

@@ -1,4 +1,4 @@
-"""The agent of a cluster that a run only observes (see `cluster.keeper`). Somebody else runs the brokers.
+"""The agent of a cluster that a run only observes (see `cluster.agent`). Somebody else runs the brokers.
 
 The agent renews the run's lease, records what it observes, and kills the run's own processes at the end. It starts,
 ends and breaks no broker. It knows nothing of the brokers' processes: a broker is there as long as it answers.
@@ -13,22 +13,22 @@ from pathlib import Path
 
 import msgspec
 
-from delivery_verifier.cluster import keeper
+from delivery_verifier.cluster import agent
+from delivery_verifier.cluster.agent import AgentSpec, start_agent
+from delivery_verifier.cluster.agent_operations import ClusterStatus
 from delivery_verifier.cluster.backend import Observed, ObservedCluster, StartRequest
-from delivery_verifier.cluster.keeper import KeeperSpec, start_keeper
-from delivery_verifier.cluster.keeper_operations import ClusterStatus
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.requests import RepeatedRequests
 
 
-class WatcherSpec(KeeperSpec, frozen=True, kw_only=True):
+class WatcherSpec(AgentSpec, frozen=True, kw_only=True):
     """The inputs of the agent. `backend` is the module whose constant BACKEND gives access to the cluster: addresses
     and secrets stand in no file of the run."""
 
     backend: str
 
 
-class Watcher(keeper.Keeper):
+class Watcher(agent.Agent):
     """The agent of one cluster that somebody else runs."""
 
     def __init__(self, spec: WatcherSpec, cluster: ObservedCluster) -> None:
@@ -66,14 +66,14 @@ def start(backend: Observed, request: StartRequest) -> None:
         lock_descriptor=request.lock_descriptor,
         backend=type(backend).__module__,
     )
-    start_keeper(__name__, spec)
+    start_agent(__name__, spec)
 
 
 def main() -> None:
     """Runs an agent: `python -m delivery_verifier.cluster.watcher SPEC`. SPEC is a JSON file with a WatcherSpec."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=WatcherSpec)
     backend: Observed = import_module(spec.backend).BACKEND
-    keeper.keep(spec, lambda: Watcher(spec, backend.attach(Path(spec.workspace))))
+    agent.keep(spec, lambda: Watcher(spec, backend.attach(Path(spec.workspace))))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.backends import owning_backends
-from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
+from delivery_verifier.cluster.layout import AGENT_SOCKET, AGENT_SPEC
 from delivery_verifier.host import folders, variables
 from delivery_verifier.host.processes import identify, lives, myself
 
@@ -38,18 +38,19 @@ def all_workspaces() -> list[Path]:
 
 def is_workspace(path: Path) -> bool:
     """Returns whether `path` is a workspace: a folder whose name has eight characters, small letters or digits. The
-    folder must be empty or contain the file `KEEPER_SPEC`."""
+    folder must be empty or contain the file `AGENT_SPEC`."""
     if path.is_symlink() or not path.is_dir() or not re.fullmatch(r"[a-z0-9]{8}", path.name):
         return False
-    return (path / KEEPER_SPEC).is_file() or next(path.iterdir(), None) is None
+    return (path / AGENT_SPEC).is_file() or next(path.iterdir(), None) is None
 
 
 def is_served(workspace: Path) -> bool:
-    """Returns whether the workspace contains the socket of a keeper, which is the process in charge of a cluster.
+    """Returns whether the workspace contains the socket of a cluster agent, which is the process in charge of a
+    cluster.
 
-    If there is a socket, the keeper may still run. But a killed keeper leaves its socket behind.
+    If there is a socket, the cluster agent may still run. But a killed cluster agent leaves its socket behind.
     """
-    return (workspace / KEEPER_SOCKET).exists()
+    return (workspace / AGENT_SOCKET).exists()
 
 
 def remove(path: Path) -> None:
@@ -60,8 +61,8 @@ def remove(path: Path) -> None:
 
 
 def is_kept(workspace: Path) -> bool:
-    """Returns whether a workspace must stay even if it has no keeper any more. A keeper is the process in charge of a
-    cluster.
+    """Returns whether a workspace must stay even if it has no cluster agent any more. A cluster agent is the process in
+    charge of a cluster.
 
     A workspace must stay if it is marked as kept. A workspace must also stay as long as the process that will give its
     run's verdict is alive.
@@ -73,16 +74,16 @@ def is_kept(workspace: Path) -> bool:
 def sweep() -> list[Path]:
     """Cleans up after killed runs, and returns the removed workspaces.
 
-    * Removes every workspace that is not kept and has no living keeper.
+    * Removes every workspace that is not kept and has no living cluster agent.
     * Finishes interrupted removals of workspaces.
     * Removes what killed processes left on the host outside workspaces (see `host_leftovers`).
-    * Unmounts the disks of kept workspaces that have no living keeper (see `mounted`).
+    * Unmounts the disks of kept workspaces that have no living cluster agent (see `mounted`).
     * Removes the oldest kept workspaces if there are too many (see `trim`).
 
     The caller must hold the host's lock (lease.acquire_host). Otherwise the sweep could remove the workspace of a run
-    whose keeper has not started yet. Raises DeadlinePassed if a disk is still in use.
+    whose cluster agent has not started yet. Raises DeadlinePassed if a disk is still in use.
     """
-    swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _keeper_lives(workspace)]
+    swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _agent_lives(workspace)]
     for workspace in swept:
         _erase(workspace)
     for half_removed in folder().glob(f".*{folders.REMOVED}"):
@@ -104,14 +105,14 @@ def host_leftovers() -> list[str]:
 
 
 def mounted() -> list[Path]:
-    """Returns the kept workspaces whose disks are still mounted although their keeper has ended.
+    """Returns the kept workspaces whose disks are still mounted although their cluster agent has ended.
 
-    A keeper that is killed cannot unmount the disks. A keeper that ends normally unmounts them.
+    A cluster agent that is killed cannot unmount the disks. A cluster agent that ends normally unmounts them.
     """
     return [
         workspace
         for workspace in all_workspaces()
-        if is_kept(workspace) and _is_mounted(workspace) and not _keeper_lives(workspace)
+        if is_kept(workspace) and _is_mounted(workspace) and not _agent_lives(workspace)
     ]
 
 
@@ -130,8 +131,8 @@ def sweep_unless_busy() -> list[Path]:
     """Calls `sweep`, and returns the removed workspaces. If a run uses the host, does nothing and returns an empty
     list.
 
-    Call this function after a run was ended by force, because the keeper of such a run may have had no time to clean
-    up.
+    Call this function after a run was ended by force, because the cluster agent of such a run may have had no time to
+    clean up.
     """
     try:
         with lease.acquire_host("a sweep"):
@@ -189,9 +190,9 @@ def _marked_workspaces() -> Iterator[tuple[int, Path]]:
             continue  # not kept, or removed by another process at this moment
 
 
-def _keeper_lives(workspace: Path) -> bool:
+def _agent_lives(workspace: Path) -> bool:
     try:
-        keeper = int(lease.call(workspace / KEEPER_SOCKET, "status", timeout_s=5)["pid"])
+        agent = int(lease.call(workspace / AGENT_SOCKET, "status", timeout_s=5)["pid"])
     except lease.ClusterGone:
         return False
-    return identify(keeper) is not None
+    return identify(agent) is not None

@@ -40,8 +40,8 @@ class Isolate:
         """Returns how many packets were dropped so far. The outer keys are `broker <id>`, the inner keys are the links.
 
         If the packet filter lacks a rule that the action sets, or has dropped no packet on one of the cut links, the
-        result is empty. With the docker backend, the numbers say how often the keeper process of the cluster has seen
-        the broker disconnected.
+        result is empty. With the docker backend, the numbers say how often the cluster agent process of the cluster has
+        seen the broker disconnected.
         """
         dropped = context.cluster.agent.is_in_force("network", context.brokers, _links(context))
         links = links_cut(context.options)

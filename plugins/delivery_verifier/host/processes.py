@@ -131,7 +131,7 @@ def is_frozen(pid: int) -> bool:
     """Returns whether every thread of the process with this pid is stopped. Returns False if there is no such process.
 
     Looks at all threads, because SIGSTOP does not stop all threads at once. One thread that still runs can answer a
-    request. Ends at the first such thread: a JVM has about 80 threads, and the keeper asks 20 times a second.
+    request. Ends at the first such thread: a JVM has about 80 threads, and the cluster agent asks 20 times a second.
     """
     try:
         threads = os.listdir(f"/proc/{pid}/task")

@@ -19,7 +19,7 @@ run's private files, e.g. of the brokers' data. It is kept if the run ended VIOL
 SOCKET_PATH_BYTES = 107
 """The greatest length of a Unix socket's path in bytes. Linux has no room for more in a socket's address."""
 _CRON = re.compile(r"[0-9*/,-]+ [0-9*/,-]+ [0-9*/,-]+ [A-Za-z0-9*/,-]+ [A-Za-z0-9*/,#-]+")
-_IN_A_WORKSPACE = len("/12345678/keeper.sock")
+_IN_A_WORKSPACE = len("/12345678/agent.sock")
 """The length, in bytes, of the part of a socket's path that follows the folder of all workspaces."""
 
 

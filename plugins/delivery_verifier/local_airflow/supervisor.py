@@ -215,7 +215,7 @@ class Supervisor:
         begun = time.monotonic()
         _log.info("stopping %d processes", len(tree.descendants()))
         survivors = tree.end_all(tree.descendants, GRACE_S, STOP_WITHIN_S)
-        workspaces.sweep_unless_busy()  # a keeper that was killed has left its workspace
+        workspaces.sweep_unless_busy()  # a cluster agent that was killed has left its workspace
         state_file().unlink(missing_ok=True)
         _log.info("ended all in %.1f s; left: %s", time.monotonic() - begun, survivors or "none")
         return bool(survivors)

@@ -9,7 +9,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── Unfit                           this host cannot do the run now (RuntimeError)
 │   └── Unavailable             69  this host lacks what the scenario needs
 ├── HostBusy                    75  another run holds this host (RuntimeError)
-├── ClusterGone                     the keeper of the cluster is gone (RuntimeError)
+├── ClusterGone                     the cluster agent of the cluster is gone (RuntimeError)
 ├── ControllerDied                  Kafka's controller ended, so that no leader can be elected (RuntimeError)
 ├── CapabilityMissing               the cluster was not started with what an action needs (RuntimeError)
 ├── UnsupportedSecurity         64  a client cannot use a security property of the connection (RuntimeError)

@@ -50,7 +50,7 @@ def run(
     ends a session of its own.
 
     The caller must turn SIGTERM into an exception, so that the step stop_cluster still runs. If this process is killed,
-    the keeper (the process in charge of the cluster) ends the cluster.
+    the cluster agent (the process in charge of the cluster) ends the cluster.
     """
     if spark is not None:
         session = spark
@@ -76,7 +76,7 @@ def observe(
 
     The cluster is stopped at the end, even if a step fails. If all steps succeed, the brokers' data stay until `judge`
     decides whether to keep them. If the cluster cannot be stopped, this is a warning: the evidence is complete, or
-    another step has failed before. The keeper then ends the cluster once its lease is over.
+    another step has failed before. The cluster agent then ends the cluster once its lease is over.
     """
     steps = _Steps(name, listener)
     run_dir = steps.work("plan", lambda: plan_from_params(params, name))

@@ -52,14 +52,14 @@ class Signals:
         try:
             yield
         except BaseException as error:
-            with suppress(FileNotFoundError):  # the keeper removes the workspace of a run that has ended
+            with suppress(FileNotFoundError):  # the cluster agent removes the workspace of a run that has ended
                 (self._folder / f"{step}.failed").write_text(f"{type(error).__name__}: {error}")
             raise
         (self._folder / f"{step}.done").touch()
 
     def _raise_if_failed(self, step: StepName) -> None:
         """Raises ParallelStepFailed if `step` has failed, or if the cluster has ended and its workspace is gone."""
-        if not self._folder.is_dir():  # the keeper has ended the run, and removed the folder of the signals
+        if not self._folder.is_dir():  # the cluster agent has ended the run, and removed the folder of the signals
             raise ParallelStepFailed(f"{self._folder} is gone: the run's cluster has ended")
         file = self._folder / f"{step}.failed"
         if file.exists():

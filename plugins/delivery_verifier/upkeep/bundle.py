@@ -135,15 +135,15 @@ def _is_inside(run_dir: Path, file: Path) -> bool:
 def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
     """Yields (name in the bundle, file) of each text log of the run.
 
-    Yields the logs of the run's tasks in the local Airflow. Then yields the logs of the keeper, the brokers and the
-    producers, if the workspace (the folder of the run's cluster) still exists.
+    Yields the logs of the run's tasks in the local Airflow. Then yields the logs of the cluster agent, the brokers and
+    the producers, if the workspace (the folder of the run's cluster) still exists.
     """
     tasks = folders.state_dir() / "airflow" / "logs" / "dag_id=verify_delivery"
     for folder in sorted(tasks.glob("run_id=*")):
         if folders.run_directory_name(folder.name.removeprefix("run_id=")) == run_dir.name:
             yield from ((f"airflow/{file.relative_to(folder)}", file) for file in sorted(folder.rglob("*.log")))
     if (workspace := _workspace(run_dir)) is not None:
-        for pattern in ("keeper.log", "logs/*.log", "live/*/*/stderr"):
+        for pattern in ("agent.log", "logs/*.log", "live/*/*/stderr"):
             for file in sorted(workspace.glob(pattern)):
                 if _is_inside(workspace, file):
                     yield f"cluster/{file.relative_to(workspace)}", file

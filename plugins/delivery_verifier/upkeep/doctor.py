@@ -26,14 +26,14 @@ def heal() -> Iterator[str]:
     """Removes what ended runs left behind. Yields a line after each action.
 
     If a run uses this host, touches nothing, because this run may be healthy. Then yields one line, which says who uses
-    the host. Does not end a run: the command for that is `kdv stop`. (A keeper ends its cluster by itself when the
-    run's owner has ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.)
+    the host. Does not end a run: the command for that is `kdv stop`. (A cluster agent ends its cluster by itself when
+    the run's owner has ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.)
 
-    A workspace is the folder with the data of one cluster. Its keeper is the process in charge of the cluster.
+    A workspace is the folder with the data of one cluster. Its cluster agent is the process in charge of the cluster.
 
-    * Unmounts the disks of each kept workspace whose keeper has ended.
+    * Unmounts the disks of each kept workspace whose cluster agent has ended.
     * Undoes changes outside workspaces, for example rules of the packet filter.
-    * Removes each workspace whose keeper has ended, except those for which `workspaces.is_kept` is true.
+    * Removes each workspace whose cluster agent has ended, except those for which `workspaces.is_kept` is true.
     * If too many workspaces are marked as kept, removes the oldest of them (see `workspaces.trim`).
     """
     try:

@@ -1,4 +1,4 @@
-"""Ends a run on purpose, in an orderly way. The run's keeper ends the brokers. The current step of the run then
+"""Ends a run on purpose, in an orderly way. The run's cluster agent ends the brokers. The current step of the run then
 fails."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.holder import Holder
-from delivery_verifier.cluster.layout import KEEPER_SOCKET
+from delivery_verifier.cluster.layout import AGENT_SOCKET
 from delivery_verifier.host.processes import user_of
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.errors import StepFailed
@@ -17,9 +17,10 @@ from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.store.run_directory import RunDirectory
 
 BEGUN_WITHIN_S = 60.0
-"""Seconds to wait for the keeper of a run that has only just begun."""
+"""Seconds to wait for the cluster agent of a run that has only just begun."""
 LISTENING_WITHIN_S = 15.0
-"""Seconds to wait for a keeper to take requests. A keeper holds the host's lock a moment before it takes requests."""
+"""Seconds to wait for a cluster agent to take requests. A cluster agent holds the host's lock a moment before it takes
+requests."""
 ENDED_WITHIN_S = 60.0
 """Seconds to wait for the brokers of a run to end."""
 
@@ -40,39 +41,40 @@ def running(name: str | None) -> Holder:
 def end(holder: Holder) -> str:
     """Ends `holder`, the run that uses this host. Waits until the host is free. Returns what happened, in words.
 
-    The keeper ends the brokers. What happens to the run depends on how far the run has come:
+    The cluster agent ends the brokers. What happens to the run depends on how far the run has come:
 
     * If the run still needs the brokers, its current step fails. The error shows a text that this function writes into
       the workspace. The run then removes the workspace.
     * If the run has already read its topics, it continues to its verdict.
 
-    Raises StepFailed if the keeper does not answer, and DeadlinePassed if the run does not end in time.
+    Raises StepFailed if the cluster agent does not answer, and DeadlinePassed if the run does not end in time.
     """
-    workspace = wait_until(lambda: _workspace(holder), "the run's keeper to start", BEGUN_WITHIN_S)
+    workspace = wait_until(lambda: _workspace(holder), "the run's cluster agent to start", BEGUN_WITHIN_S)
     if not _holds(holder):
         return f"run {holder.name} has ended by itself"
     reason = f"`kdv stop` ended the run on purpose ({_user()}, {time.strftime('%Y-%m-%d %H:%M:%S')})"
     try:
         _wait_for_listener(workspace, holder)
         (workspace / lease.STOPPED).write_text(reason)
-        lease.call(workspace / KEEPER_SOCKET, "finish", keep_workspace=True)
+        lease.call(workspace / AGENT_SOCKET, "finish", keep_workspace=True)
     except (OSError, lease.ClusterGone) as error:
         (workspace / lease.STOPPED).unlink(missing_ok=True)  # the run goes on: its later errors have other causes
         if not _holds(holder):
             return f"run {holder.name} has ended by itself"
-        keeper = (lease.holder() or holder).process.pid
+        agent = (lease.holder() or holder).process.pid
         # A ClusterGone gives the reason that was just written, as if the stop had worked.
-        why = "its keeper does not answer" if isinstance(error, lease.ClusterGone | DeadlinePassed) else error
-        remedy = f"`kill -KILL {keeper}` ends the keeper, and its brokers with it"
+        why = "its cluster agent does not answer" if isinstance(error, lease.ClusterGone | DeadlinePassed) else error
+        remedy = f"`kill -KILL {agent}` ends the cluster agent, and its brokers with it"
         raise StepFailed(f"run {holder.name} cannot be ended in an orderly way ({why}); {remedy}") from None
     wait_until(lambda: not _holds(holder), f"run {holder.name} to end", ENDED_WITHIN_S)
     return f"ended the cluster of run {holder.name}: {_outlook(holder)}"
 
 
 def _wait_for_listener(workspace: Path, holder: Holder) -> None:
-    """Waits until the keeper takes requests or the run has ended. Raises DeadlinePassed if neither happens in time."""
-    socket = workspace / KEEPER_SOCKET
-    wait_until(lambda: socket.exists() or not _holds(holder), "the keeper to take requests", LISTENING_WITHIN_S)
+    """Waits until the cluster agent takes requests or the run has ended. Raises DeadlinePassed if neither happens in
+    time."""
+    socket = workspace / AGENT_SOCKET
+    wait_until(lambda: socket.exists() or not _holds(holder), "the cluster agent to take requests", LISTENING_WITHIN_S)
 
 
 def _outlook(holder: Holder) -> str:
@@ -88,7 +90,8 @@ def _outlook(holder: Holder) -> str:
 
 
 def _workspace(holder: Holder) -> Path | None:
-    """Returns the run's workspace, the folder of its cluster. Returns None as long as the run's keeper has not started.
+    """Returns the run's workspace, the folder of its cluster. Returns None as long as the run's cluster agent has not
+    started.
 
     If the run no longer uses this host, the result is meaningless.
     """

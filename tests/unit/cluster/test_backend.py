@@ -1,5 +1,5 @@
-"""Tests of backends, the programs that run a cluster. The fake backend passes the checks for all backends. The keeper
-answers only the requests of its protocol. An error names what is missing."""
+"""Tests of backends, the programs that run a cluster. The fake backend passes the checks for all backends. The cluster
+agent answers only the requests of its protocol. An error names what is missing."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from support.patience import PATIENCE_S
 
 from delivery_verifier.catalogue import FAULTS
 from delivery_verifier.cluster import backends, lease, topics
+from delivery_verifier.cluster.agent_client import agent_at
+from delivery_verifier.cluster.agent_operations import OPERATIONS, AgentOperations
 from delivery_verifier.cluster.backend import (
     Breakable,
     BreakableCluster,
@@ -29,10 +31,8 @@ from delivery_verifier.cluster.backend import (
     OwnedCluster,
 )
 from delivery_verifier.cluster.backends import BACKENDS, backend_of
-from delivery_verifier.cluster.embedded.keeper import Keeper
+from delivery_verifier.cluster.embedded.agent import Agent
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.keeper_client import keeper_at
-from delivery_verifier.cluster.keeper_operations import OPERATIONS, KeeperOperations
 from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.cluster.watcher import Watcher, WatcherSpec
 from delivery_verifier.command_line import main as cli
@@ -62,16 +62,16 @@ def test_the_fake_answers_every_request_to_a_broker(request_name: str) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_keeper_takes_the_arguments_that_the_protocol_names(operation: str) -> None:
-    served, declared = (inspect.signature(getattr(owner, operation)) for owner in (Keeper, KeeperOperations))
+def test_an_agent_takes_the_arguments_that_the_protocol_names(operation: str) -> None:
+    served, declared = (inspect.signature(getattr(owner, operation)) for owner in (Agent, AgentOperations))
     assert served == declared
 
 
-def test_the_operations_of_a_keeper_are_those_of_the_protocol() -> None:
+def test_the_operations_of_an_agent_are_those_of_the_protocol() -> None:
     assert set(OPERATIONS) == {*("renew", "status", "apply", "undo", "is_in_force", "watch", "adopt", "finish")}
 
 
-def test_a_request_to_a_keeper_names_its_arguments_and_has_the_type_of_the_protocol(
+def test_a_request_to_an_agent_names_its_arguments_and_has_the_type_of_the_protocol(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[tuple[str, dict[str, object]]] = []
@@ -81,15 +81,15 @@ def test_a_request_to_a_keeper_names_its_arguments_and_has_the_type_of_the_proto
         return {"1": {"controller": 7}}
 
     monkeypatch.setattr(lease, "call", call)
-    assert keeper_at(Path("s")).is_in_force("network", nodes=[1]) == {1: {"controller": 7}}
+    assert agent_at(Path("s")).is_in_force("network", nodes=[1]) == {1: {"controller": 7}}
     with pytest.raises(msgspec.ValidationError):
-        keeper_at(Path("s")).apply("process", [1], {"signal": "SIGKILL"})
+        agent_at(Path("s")).apply("process", [1], {"signal": "SIGKILL"})
     assert asked == [
         ("is_in_force", {"means": "network", "nodes": [1]}),
         ("apply", {"means": "process", "nodes": [1], "options": {"signal": "SIGKILL"}}),
     ]
     with pytest.raises(AttributeError):
-        keeper_at(Path("s")).clean_up()  # type: ignore[attr-defined]
+        agent_at(Path("s")).clean_up()  # type: ignore[attr-defined]
 
 
 CHECKED = {"embedded": "kafka/shared_cluster/test_backend_contract.py", "docker": "compose/test_docker_backend.py"}

@@ -23,7 +23,8 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """The workspace of a keeper that was killed: its specification, a socket on which no process listens, and logs."""
+    """The workspace of a cluster agent that was killed: its specification, a socket on which no process listens, and
+    logs."""
     layout = ClusterLayout(
         workspace=str(tmp_path / "a1b2c3d4"),
         spec=ClusterSpec(brokers=1),
@@ -32,16 +33,16 @@ def workspace(tmp_path: Path) -> Path:
         replication_ports={1: 3},
     )
     (tmp_path / "a1b2c3d4/logs").mkdir(parents=True)
-    (tmp_path / "a1b2c3d4/keeper.json").write_bytes(
+    (tmp_path / "a1b2c3d4/agent.json").write_bytes(
         msgspec.json.encode({"layout": msgspec.to_builtins(layout, str_keys=True)})
     )
-    (tmp_path / "a1b2c3d4/keeper.sock").touch()
+    (tmp_path / "a1b2c3d4/agent.sock").touch()
     (tmp_path / f"a1b2c3d4/logs/{CONTROLLER}.log").write_text("ERROR no space left\n")
     return tmp_path / "a1b2c3d4"
 
 
 @pytest.mark.parametrize("reconciled", [True, False])
-def test_a_workspace_whose_keeper_was_killed_stays_only_until_its_run_is_judged(
+def test_a_workspace_whose_agent_was_killed_stays_only_until_its_run_is_judged(
     workspace: Path, reconciled: bool
 ) -> None:
     run = RunDirectory(workspace.parent / "run")
@@ -55,7 +56,7 @@ def test_a_workspace_whose_keeper_was_killed_stays_only_until_its_run_is_judged(
             pass
     stop_cluster(run.path)
     assert workspace.exists() == reconciled
-    assert not (workspace / "keeper.sock").exists()  # so that conclude knows that nobody serves it
+    assert not (workspace / "agent.sock").exists()  # so that conclude knows that nobody serves it
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_a_controller_that_died_is_named_by_whoever_looks(
         Cluster(EmbeddedCluster(workspace)).isr_full(["t"])
 
 
-def test_what_fails_once_the_keeper_is_gone_failed_because_of_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_once_the_agent_is_gone_failed_because_of_that(monkeypatch: pytest.MonkeyPatch) -> None:
     renewals, told = [0], threading.Event()
 
     def call(*_: Any) -> dict[str, Any]:

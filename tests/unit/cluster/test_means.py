@@ -12,14 +12,14 @@ import pytest
 from support.fake_cluster import FakeCluster
 
 from delivery_verifier.cluster import means
+from delivery_verifier.cluster.agent import Agent, AgentSpec
 from delivery_verifier.cluster.backend import Breakable
 from delivery_verifier.cluster.backends import BACKENDS
 from delivery_verifier.cluster.docker import backend as docker
-from delivery_verifier.cluster.docker.keeper import PACKAGE as DOCKER
+from delivery_verifier.cluster.docker.agent import PACKAGE as DOCKER
 from delivery_verifier.cluster.embedded import equipment
 from delivery_verifier.cluster.embedded.equipment import PACKAGE as EMBEDDED
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.keeper import Keeper, KeeperSpec
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.model.act import CAPABILITIES
@@ -77,18 +77,18 @@ class BrokerMeans(Means):
 
 
 @pytest.fixture
-def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keeper:
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
     """An agent of a backend whose only means is one that nobody knows."""
     (folder := tmp_path / "newest" / "means").mkdir(parents=True)
     (folder / "__init__.py").touch()
     (folder / "fire.py").write_text(NEW)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(Keeper, "package", "newest")
+    monkeypatch.setattr(Agent, "package", "newest")
     fake: Any = FakeCluster()
-    return Keeper(KeeperSpec(run_id="r", workspace=str(tmp_path / "ws"), deadline_s=9), Observer(fake, [1], tmp_path))
+    return Agent(AgentSpec(run_id="r", workspace=str(tmp_path / "ws"), deadline_s=9), Observer(fake, [1], tmp_path))
 
 
-def test_a_new_means_is_a_new_module_and_nothing_else(agent: Keeper) -> None:
+def test_a_new_means_is_a_new_module_and_nothing_else(agent: Agent) -> None:
     assert agent._carry_out("apply", {"means": "fire", "nodes": [1, 2], "options": {"hot": 5}}) == 7
     assert agent.is_in_force("fire", [1, 3]) == {1: {"hot": 5, "in": "ws"}}
     agent.undo("fire", [1])
@@ -100,7 +100,7 @@ def test_a_new_means_is_a_new_module_and_nothing_else(agent: Keeper) -> None:
 
 @pytest.mark.parametrize("error", [None, OSError("no")])
 def test_what_a_means_left_on_the_host_goes_with_the_cluster_even_if_its_end_fails(
-    agent: Keeper, monkeypatch: pytest.MonkeyPatch, error: OSError | None
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, error: OSError | None
 ) -> None:
     def end_cluster() -> None:
         assert agent.is_in_force("fire", [1]) == {1: {"in": "ws"}}, "the means end after the brokers"
@@ -117,7 +117,7 @@ def test_what_a_means_left_on_the_host_goes_with_the_cluster_even_if_its_end_fai
 
 
 @pytest.mark.parametrize("name", ["../fire", "newest", "__init__", "", "os.path"])
-def test_only_a_module_in_the_folder_is_a_means(agent: Keeper, name: str) -> None:
+def test_only_a_module_in_the_folder_is_a_means(agent: Agent, name: str) -> None:
     with pytest.raises(ValueError, match="has no means"):
         agent.apply(name, [1])
 

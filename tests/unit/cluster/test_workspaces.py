@@ -43,14 +43,14 @@ def planned(folder: Path) -> RunDirectory:
 
 
 def left(name: str) -> Path:
-    """Makes a workspace whose keeper has ended, and returns it."""
+    """Makes a workspace whose cluster agent has ended, and returns it."""
     workspace = workspaces.folder() / name
     workspace.mkdir(parents=True)
-    (workspace / workspaces.KEEPER_SPEC).touch()
+    (workspace / workspaces.AGENT_SPEC).touch()
     return workspace
 
 
-def test_a_second_start_leaves_the_workspace_of_a_first_whose_keeper_has_yet_to_answer(
+def test_a_second_start_leaves_the_workspace_of_a_first_whose_agent_has_yet_to_answer(
     host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = planned(host / "first"), planned(host / "second")
@@ -130,7 +130,7 @@ def test_a_workspace_stays_while_whoever_is_to_judge_its_run_lives() -> None:
     assert not doctor._leftovers().ok and workspaces.sweep_unless_busy() == [workspace]
 
 
-def test_disks_that_a_killed_keeper_left_mounted_in_a_workspace_that_is_kept_are_released(
+def test_disks_that_a_killed_agent_left_mounted_in_a_workspace_that_is_kept_are_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     workspace = left("kept0000")
@@ -148,11 +148,11 @@ def test_a_run_that_this_process_will_judge_keeps_its_workspace_and_no_disk_moun
 ) -> None:
     run, workspace, released = planned(host / "run"), left("stopped0"), list[Path]()
     layout = msgspec.to_builtins(nodes.lay_out(workspace, RUN.cluster), str_keys=True)
-    (workspace / workspaces.KEEPER_SPEC).write_bytes(msgspec.json.encode({"layout": layout}))
+    (workspace / workspaces.AGENT_SPEC).write_bytes(msgspec.json.encode({"layout": layout}))
     with run.writing("start_cluster") as output:
         output.notes["workspace"] = str(workspace)
     monkeypatch.setattr(disks, "release", released.append)
-    stop_cluster(run.path, keep=True)  # its keeper is dead
+    stop_cluster(run.path, keep=True)  # its cluster agent is dead
     assert released == [workspace] and workspaces.sweep_unless_busy() == []
 
 
@@ -183,10 +183,10 @@ def test_a_run_that_cannot_be_judged_leaves_no_workspace_and_one_that_was_judged
     assert not workspace.exists()
 
 
-def test_a_keepers_socket_is_seen_only_once_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agents_socket_is_seen_only_once_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between `bind` and `listen`, a socket refuses connections. A process that saw the socket's file then would
-    believe that the keeper is dead."""
-    place, seen = tmp_path / "keeper.sock", list[bool]()
+    believe that the cluster agent is dead."""
+    place, seen = tmp_path / "agent.sock", list[bool]()
 
     class Watched(socket.socket):
         def listen(self, backlog: int = 16, /) -> None:
@@ -203,8 +203,8 @@ def test_a_keepers_socket_is_seen_only_once_it_listens(tmp_path: Path, monkeypat
 def test_a_file_that_is_written_while_a_workspace_is_removed_does_not_keep_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a cluster ends, a step fails and writes its error into the workspace. The keeper may remove the workspace at
-    the same time."""
+    """If a cluster ends, a step fails and writes its error into the workspace. The cluster agent may remove the
+    workspace at the same time."""
     workspace = tmp_path / "ws" / "a1b2c3d4"
     (workspace / "live").mkdir(parents=True)
     signals, remove = Signals(workspace), shutil.rmtree

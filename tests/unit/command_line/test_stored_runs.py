@@ -277,9 +277,9 @@ def test_a_run_directory_from_elsewhere_has_no_folder_removed_that_it_names(host
 
     victim = host / "victim"
     victim.mkdir()
-    (victim / "keeper.json").write_text("{}")
+    (victim / "agent.json").write_text("{}")
     run = judged(host)
     with run.writing("start_cluster") as output:
         output.notes["workspace"] = str(victim)
     _clear_workspace(run, run.read_scenario().run_token, keep=False)
-    assert (victim / "keeper.json").exists()
+    assert (victim / "agent.json").exists()

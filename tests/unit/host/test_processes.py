@@ -37,7 +37,7 @@ def test_a_process_in_the_group_of_others_is_killed_alone() -> None:
 
 
 def test_of_a_process_that_runs_only_one_thread_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keeper asks about each broker 20 times a second, and a broker has about 80 threads."""
+    """The cluster agent asks about each broker 20 times a second, and a broker has about 80 threads."""
     looked_at: list[str] = []
 
     def is_stopped(pid: int, thread: str) -> bool:

@@ -52,7 +52,7 @@ def with_logs(run: RunDirectory, text: str) -> None:
         of_run / "task_id=settle" / "attempt=1.log",
         other / "task_id=plan" / "attempt=1.log",
         workspace / "logs" / "1.log",
-        workspace / "keeper.log",
+        workspace / "agent.log",
     ):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -83,7 +83,7 @@ def test_it_holds_the_evidence_of_a_judged_run_but_neither_ledger_nor_log(host: 
         "about.json",
         "logs/airflow/task_id=settle/attempt=1.log",
         "logs/cluster/logs/1.log",
-        "logs/cluster/keeper.log",
+        "logs/cluster/agent.log",
     }
     assert wanted <= set(found)
     assert not any("another" in name or name.startswith(("ledger", "log/")) for name in found)
@@ -172,9 +172,9 @@ def test_a_secret_that_this_host_knows_is_nowhere_in_it(host: Path, monkeypatch:
     about = bundle.write(run.path, host / "b.zip", full=True)
     found = contents(host / "b.zip")
     assert not [member for member, content in found.items() if secret.encode() in content]
-    assert REDACTED.encode() in found["logs/cluster/keeper.log"] and REDACTED.encode() in found["report.html"]
+    assert REDACTED.encode() in found["logs/cluster/agent.log"] and REDACTED.encode() in found["report.html"]
     assert {about.left_out[f"anomalies/part-{part}.parquet"] for part in (0, 1)} == {"it holds a secret"}
-    assert "logs/cluster/keeper.log" in about.redacted
+    assert "logs/cluster/agent.log" in about.redacted
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_of_a_long_log_the_end_is_taken(host: Path, monkeypatch: pytest.MonkeyPa
     run, _ = sealed(host / "home" / "runs")
     with_logs(run, "early " * 1000 + "the end")
     bundle.write(run.path, host / "b.zip")
-    told = contents(host / "b.zip")["logs/cluster/keeper.log"].decode()
+    told = contents(host / "b.zip")["logs/cluster/agent.log"].decode()
     assert told.startswith("(the last 100 of 6007 bytes)") and told.endswith("the end")
 
 

@@ -16,7 +16,7 @@ from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import holder as holders
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.cluster.layout import KEEPER_SOCKET
+from delivery_verifier.cluster.layout import AGENT_SOCKET
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host.processes import myself, user_of
 from delivery_verifier.model.steps import StepName
@@ -25,8 +25,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.upkeep import doctor, stop
 
 
-class Keeper:
-    """A keeper without brokers: it answers in a workspace, holds the host for a run, and notes what it is asked."""
+class Agent:
+    """A cluster agent without brokers: it answers in a workspace, holds the host for a run, and notes what it is
+    asked."""
 
     def __init__(self, folder: Path, owner: str | None) -> None:
         self.requests, self.answers = list[str](), True
@@ -36,10 +37,10 @@ class Keeper:
             output.notes.update({"owner": owner} if owner else {})
         self.workspace = workspaces.folder() / RUN.run_token
         self.workspace.mkdir(parents=True)
-        (self.workspace / workspaces.KEEPER_SPEC).touch()
+        (self.workspace / workspaces.AGENT_SPEC).touch()
         self.lock = lease.acquire_host("nightly", self.run.path)
         lease.hand_over(self.lock, self.workspace)
-        self._listener = lease.listening(self.workspace / KEEPER_SOCKET)
+        self._listener = lease.listening(self.workspace / AGENT_SOCKET)
         self._listener.settimeout(0.05)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -47,7 +48,7 @@ class Keeper:
     def _serve(self) -> None:
         while self.answers:
             try:
-                lease.answer(self._listener, self._carry_out, "keeper")
+                lease.answer(self._listener, self._carry_out, "agent")
             except TimeoutError:
                 continue
         self._listener.close()
@@ -74,25 +75,25 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def keeper(host: Path) -> Iterator[Keeper]:
-    keeper = Keeper(host, str(myself()))
-    yield keeper
-    keeper.end()
+def agent(host: Path) -> Iterator[Agent]:
+    agent = Agent(host, str(myself()))
+    yield agent
+    agent.end()
 
 
-def test_a_healthy_run_goes_on_beside_a_heal(keeper: Keeper, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_healthy_run_goes_on_beside_a_heal(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "--heal"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("healed nothing, and ended nothing: another run is using this host: run nightly (user ")
-    assert keeper.requests == [] and keeper.workspace.is_dir() and lease.holder() is not None
+    assert agent.requests == [] and agent.workspace.is_dir() and lease.holder() is not None
 
 
-def test_a_heal_removes_what_nobody_owns(keeper: Keeper) -> None:
-    keeper.end()
-    assert list(doctor.heal()) == [f"healed: removed {keeper.workspace}"]
+def test_a_heal_removes_what_nobody_owns(agent: Agent) -> None:
+    agent.end()
+    assert list(doctor.heal()) == [f"healed: removed {agent.workspace}"]
 
 
-def test_who_comes_second_is_told_whose_run_it_is_and_never_to_heal(keeper: Keeper) -> None:
+def test_who_comes_second_is_told_whose_run_it_is_and_never_to_heal(agent: Agent) -> None:
     with pytest.raises(lease.HostBusy) as busy:
         plan_from_params({"records": 20_000}, "second")
     told = str(busy.value)
@@ -101,38 +102,38 @@ def test_who_comes_second_is_told_whose_run_it_is_and_never_to_heal(keeper: Keep
     assert told.endswith("Wait for it, or end it on purpose with `kdv stop nightly`")
 
 
-def test_a_run_that_carries_load_says_how_long_its_plan_still_takes(keeper: Keeper) -> None:
+def test_a_run_that_carries_load_says_how_long_its_plan_still_takes(agent: Agent) -> None:
     for step in ("start_cluster", "create_topics"):
-        with keeper.run.writing(step):
+        with agent.run.writing(step):
             pass
     planned_s = RUN.load.duration_s + RUN.load.recovery_s
     told = str(lease.holder())
     assert f"at step produce, whose plan has about {planned_s:.0f} s to go" in told
-    assert "longer than planned" in holders._load_left(keeper.run, 0)
-    with keeper.run.writing("produce"):
+    assert "longer than planned" in holders._load_left(agent.run, 0)
+    with agent.run.writing("produce"):
         pass
     assert "at step settle for 0 s" in str(lease.holder())
     for step in ("settle", "read_topic"):
-        with keeper.run.writing(step):
+        with agent.run.writing(step):
             pass
     assert "reconciling, or stopping the cluster, for 0 s" in str(lease.holder())
 
 
 def test_a_run_without_an_owner_was_started_in_airflow(host: Path) -> None:
-    keeper = Keeper(host, None)
+    agent = Agent(host, None)
     assert ", started in Airflow), since " in str(lease.holder())
-    keeper.end()
+    agent.end()
 
 
-def test_a_stop_ends_the_run_and_tells_it_why(keeper: Keeper, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stop_ends_the_run_and_tells_it_why(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["stop", "nightly", "--yes"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("run nightly (user ") and printed.endswith(
         "ended the cluster of run nightly: it gets no verdict\n"
     )
-    assert keeper.requests == ["finish"] and lease.holder() is None
+    assert agent.requests == ["finish"] and lease.holder() is None
     with pytest.raises(lease.ClusterGone, match=r"^`kdv stop` ended the run on purpose \(user .*, pid "):
-        lease.call(keeper.workspace / KEEPER_SOCKET, "renew")
+        lease.call(agent.workspace / AGENT_SOCKET, "renew")
 
 
 @pytest.mark.parametrize(
@@ -143,18 +144,18 @@ def test_a_stop_ends_the_run_and_tells_it_why(keeper: Keeper, capsys: pytest.Cap
     ],
 )
 def test_a_stop_that_nobody_confirmed_or_that_means_another_run_ends_nothing(
-    keeper: Keeper, capsys: pytest.CaptureFixture[str], line: list[str], refusal: str
+    agent: Agent, capsys: pytest.CaptureFixture[str], line: list[str], refusal: str
 ) -> None:
     assert cli.main(line) == cli.BAD_INPUT
     assert refusal in capsys.readouterr().err
-    assert keeper.requests == [] and lease.holder() is not None
+    assert agent.requests == [] and lease.holder() is not None
 
 
-def test_a_stop_that_is_declined_ends_nothing(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_that_is_declined_ends_nothing(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: "n")
     assert cli.main(["stop"]) == 1
-    assert keeper.requests == [] and lease.holder() is not None
+    assert agent.requests == [] and lease.holder() is not None
 
 
 def test_where_no_run_uses_the_host_there_is_nothing_to_stop(capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,18 +175,18 @@ def test_where_no_run_uses_the_host_there_is_nothing_to_stop(capsys: pytest.Capt
         (["settle", "read_topic"], ": its topics had been read already, so it goes on to its verdict"),
     ],
 )
-def test_a_stop_says_whether_a_verdict_may_still_come(keeper: Keeper, steps: list[StepName], outlook: str) -> None:
+def test_a_stop_says_whether_a_verdict_may_still_come(agent: Agent, steps: list[StepName], outlook: str) -> None:
     for step in steps:
-        with keeper.run.writing(step):
+        with agent.run.writing(step):
             pass
     assert stop.end(stop.running("nightly")).endswith(outlook)
 
 
-def test_a_stop_waits_for_a_keeper_that_holds_the_lock_and_does_not_listen_yet(
-    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+def test_a_stop_waits_for_an_agent_that_holds_the_lock_and_does_not_listen_yet(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A keeper takes the lock, and only then its socket. The socket appears while the stop waits for it."""
-    socket, waits = keeper.workspace / KEEPER_SOCKET, list[str]()
+    """A cluster agent takes the lock, and only then its socket. The socket appears while the stop waits for it."""
+    socket, waits = agent.workspace / AGENT_SOCKET, list[str]()
     later = socket.rename(socket.with_suffix(".later"))
     wait_until = stop.wait_until
 
@@ -198,26 +199,27 @@ def test_a_stop_waits_for_a_keeper_that_holds_the_lock_and_does_not_listen_yet(
 
     monkeypatch.setattr(stop, "wait_until", listening_meanwhile)
     assert stop.end(stop.running("nightly")).startswith("ended the cluster of run nightly")
-    assert keeper.requests == ["finish"] and "the keeper to take requests" in waits
+    assert agent.requests == ["finish"] and "the cluster agent to take requests" in waits
 
 
-def test_a_keeper_that_does_not_answer_is_not_killed_but_named(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_does_not_answer_is_not_killed_but_named(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stop, "LISTENING_WITHIN_S", 0.1)
     holder = lease.holder()
     assert holder is not None
-    (keeper.workspace / KEEPER_SOCKET).unlink()
-    with pytest.raises(RuntimeError, match=f"`kill -KILL {os.getpid()}` ends the keeper") as failed:
+    (agent.workspace / AGENT_SOCKET).unlink()
+    with pytest.raises(RuntimeError, match=f"`kill -KILL {os.getpid()}` ends the cluster agent") as failed:
         stop.end(holder)
-    assert "(its keeper does not answer)" in str(failed.value) and "on purpose" not in str(failed.value)
-    assert not (keeper.workspace / lease.STOPPED).exists()
+    assert "(its cluster agent does not answer)" in str(failed.value) and "on purpose" not in str(failed.value)
+    assert not (agent.workspace / lease.STOPPED).exists()
     assert lease.holder() is not None
 
 
-def test_whatever_a_stopped_run_fails_with_it_failed_because_it_was_stopped(keeper: Keeper) -> None:
-    """The keeper kills the producers first, and a dead producer is seen before the keeper stops to answer."""
-    (keeper.workspace / lease.STOPPED).write_text("`kdv stop` ended the run on purpose (somebody)")
+def test_whatever_a_stopped_run_fails_with_it_failed_because_it_was_stopped(agent: Agent) -> None:
+    """The cluster agent kills the producers first, and a dead producer is seen before the cluster agent stops to
+    answer."""
+    (agent.workspace / lease.STOPPED).write_text("`kdv stop` ended the run on purpose (somebody)")
     with (
         pytest.raises(lease.ClusterGone, match=r"ended the run on purpose \(somebody\)"),
-        lease.renewed(keeper.workspace / KEEPER_SOCKET),
+        lease.renewed(agent.workspace / AGENT_SOCKET),
     ):
         raise RuntimeError("producer ended with exit code -9")

@@ -14,14 +14,14 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from delivery_verifier.cluster import means
+from delivery_verifier.cluster.agent import start_agent
 from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartRequest
 from delivery_verifier.cluster.docker import composed
+from delivery_verifier.cluster.docker.agent import PACKAGE, DockerAgentSpec
 from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
 from delivery_verifier.cluster.docker.door_client import DoorClient, DoorGone, DoorRefused, door
-from delivery_verifier.cluster.docker.keeper import PACKAGE, DockerKeeperSpec
 from delivery_verifier.cluster.docker.means.network import LINKS_OF_THE_NETWORK
 from delivery_verifier.cluster.docker.nodes import Node
-from delivery_verifier.cluster.keeper import start_keeper
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.act import Capability, links_cut
 from delivery_verifier.model.errors import StepFailed
@@ -93,8 +93,8 @@ class DockerBackend(Owned, Breakable):
         return f"the composed Apache Kafka {spec.kafka_version}: {spec.brokers} brokers in containers; new topics"
 
     def start(self, request: StartRequest) -> DockerCluster:
-        """Asks the fault door to heal the containers, waits until all brokers are up, and starts the keeper. Also
-        removes the topics of runs whose workspace is gone.
+        """Asks the fault door to heal the containers, waits until all brokers are up, and starts the cluster agent.
+        Also removes the topics of runs whose workspace is gone.
 
         Raises StepFailed if the cluster that Docker Compose runs differs from the spec in `request`. Raises DoorGone,
         DoorRefused (e.g. because another run holds the lease), KafkaException and DeadlinePassed.
@@ -112,7 +112,7 @@ class DockerBackend(Owned, Breakable):
             containers={node.node: node.container for node in nodes},
             addresses={broker: (address.host, address.port) for broker, address in connection.brokers.items()},
         )
-        spec = DockerKeeperSpec(
+        spec = DockerAgentSpec(
             run_id=request.run_id,
             workspace=request.workspace,
             deadline_s=request.deadline_s,
@@ -120,7 +120,7 @@ class DockerBackend(Owned, Breakable):
             owner=request.owner,
             lock_descriptor=request.lock_descriptor,
         )
-        start_keeper("delivery_verifier.cluster.docker.keeper", spec)
+        start_agent("delivery_verifier.cluster.docker.agent", spec)
         return DockerCluster(workspace)
 
     def attach(self, workspace: Path) -> DockerCluster:

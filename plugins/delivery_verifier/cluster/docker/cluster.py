@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.agent_client import agent_at
 from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.connection import Address, Connection
-from delivery_verifier.cluster.keeper_client import keeper_at
-from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
+from delivery_verifier.cluster.layout import AGENT_SOCKET, AGENT_SPEC
 from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.scenario import ClusterSpec
@@ -54,14 +54,14 @@ class DockerCluster:
     """
 
     def __init__(self, workspace: Path) -> None:
-        spec_file = workspace / KEEPER_SPEC
+        spec_file = workspace / AGENT_SPEC
         if not spec_file.is_file():
             raise lease.ClusterGone(f"the workspace {workspace} is gone: this run's cluster has ended")
         self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], DockerLayout, strict=False)
-        self.workspace, self.socket = workspace, workspace / KEEPER_SOCKET
+        self.workspace, self.socket = workspace, workspace / AGENT_SOCKET
         self.brokers, self.controllers = self.layout.brokers, self.layout.controllers
         self.connection = self.load_connection = self.layout.connection
-        self.agent = keeper_at(self.socket)
+        self.agent = agent_at(self.socket)
         self.requests = BrokerRequests(self.connection)
 
     @property
@@ -83,6 +83,6 @@ class DockerCluster:
         return f"see: docker logs {self.layout.containers[node]}"
 
     def release(self) -> None:
-        """Removes the socket of a killed keeper. Heals no container, because the fault door does that when the keeper's
-        lease ends."""
+        """Removes the socket of a killed cluster agent. Heals no container, because the fault door does that when the
+        cluster agent's lease ends."""
         self.socket.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from delivery_verifier.cluster.keeper_operations import ProcessState
+from delivery_verifier.cluster.agent_operations import ProcessState
 from delivery_verifier.model.errors import VerifierError
 
 FAULT_LABEL, ALLOWED = "kafka-delivery-verifier.fault", "allowed"
@@ -35,7 +35,7 @@ class Node(Struct, frozen=True, kw_only=True):
     * `image_id`: the digest of the image's content.
     * `node`: the node id in Kafka.
     * `broker`: True for a broker, False for a node that is only a controller.
-    * `state`, `exit_code`: the state of the container's process, as in keeper_operations.NodeStatus.
+    * `state`, `exit_code`: the state of the container's process, as in agent_operations.NodeStatus.
     * `fresh`: whether the container was never started.
     * `started_at`: when the container's process started, in the engine's format. The value changes with every start.
     * `connected`: the networks with the label `FAULT_LABEL` that the container is in.

@@ -1,1 +1,1 @@
-"""The embedded backend: runs real Apache Kafka as processes on this host. Their parent process is the keeper."""
+"""The embedded backend: runs real Apache Kafka as processes on this host. Their parent process is the cluster agent."""

@@ -1,22 +1,22 @@
-"""The embedded backend: runs Apache Kafka as processes on this host. Every cluster has a keeper of its own, which is
-the parent process of the cluster's other processes."""
+"""The embedded backend: runs Apache Kafka as processes on this host. Every cluster has a cluster agent of its own,
+which is the parent process of the cluster's other processes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from delivery_verifier.cluster import means
+from delivery_verifier.cluster.agent import AgentSpec, start_agent
 from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartRequest
 from delivery_verifier.cluster.embedded import disks, equipment, nodes, packet_filter
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
-from delivery_verifier.cluster.keeper import KeeperSpec, start_keeper
 from delivery_verifier.cluster.layout import ClusterLayout
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.scenario import ClusterSpec
 
 
-class EmbeddedKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
-    """The inputs of an embedded cluster's keeper, which is the parent process of the brokers."""
+class EmbeddedAgentSpec(AgentSpec, frozen=True, kw_only=True):
+    """The inputs of an embedded cluster's agent, which is the parent process of the brokers."""
 
     layout: ClusterLayout
 
@@ -45,14 +45,14 @@ class EmbeddedBackend(Owned, Breakable):
         )
 
     def start(self, request: StartRequest) -> EmbeddedCluster:
-        """Fills the workspace with configurations and data folders, and starts the keeper. Returns the cluster once the
-        keeper answers.
+        """Fills the workspace with configurations and data folders, and starts the cluster agent. Returns the cluster
+        once the cluster agent answers.
 
-        If the keeper ends before it answers, raises StepFailed with the last line of the keeper's log. If the keeper
-        does not answer in time, raises DeadlinePassed.
+        If the cluster agent ends before it answers, raises StepFailed with the last line of the cluster agent's log. If
+        the cluster agent does not answer in time, raises DeadlinePassed.
         """
         workspace = Path(request.workspace)
-        spec = EmbeddedKeeperSpec(
+        spec = EmbeddedAgentSpec(
             run_id=request.run_id,
             workspace=request.workspace,
             deadline_s=request.deadline_s,
@@ -60,7 +60,7 @@ class EmbeddedBackend(Owned, Breakable):
             owner=request.owner,
             lock_descriptor=request.lock_descriptor,
         )
-        start_keeper("delivery_verifier.cluster.embedded.keeper", spec)
+        start_agent("delivery_verifier.cluster.embedded.agent", spec)
         return EmbeddedCluster(workspace)
 
     def attach(self, workspace: Path) -> EmbeddedCluster:

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 
 from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.agent_client import agent_at
 from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.embedded import disks, packet_filter
 from delivery_verifier.cluster.embedded.disks import Disk
-from delivery_verifier.cluster.keeper_client import keeper_at
-from delivery_verifier.cluster.layout import CONTROLLER, KEEPER_SOCKET, KEEPER_SPEC, PROXY_SOCKET, ClusterLayout
+from delivery_verifier.cluster.layout import AGENT_SOCKET, AGENT_SPEC, CONTROLLER, PROXY_SOCKET, ClusterLayout
 from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.model.act import Capability
 
@@ -27,13 +27,13 @@ class EmbeddedCluster:
     """
 
     def __init__(self, workspace: Path) -> None:
-        spec_file = workspace / KEEPER_SPEC
+        spec_file = workspace / AGENT_SPEC
         if not spec_file.is_file():
             raise lease.ClusterGone(f"the workspace {workspace} is gone: this run's cluster has ended")
         self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], ClusterLayout, strict=False)
-        self.workspace, self.socket = workspace, workspace / KEEPER_SOCKET
+        self.workspace, self.socket = workspace, workspace / AGENT_SOCKET
         self.brokers, self.controllers = self.layout.brokers, [CONTROLLER]
-        self.agent = keeper_at(self.socket)
+        self.agent = agent_at(self.socket)
         self.requests = BrokerRequests(self.connection)
 
     @property
@@ -77,8 +77,9 @@ class EmbeddedCluster:
         return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])
 
     def release(self) -> None:
-        """Removes what a killed keeper left on the host: its rules in the packet filter, the mounts of the brokers'
-        disks, and the sockets of the keeper and the proxy. Keeps the logs, and the image files with the brokers' data.
+        """Removes what a killed cluster agent left on the host: its rules in the packet filter, the mounts of the
+        brokers' disks, and the sockets of the cluster agent and the proxy. Keeps the logs, and the image files with the
+        brokers' data.
 
         Also removes the packet filter's rules that other killed processes left behind.
         """

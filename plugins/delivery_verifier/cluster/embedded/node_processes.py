@@ -1,5 +1,5 @@
-"""The processes of an embedded cluster, and the operations on these processes. This code runs in the keeper, which is
-the parent process of all of them."""
+"""The processes of an embedded cluster, and the operations on these processes. This code runs in the cluster agent,
+which is the parent process of all of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from delivery_verifier.cluster.agent_operations import ClusterStatus, NodeStatus, ProcessState
 from delivery_verifier.cluster.embedded import nodes
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.cluster.embedded.packet_filter import GROUPS
-from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus, ProcessState
-from delivery_verifier.cluster.layout import KEEPER_SPEC, ClusterLayout
+from delivery_verifier.cluster.layout import AGENT_SPEC, ClusterLayout
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.host.java.class_archive import are_written, patience_s
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended, is_frozen
@@ -61,7 +61,7 @@ class NodeProcesses:
         """Starts the process of the proxy between the producers under test and the brokers."""
         with (self.workspace / "logs/proxy.log").open("ab") as log:
             self.proxy = subprocess.Popen(
-                [sys.executable, "-m", "delivery_verifier.cluster.proxy.server", str(self.workspace / KEEPER_SPEC)],
+                [sys.executable, "-m", "delivery_verifier.cluster.proxy.server", str(self.workspace / AGENT_SPEC)],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -94,7 +94,7 @@ class NodeProcesses:
         return at_us
 
     def status(self) -> ClusterStatus:
-        """Returns the state of every node, and the pids of the keeper and the proxy."""
+        """Returns the state of every node, and the pids of the cluster agent and the proxy."""
         statuses = {}
         for node, process in self.processes.items():
             state, exit_code = _state(process)
@@ -142,7 +142,7 @@ class NodeProcesses:
             last.wait(timeout=patience_s(0))
             archive.keep()
         except (subprocess.TimeoutExpired, OSError) as error:
-            print(f"keeper: no class data archive this time: {error}", flush=True)
+            print(f"cluster agent: no class data archive this time: {error}", flush=True)
 
 
 def _state(process: Process) -> tuple[ProcessState, int | None]:

@@ -1,8 +1,9 @@
 """The process of the proxy between the producers under test and the brokers. The proxy forwards Kafka's frames (one
 request or response each), and applies its rules to some of the frames.
 
-The keeper starts the proxy. Brokers advertise the proxy's addresses only on their listener PROXIED, so that clients can
-also connect directly. The proxy takes these control requests on a Unix socket in the workspace (see `lease.call`):
+The cluster agent starts the proxy. Brokers advertise the proxy's addresses only on their listener PROXIED, so that
+clients can also connect directly. The proxy takes these control requests on a Unix socket in the workspace (see
+`lease.call`):
 
 * `put` puts a rule in force.
 * `hits` returns how often a rule acted.
@@ -163,7 +164,7 @@ class Proxy:
 
 def main() -> None:
     """Runs the proxy: `python -m delivery_verifier.cluster.proxy.server SPEC`. SPEC is the path of a JSON file with the
-    inputs of the keeper (see `embedded.backend.EmbeddedKeeperSpec`)."""
+    inputs of the cluster agent (see `embedded.backend.EmbeddedAgentSpec`)."""
     spec = json.loads(Path(sys.argv[1]).read_text())
     layout = msgspec.convert(spec["layout"], ClusterLayout, strict=False)
     proxy = Proxy({broker: (layout.proxy_ports[broker], layout.proxied_ports[broker]) for broker in layout.proxy_ports})

@@ -35,7 +35,7 @@ from delivery_verifier.settlement.witness import write_witness
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 UNWATCHED_S = 30.0
-"""How long the keeper may take to answer that its observer watches no topic any more, in seconds."""
+"""How long the cluster agent may take to answer that its observer watches no topic any more, in seconds."""
 
 
 def settle(run_dir: Path) -> None:

@@ -1,6 +1,6 @@
 """The step start_cluster: boots a fresh cluster in a folder of its own, the workspace.
 
-The process in charge of the cluster, the keeper, goes on after this step.
+The process in charge of the cluster, the cluster agent, goes on after this step.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import RunDirectory
 
 MARGIN_S = 900.0
-"""Seconds that a run may take in addition to the deadline of its load. After this time the keeper, the process in
-charge of the cluster, ends the cluster."""
+"""Seconds that a run may take in addition to the deadline of its load. After this time the cluster agent, the process
+in charge of the cluster, ends the cluster."""
 
 
 def start_cluster(run_dir: Path) -> None:
@@ -34,7 +34,7 @@ def start_cluster(run_dir: Path) -> None:
         workspace = workspaces.folder() / scenario.run_token
         workspaces.remove(workspace)
         workspace.mkdir(parents=True, mode=0o700)
-        (workspace / workspaces.KEEPER_SPEC).touch()  # from now on a sweep recognises this folder as a workspace
+        (workspace / workspaces.AGENT_SPEC).touch()  # from now on a sweep recognises this folder as a workspace
         try:
             cluster = _start(scenario, workspace, owner, host.fileno())
         except BaseException:
@@ -48,8 +48,8 @@ def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) ->
     """Starts the cluster, and returns an object to control the cluster with.
 
     `owner` names a process, in the form `<pid>:<start time>`. When this process ends, the run ends, too. `lock` is the
-    file descriptor of the host's lock. The keeper (the process in charge of the cluster) inherits this lock, so that no
-    other run can start and remove the workspace.
+    file descriptor of the host's lock. The cluster agent (the process in charge of the cluster) inherits this lock, so
+    that no other run can start and remove the workspace.
     """
     request = StartRequest(
         run_id=scenario.run_id,

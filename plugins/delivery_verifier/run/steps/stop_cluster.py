@@ -30,8 +30,8 @@ def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
         workspaces.hold(cluster.workspace)  # before the host is free for another run, whose start sweeps workspaces
     if keep is None:
         keep = (run.path / "reconcile.json").is_file()
-    with suppress(lease.ClusterGone):  # the keeper was killed: its brokers died with it, its workspace is left
+    with suppress(lease.ClusterGone):  # the cluster agent was killed: its brokers died with it, its workspace is left
         cluster.finish(keep_workspace=keep)
-    cluster.release()  # removes what a killed keeper left on the host
+    cluster.release()  # removes what a killed cluster agent left on the host
     if not keep:
         workspaces.remove(cluster.workspace)

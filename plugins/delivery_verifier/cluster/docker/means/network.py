@@ -15,7 +15,7 @@ from delivery_verifier.model.act import Link
 from delivery_verifier.model.history import now_us
 
 if TYPE_CHECKING:
-    from delivery_verifier.cluster.docker.keeper import Keeper
+    from delivery_verifier.cluster.docker.agent import Agent
 
 LINKS_OF_THE_NETWORK: tuple[Link, ...] = ("controller", "replication")
 """The links that a broker loses, all at the same time, when it is disconnected from the network of the brokers and
@@ -28,7 +28,7 @@ broker's session ends."""
 class BrokerMeans(Means):
     """The network of one cluster's containers."""
 
-    def __init__(self, agent: Keeper) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
     def apply(self, nodes: list[int], options: Mapping[str, Any]) -> int:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from delivery_verifier.cluster.means import Facts, Means
 
 if TYPE_CHECKING:
-    from delivery_verifier.cluster.docker.keeper import Keeper
+    from delivery_verifier.cluster.docker.agent import Agent
 
 
 class BrokerMeans(Means):
     """Signals to the containers of one cluster."""
 
-    def __init__(self, agent: Keeper) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
     def apply(self, nodes: list[int], options: Mapping[str, Any]) -> int:
-        """Sends the signal to all `nodes` (see `Keeper.send`)."""
+        """Sends the signal to all `nodes` (see `Agent.send`)."""
         return min(self._agent.send(node, options["signal"]) for node in nodes)
 
     def undo(self, nodes: list[int]) -> None:

@@ -1,19 +1,19 @@
-"""What every keeper does, whichever backend runs the cluster.
+"""What every cluster agent does, whichever backend runs the cluster.
 
-A keeper is a process that outlives the steps of a run. The keeper makes sure that nothing of the run outlives the run,
-even if the run was killed.
+A cluster agent is a process that outlives the steps of a run. The cluster agent makes sure that nothing of the run
+outlives the run, even if the run was killed.
 
-The keeper ends the cluster for one of these reasons:
+The cluster agent ends the cluster for one of these reasons:
 
 * The request `finish` has arrived.
 * The lease has run out, because no request `renew` came in time.
 * The process that owns the run is gone.
 * The run's deadline has passed.
-* The cluster cannot go on (see `Keeper.failure`).
-* The keeper has received SIGTERM or SIGINT.
+* The cluster cannot go on (see `Agent.failure`).
+* The cluster agent has received SIGTERM or SIGINT.
 
-The keeper takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). There is one
-request for each method of `keeper_operations.KeeperOperations`.
+The cluster agent takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). There
+is one request for each method of `agent_operations.AgentOperations`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from msgspec import Struct
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster import means as means_of
+from delivery_verifier.cluster.agent_operations import OPERATIONS
 from delivery_verifier.cluster.backend import CapabilityMissing
-from delivery_verifier.cluster.keeper_operations import OPERATIONS
-from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
+from delivery_verifier.cluster.layout import AGENT_SOCKET, AGENT_SPEC
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import ProcessId, identify
@@ -47,13 +47,13 @@ from delivery_verifier.model.errors import StepFailed
 ANSWER_DEADLINE_S = 60.0
 
 
-class KeeperSpec(Struct, frozen=True, kw_only=True):
-    """The inputs of a keeper. The file `keeper.json` in the workspace, the folder of the cluster, holds these inputs. A
-    backend's own class adds the layout of its clusters.
+class AgentSpec(Struct, frozen=True, kw_only=True):
+    """The inputs of a cluster agent. The file `agent.json` in the workspace, the folder of the cluster, holds these
+    inputs. A backend's own class adds the layout of its clusters.
 
     * `run_id`, `workspace`, `deadline_s`, `owner`: the values of the `StartRequest`.
-    * `lock_descriptor`: the descriptor of an open file that holds the host's lock. None: the keeper takes the lock
-      itself.
+    * `lock_descriptor`: the descriptor of an open file that holds the host's lock. None: the cluster agent takes the
+      lock itself.
     * `lease_s`: the number of seconds that the cluster lives after the last renewal of its lease.
     """
 
@@ -65,12 +65,12 @@ class KeeperSpec(Struct, frozen=True, kw_only=True):
     lease_s: float = lease.LEASE_S
 
 
-class Keeper:
-    """Carries out the requests that reach a keeper, and ends the cluster.
+class Agent:
+    """Carries out the requests that reach a cluster agent, and ends the cluster.
 
-    Only the main thread changes the cluster. The observer's threads only read the state of the cluster. The keeper
-    class of a backend adds the methods `status`, `begin`, `observe`, `failure` and `end_cluster`, and names the package
-    whose folder `means` has the means of faults.
+    Only the main thread changes the cluster. The observer's threads only read the state of the cluster. The cluster
+    agent class of a backend adds the methods `status`, `begin`, `observe`, `failure` and `end_cluster`, and names the
+    package whose folder `means` has the means of faults.
     """
 
     package = ""
@@ -78,9 +78,10 @@ class Keeper:
     capabilities: tuple[Capability, ...] = ()
     """What the cluster was started with."""
     tick_s = 0.05
-    """Seconds between two checks of the nodes. At each check, the keeper also looks for a reason to end the cluster."""
+    """Seconds between two checks of the nodes. At each check, the cluster agent also looks for a reason to end the
+    cluster."""
 
-    def __init__(self, spec: KeeperSpec, observer: Observer) -> None:
+    def __init__(self, spec: AgentSpec, observer: Observer) -> None:
         self.workspace, self.observer = Path(spec.workspace), observer
         self.owner, self.lease_s = spec.owner, spec.lease_s
         self.guests: list[ProcessId] = []
@@ -107,7 +108,7 @@ class Keeper:
         raise NotImplementedError
 
     def renew(self) -> None:
-        """Extends the lease by `lease_s` seconds from now. When the lease ends, the keeper ends the cluster."""
+        """Extends the lease by `lease_s` seconds from now. When the lease ends, the cluster agent ends the cluster."""
         self.lease_ends_at_s = time.monotonic() + self.lease_s
 
     def watch(self, topics: list[str]) -> None:
@@ -115,18 +116,18 @@ class Keeper:
         self.observer.watch(topics)
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends. So process `pid` does not outlive the run.
+        """Makes the cluster agent kill process `pid` when the cluster ends. So process `pid` does not outlive the run.
 
-        If process `pid` leads a process group, the keeper kills the whole group. Does nothing if there is no such
-        process.
+        If process `pid` leads a process group, the cluster agent kills the whole group. Does nothing if there is no
+        such process.
         """
         if (process := identify(pid)) is not None:
             self.guests.append(process)
 
     def finish(self, keep_workspace: bool = False) -> None:
-        """Asks the keeper to end the cluster. Returns before the cluster has ended.
+        """Asks the cluster agent to end the cluster. Returns before the cluster has ended.
 
-        If `keep_workspace` is false, the keeper then removes the workspace.
+        If `keep_workspace` is false, the cluster agent then removes the workspace.
         """
         self.end_reason, self.keep_workspace = "finished", keep_workspace
 
@@ -167,7 +168,7 @@ class Keeper:
         try:
             while not self.end_reason:
                 for _ in selector.select(self.tick_s):
-                    lease.answer(listener, self._carry_out, "keeper")
+                    lease.answer(listener, self._carry_out, "agent")
                 self.observe()
                 # A signal handler may set `end_reason` at any moment. Its reason must not be replaced.
                 if reason := self._reason_to_end():
@@ -196,7 +197,7 @@ class Keeper:
     def clean_up(self) -> None:
         """Kills the adopted processes, ends the cluster, and ends the means that were used. Then removes the workspace,
         except if `finish` asked to keep it."""
-        print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
+        print(f"cluster agent: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
         self.observer.stop()
         for guest in self.guests:
             guest.kill()
@@ -209,18 +210,18 @@ class Keeper:
             folders.remove_folder(self.workspace)
 
 
-def start_keeper(module: str, spec: KeeperSpec) -> None:
-    """Writes `spec` into a file, starts the keeper as `python -m <module> <file>`, and waits until the keeper takes
-    requests.
+def start_agent(module: str, spec: AgentSpec) -> None:
+    """Writes `spec` into a file, starts the cluster agent as `python -m <module> <file>`, and waits until the cluster
+    agent takes requests.
 
-    If the keeper ends earlier, raises StepFailed with the last line of the keeper's log. Raises DeadlinePassed after
-    `ANSWER_DEADLINE_S` seconds.
+    If the cluster agent ends earlier, raises StepFailed with the last line of the cluster agent's log. Raises
+    DeadlinePassed after `ANSWER_DEADLINE_S` seconds.
     """
     workspace = Path(spec.workspace)
-    spec_file, log = workspace / KEEPER_SPEC, workspace / "keeper.log"
+    spec_file, log = workspace / AGENT_SPEC, workspace / "agent.log"
     spec_file.write_bytes(msgspec.json.encode(spec))
     with log.open("wb") as out:
-        keeper = subprocess.Popen(
+        agent = subprocess.Popen(
             [sys.executable, "-m", module, str(spec_file)],
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -230,30 +231,30 @@ def start_keeper(module: str, spec: KeeperSpec) -> None:
         )
 
     def answers() -> bool:
-        if keeper.poll() is not None:
+        if agent.poll() is not None:
             lines = log.read_text(errors="replace").strip().splitlines()
-            raise StepFailed(f"the keeper ended with exit code {keeper.returncode}: {lines[-1] if lines else ''}")
-        return (workspace / KEEPER_SOCKET).exists()
+            raise StepFailed(f"the cluster agent ended with exit code {agent.returncode}: {lines[-1] if lines else ''}")
+        return (workspace / AGENT_SOCKET).exists()
 
-    wait_until(answers, "the keeper to answer", ANSWER_DEADLINE_S)
+    wait_until(answers, "the cluster agent to answer", ANSWER_DEADLINE_S)
 
 
-def keep(spec: KeeperSpec, new_keeper: Callable[[], Keeper]) -> None:
-    """Runs the keeper that `new_keeper` returns, in this process, until the cluster has ended.
+def keep(spec: AgentSpec, new_agent: Callable[[], Agent]) -> None:
+    """Runs the cluster agent that `new_agent` returns, in this process, until the cluster has ended.
 
-    Inherits or takes the host's lock before the call of `new_keeper`, and holds the lock until the end.
+    Inherits or takes the host's lock before the call of `new_agent`, and holds the lock until the end.
     """
     inherited = spec.lock_descriptor
     host_lock = lease.acquire_host(spec.run_id) if inherited is None else os.fdopen(inherited, "a+")
     lease.hand_over(host_lock, Path(spec.workspace))
-    keeper = new_keeper()
+    agent = new_agent()
 
     def stop(number: int, _frame: object) -> None:
-        keeper.end_reason = f"signal {signal.Signals(number).name}"
+        agent.end_reason = f"signal {signal.Signals(number).name}"
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    with lease.listening(Path(spec.workspace) / KEEPER_SOCKET) as listener:
-        keeper.begin()
-        keeper.run(listener)
+    with lease.listening(Path(spec.workspace) / AGENT_SOCKET) as listener:
+        agent.begin()
+        agent.run(listener)
     host_lock.close()

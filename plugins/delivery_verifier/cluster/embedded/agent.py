@@ -1,7 +1,7 @@
-"""The keeper of an embedded cluster: the parent process of the brokers (see `cluster.keeper`).
+"""The cluster agent of an embedded cluster: the parent process of the brokers (see `cluster.agent`).
 
-When the cluster ends, the keeper kills its child processes. If the proxy ends, the keeper ends the cluster, too. If the
-keeper itself is killed, the kernel kills the keeper's child processes.
+When the cluster ends, the cluster agent kills its child processes. If the proxy ends, the cluster agent ends the
+cluster, too. If the cluster agent itself is killed, the kernel kills the cluster agent's child processes.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from delivery_verifier.cluster import keeper
+from delivery_verifier.cluster import agent
 from delivery_verifier.cluster.embedded import disks
-from delivery_verifier.cluster.embedded.backend import EmbeddedKeeperSpec
+from delivery_verifier.cluster.embedded.backend import EmbeddedAgentSpec
 from delivery_verifier.cluster.embedded.equipment import PACKAGE
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.layout import CONTROLLER
@@ -21,15 +21,15 @@ from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.requests import RepeatedRequests
 
 
-class Keeper(NodeProcesses, keeper.Keeper):
-    """The keeper of one embedded cluster."""
+class Agent(NodeProcesses, agent.Agent):
+    """The cluster agent of one embedded cluster."""
 
     package = PACKAGE
 
-    def __init__(self, spec: EmbeddedKeeperSpec) -> None:
+    def __init__(self, spec: EmbeddedAgentSpec) -> None:
         workspace, layout = Path(spec.workspace), spec.layout
         observer = Observer(RepeatedRequests(layout.connection), layout.brokers, workspace / OBSERVATIONS)
-        keeper.Keeper.__init__(self, spec, observer)
+        agent.Agent.__init__(self, spec, observer)
         NodeProcesses.__init__(self, workspace, layout, observer)
         self.capabilities = layout.spec.equipment
 
@@ -47,7 +47,7 @@ class Keeper(NodeProcesses, keeper.Keeper):
         return f"the proxy exited unexpectedly with {ended}" if ended else ""
 
     def end_cluster(self) -> None:
-        """Kills the keeper's child processes, and unmounts the brokers' disks.
+        """Kills the cluster agent's child processes, and unmounts the brokers' disks.
 
         If a request `finish` ends the cluster, first calls `keep_class_archive` while the brokers still run.
         """
@@ -58,10 +58,10 @@ class Keeper(NodeProcesses, keeper.Keeper):
 
 
 def main() -> None:
-    """Runs a keeper: `python -m delivery_verifier.cluster.embedded.keeper SPEC`. SPEC is a JSON file with an
-    EmbeddedKeeperSpec."""
-    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=EmbeddedKeeperSpec)
-    keeper.keep(spec, lambda: Keeper(spec))
+    """Runs a cluster agent: `python -m delivery_verifier.cluster.embedded.agent SPEC`. SPEC is a JSON file with an
+    EmbeddedAgentSpec."""
+    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=EmbeddedAgentSpec)
+    agent.keep(spec, lambda: Agent(spec))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The operations of a keeper, and the keeper's report on the state of its cluster.
+"""The operations of a cluster agent, and the cluster agent's report on the state of its cluster.
 
-A keeper is a process that outlives the steps of a run, and ends the run's cluster.
+A cluster agent is a process that outlives the steps of a run, and ends the run's cluster.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class NodeStatus(Struct, frozen=True, kw_only=True):
 
 
 class ClusterStatus(Struct, frozen=True, kw_only=True):
-    """A keeper's report on its cluster.
+    """A cluster agent's report on its cluster.
 
     * `nodes`: the state of every broker and controller, by node id.
-    * `pid`: the pid of the keeper.
+    * `pid`: the pid of the cluster agent.
     * `proxy`: the pid of the proxy. None if the cluster has no proxy.
     """
 
@@ -37,16 +37,17 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
     proxy: int | None = None
 
 
-class KeeperOperations(Protocol):
-    """The operations that a keeper carries out on request. The keeper is the process in charge of a cluster. They are
-    the same for every backend.
+class AgentOperations(Protocol):
+    """The operations that a cluster agent carries out on request. The cluster agent is the process in charge of a
+    cluster. They are the same for every backend.
 
-    If the keeper refuses an operation, the method raises RuntimeError with the reason. Parameters name nodes by their
-    ids. Wall times are in µs.
+    If the cluster agent refuses an operation, the method raises RuntimeError with the reason. Parameters name nodes by
+    their ids. Wall times are in µs.
     """
 
     def renew(self) -> None:
-        """Extends the lease by `lease.LEASE_S` seconds from now. When the lease ends, the keeper ends the cluster."""
+        """Extends the lease by `lease.LEASE_S` seconds from now. When the lease ends, the cluster agent ends the
+        cluster."""
         ...
 
     def status(self) -> ClusterStatus:
@@ -78,14 +79,15 @@ class KeeperOperations(Protocol):
         ...
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends. So process `pid` does not outlive the run."""
+        """Makes the cluster agent kill process `pid` when the cluster ends. So process `pid` does not outlive the
+        run."""
         ...
 
     def finish(self, keep_workspace: bool = False) -> None:
-        """Asks the keeper to end the cluster. Returns before the cluster has ended. If `keep_workspace` is false, the
-        keeper then removes the workspace."""
+        """Asks the cluster agent to end the cluster. Returns before the cluster has ended. If `keep_workspace` is
+        false, the cluster agent then removes the workspace."""
         ...
 
 
-OPERATIONS = tuple(name for name in vars(KeeperOperations) if not name.startswith("_"))
-"""The names of all operations of a keeper. A keeper refuses requests with any other name."""
+OPERATIONS = tuple(name for name in vars(AgentOperations) if not name.startswith("_"))
+"""The names of all operations of a cluster agent. A cluster agent refuses requests with any other name."""

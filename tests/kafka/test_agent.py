@@ -1,5 +1,5 @@
-"""Tests of the keeper, the parent process of the brokers. Nothing of a cluster outlives its run, however the run ends.
-Only one run at a time uses the host."""
+"""Tests of the cluster agent, the parent process of the brokers. Nothing of a cluster outlives its run, however the run
+ends. Only one run at a time uses the host."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def test_a_keeper_that_is_told_to_finish_ends_with_its_brokers_and_its_workspace(keep: Keep) -> None:
+def test_an_agent_that_is_told_to_finish_ends_with_its_brokers_and_its_workspace(keep: Keep) -> None:
     kept = keep().answers()
     assert len(kept.brokers) == 2
     lease.call(kept.socket, "finish")
-    assert "keeper: finished" in kept.is_gone()
+    assert "cluster agent: finished" in kept.is_gone()
     assert not kept.workspace.exists()
     assert lease.holder() is None
 
@@ -86,7 +86,7 @@ def test_a_cluster_ends_at_its_deadline_though_the_lease_is_renewed(keep: Keep, 
     assert not kept.workspace.exists()
 
 
-def test_no_broker_survives_a_keeper_that_is_killed(keep: Keep) -> None:
+def test_no_broker_survives_an_agent_that_is_killed(keep: Keep) -> None:
     kept = keep().answers()
     assert len(kept.brokers) == 2
     kept.process.kill()
@@ -96,14 +96,14 @@ def test_no_broker_survives_a_keeper_that_is_killed(keep: Keep) -> None:
         lease.call(kept.socket, "status")
 
 
-def test_a_frozen_broker_does_not_survive_a_keeper_that_is_killed(keep: Keep) -> None:
+def test_a_frozen_broker_does_not_survive_an_agent_that_is_killed(keep: Keep) -> None:
     kept = keep().answers()
     lease.call(kept.socket, "apply", means="process", nodes=[1], options={"signal": "SIGSTOP"})
     kept.process.kill()
     kept.is_gone()
 
 
-def test_a_keeper_cleans_up_when_it_is_asked_to_terminate(keep: Keep) -> None:
+def test_an_agent_cleans_up_when_it_is_asked_to_terminate(keep: Keep) -> None:
     kept = keep().answers()
     os.kill(kept.process.pid, signal.SIGTERM)
     assert "signal SIGTERM" in kept.is_gone()
@@ -136,12 +136,12 @@ def test_a_heal_beside_a_healthy_run_ends_nothing_and_a_stop_ends_it_in_an_order
     with lease.renewed(kept.socket) as gone:
         assert not gone.is_set() and kept.process.poll() is None and len(kept.brokers) == 2
     assert stop.end(stop.running(kept.name)).startswith(f"ended the cluster of run {kept.name}: it gets no verdict")
-    assert "keeper: finished" in kept.is_gone() and lease.holder() is None
+    assert "cluster agent: finished" in kept.is_gone() and lease.holder() is None
     with pytest.raises(lease.ClusterGone, match=r"^`kdv stop` ended the run on purpose"):
         lease.call(kept.socket, "status")
 
 
-def test_a_keeper_refuses_what_it_cannot_do_and_goes_on(keep: Keep) -> None:
+def test_an_agent_refuses_what_it_cannot_do_and_goes_on(keep: Keep) -> None:
     kept = keep().answers()
     with pytest.raises(RuntimeError, match="this backend has no means fire"):
         lease.call(kept.socket, "apply", means="fire", nodes=[1])
@@ -154,7 +154,7 @@ def test_a_keeper_refuses_what_it_cannot_do_and_goes_on(keep: Keep) -> None:
         lease.call(kept.socket, "apply", means="process", nodes=[1], options={"signal": "SIGCONT"})
 
 
-def test_no_proxy_survives_a_keeper_that_is_killed(keep: Keep) -> None:
+def test_no_proxy_survives_an_agent_that_is_killed(keep: Keep) -> None:
     kept = keep(equipment=("proxy",)).answers()
     assert [line for line in kept.brokers.values() if "cluster.proxy.server" in line]
     kept.process.kill()

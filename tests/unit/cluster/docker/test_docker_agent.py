@@ -1,5 +1,5 @@
-"""Tests of the keeper of composed brokers. It does what a keeper does through the fault door, and ends the run's
-cluster when the door dies, hangs or was started anew. So such a run has no verdict."""
+"""Tests of the cluster agent of composed brokers. It does what a cluster agent does through the fault door, and ends
+the run's cluster when the door dies, hangs or was started anew. So such a run has no verdict."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from support.fake_engine import NETWORK, FakeEngine
 from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.agent import start_agent
 from delivery_verifier.cluster.backend import CapabilityMissing
-from delivery_verifier.cluster.docker import keeper as docker_keeper
+from delivery_verifier.cluster.docker import agent as docker_agent
+from delivery_verifier.cluster.docker.agent import Agent, DockerAgentSpec
 from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
 from delivery_verifier.cluster.docker.door_client import DoorRefused
-from delivery_verifier.cluster.docker.keeper import DockerKeeperSpec, Keeper
 from delivery_verifier.cluster.docker.means import network
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.keeper import start_keeper
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.scenario import ClusterSpec
@@ -37,116 +37,114 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def keeper_spec(workspace: Path, *equipment: Capability, lease_s: float = 60.0) -> DockerKeeperSpec:
+def agent_spec(workspace: Path, *equipment: Capability, lease_s: float = 60.0) -> DockerAgentSpec:
     layout = DockerLayout(
         spec=ClusterSpec(backend="docker", equipment=equipment),
         containers=CONTAINERS,
         addresses=dict.fromkeys((1, 2, 3), ("127.0.0.1", 1)),
     )
-    return DockerKeeperSpec(run_id="run", workspace=str(workspace), deadline_s=3000, layout=layout, lease_s=lease_s)
+    return DockerAgentSpec(run_id="run", workspace=str(workspace), deadline_s=3000, layout=layout, lease_s=lease_s)
 
 
 @pytest.fixture
-def keep(workspace: Path, door: Door) -> Callable[..., Keeper]:
-    return lambda *equipment: Keeper(keeper_spec(workspace, *equipment), door.client())
+def keep(workspace: Path, door: Door) -> Callable[..., Agent]:
+    return lambda *equipment: Agent(agent_spec(workspace, *equipment), door.client())
 
 
-def recorded(keeper: Keeper) -> list[tuple[int, str, int | None]]:
+def recorded(agent: Agent) -> list[tuple[int, str, int | None]]:
     """The observer's record: node, state and exit code."""
-    lines = (keeper.workspace / "observations.jsonl").read_text().splitlines()
+    lines = (agent.workspace / "observations.jsonl").read_text().splitlines()
     return [(entry["broker"], entry["state"], entry.get("exit_code")) for entry in map(json.loads, lines)]
 
 
-def test_signals_become_operations_of_the_door_and_are_observed(
-    engine: FakeEngine, keep: Callable[..., Keeper]
-) -> None:
-    keeper = keep()
-    keeper.observe()
-    assert keeper.send(1, "SIGSTOP") > 0
-    assert keeper.status().nodes[1].state == "frozen"
-    keeper.send(1, "SIGSTOP")
+def test_signals_become_operations_of_the_door_and_are_observed(engine: FakeEngine, keep: Callable[..., Agent]) -> None:
+    agent = keep()
+    agent.observe()
+    assert agent.send(1, "SIGSTOP") > 0
+    assert agent.status().nodes[1].state == "frozen"
+    agent.send(1, "SIGSTOP")
     with pytest.raises(ValueError, match="broker 1 is frozen"):
-        keeper.send(1, "SIGTERM")
-    keeper.send(1, "SIGKILL")
-    assert (keeper.status().nodes[1].state, keeper.status().nodes[1].exit_code) == ("exited", -9)
+        agent.send(1, "SIGTERM")
+    agent.send(1, "SIGKILL")
+    assert (agent.status().nodes[1].state, agent.status().nodes[1].exit_code) == ("exited", -9)
     with pytest.raises(ValueError, match="broker 1 is not running"):
-        keeper.send(1, "SIGCONT")
-    keeper.start(1)
-    keeper.send(1, "SIGCONT")
+        agent.send(1, "SIGCONT")
+    agent.start(1)
+    agent.send(1, "SIGCONT")
     with pytest.raises(ValueError, match="broker 2 is already running"):
-        keeper.start(2)
-    keeper.send(2, "SIGTERM")
-    keeper.observe()
+        agent.start(2)
+    agent.send(2, "SIGTERM")
+    agent.observe()
     assert [name for name, _ in engine.changes] == ["pause kafka-1", "kill kafka-1", "start kafka-1", "kill kafka-2"]
-    assert recorded(keeper)[4:] == [
+    assert recorded(agent)[4:] == [
         (1, "frozen", None),
         (1, "exited", -9),
         (1, "running", None),
         (2, "exited", 143),
     ]
-    assert keeper.failure() == ""
+    assert agent.failure() == ""
 
 
 def test_a_broker_that_the_kernel_has_not_frozen_in_time_is_frozen_by_another_attempt_whose_time_counts(
-    engine: FakeEngine, keep: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+    engine: FakeEngine, keep: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the time of the first attempt counted, records that met no frozen broker would count as exposed to the
     fault."""
-    keeper, engine.unfrozen, times = keep(), 2, iter((10, 20, 30))
-    monkeypatch.setattr(docker_keeper, "now_us", lambda: next(times))
-    assert keeper.send(1, "SIGSTOP") == 30
+    agent, engine.unfrozen, times = keep(), 2, iter((10, 20, 30))
+    monkeypatch.setattr(docker_agent, "now_us", lambda: next(times))
+    assert agent.send(1, "SIGSTOP") == 30
     assert (engine.unfrozen, engine.state("kafka-1")) == (0, "paused")
 
 
 def test_a_broker_that_cannot_be_frozen_is_an_error_with_the_reason_of_the_engine(
-    engine: FakeEngine, keep: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+    engine: FakeEngine, keep: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper, engine.unfrozen = keep(), 2
+    agent, engine.unfrozen = keep(), 2
     with monkeypatch.context() as patch, pytest.raises(DeadlinePassed, match=r"pause of broker 1: .*unable to freeze"):
-        patch.setattr(docker_keeper, "FREEZES_WITHIN_S", 0.0)
-        keeper.send(1, "SIGSTOP")
+        patch.setattr(docker_agent, "FREEZES_WITHIN_S", 0.0)
+        agent.send(1, "SIGSTOP")
     with monkeypatch.context() as patch, pytest.raises(DoorRefused, match="unable to freeze"):
-        patch.setattr(docker_keeper, "NOT_FROZEN", "another reason")
-        keeper.send(1, "SIGSTOP")
+        patch.setattr(docker_agent, "NOT_FROZEN", "another reason")
+        agent.send(1, "SIGSTOP")
     assert (engine.unfrozen, engine.state("kafka-1")) == (0, "running")
 
 
 def test_a_broker_that_ended_and_began_again_between_two_looks_is_observed(
-    engine: FakeEngine, keep: Callable[..., Keeper]
+    engine: FakeEngine, keep: Callable[..., Agent]
 ) -> None:
-    keeper = keep()
-    keeper.observe()
+    agent = keep()
+    agent.observe()
     engine.containers["kafka-2"]["State"]["StartedAt"] = "later"
-    keeper.observe()
-    assert recorded(keeper)[4:] == [(2, "exited", None), (2, "running", None)]
+    agent.observe()
+    assert recorded(agent)[4:] == [(2, "exited", None), (2, "running", None)]
 
 
 def test_an_isolated_broker_is_off_its_network_and_counts_the_looks(
-    engine: FakeEngine, keep: Callable[..., Keeper]
+    engine: FakeEngine, keep: Callable[..., Agent]
 ) -> None:
-    keeper = keep("network")
+    agent = keep("network")
     with pytest.raises(ValueError, match="docker cuts the links controller and replication together"):
-        keeper.apply("network", [1], {"links": ["replication"]})
-    assert keeper.is_in_force("network", [1, 2, 3]) == {} and engine.changes == []
-    assert keeper.apply("network", [1], {"links": ["controller", "replication"]}) > 0
+        agent.apply("network", [1], {"links": ["replication"]})
+    assert agent.is_in_force("network", [1, 2, 3]) == {} and engine.changes == []
+    assert agent.apply("network", [1], {"links": ["controller", "replication"]}) > 0
     assert engine.state("kafka-1") == "running, cut off"
-    first, second = keeper.is_in_force("network", [1, 2, 3]), keeper.is_in_force("network", [1, 2, 3])
+    first, second = agent.is_in_force("network", [1, 2, 3]), agent.is_in_force("network", [1, 2, 3])
     assert (first, second) == ({1: {"controller": 1, "replication": 1}}, {1: {"controller": 2, "replication": 2}})
     with pytest.raises(ValueError, match=r"brokers \[1\] are cut off already"):
-        keeper.apply("network", [1], {"links": ["controller", "replication"]})
+        agent.apply("network", [1], {"links": ["controller", "replication"]})
     engine.containers["kafka-1"]["NetworkSettings"]["Networks"][NETWORK] = {}  # somebody else connected it
-    assert keeper.is_in_force("network", [1, 2, 3]) == {}
-    keeper.undo("network", [1])
-    keeper.apply("network", [2], {"links": ["controller", "replication"]})
-    keeper.undo("network", [1, 2])
-    assert keeper.is_in_force("network", [1, 2, 3]) == {} and engine.state("kafka-2") == "running"
+    assert agent.is_in_force("network", [1, 2, 3]) == {}
+    agent.undo("network", [1])
+    agent.apply("network", [2], {"links": ["controller", "replication"]})
+    agent.undo("network", [1, 2])
+    assert agent.is_in_force("network", [1, 2, 3]) == {} and engine.state("kafka-2") == "running"
 
 
 def test_a_broker_that_the_others_still_see_long_after_the_cut_is_not_isolated(
-    engine: FakeEngine, keep: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+    engine: FakeEngine, keep: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "FENCED_WITHIN_S", -3.0)  # its session is over at once
-    keeper, live, asked = keep("network"), {1, 2, 3}, list[int]()
+    agent, live, asked = keep("network"), {1, 2, 3}, list[int]()
 
     def live_brokers(broker: int) -> set[int]:
         asked.append(broker)
@@ -154,60 +152,60 @@ def test_a_broker_that_the_others_still_see_long_after_the_cut_is_not_isolated(
             raise OSError("does not answer")
         return live
 
-    monkeypatch.setattr(keeper.requests, "live_brokers", live_brokers)
-    keeper.apply("network", [1], {"links": ["controller", "replication"]})
-    assert keeper.is_in_force("network", [1, 2, 3]) == {1: {"controller": 0, "replication": 0}}, (
+    monkeypatch.setattr(agent.requests, "live_brokers", live_brokers)
+    agent.apply("network", [1], {"links": ["controller", "replication"]})
+    assert agent.is_in_force("network", [1, 2, 3]) == {1: {"controller": 0, "replication": 0}}, (
         "it has another way to the controller"
     )
     live = {2, 3}
-    assert all(keeper.is_in_force("network", [1, 2, 3])[1].values())
+    assert all(agent.is_in_force("network", [1, 2, 3])[1].values())
     assert set(asked) == {2, 3}, "an isolated broker is no witness"
     engine.containers["kafka-3"]["State"]["Status"] = "paused"
-    assert keeper.is_in_force("network", [1, 2, 3]) == {1: {"controller": 0, "replication": 0}}, "nobody can tell"
+    assert agent.is_in_force("network", [1, 2, 3]) == {1: {"controller": 0, "replication": 0}}, "nobody can tell"
 
 
-def test_what_the_run_did_not_ask_for_is_refused(keep: Callable[..., Keeper]) -> None:
-    keeper = keep()
+def test_what_the_run_did_not_ask_for_is_refused(keep: Callable[..., Agent]) -> None:
+    agent = keep()
     with pytest.raises(CapabilityMissing, match="network"):
-        keeper.apply("network", [1], {"links": ["controller", "replication"]})
+        agent.apply("network", [1], {"links": ["controller", "replication"]})
     with pytest.raises(CapabilityMissing, match="power"):
-        keeper.apply("power", [1])
+        agent.apply("power", [1])
     with pytest.raises(ValueError, match="this backend has no means fire; it has: network, process"):
-        keeper.apply("fire", [1])
+        agent.apply("fire", [1])
 
 
 @pytest.mark.parametrize("change", ["gone", "another", "renamed"])
 def test_other_containers_than_at_the_start_end_the_cluster(
-    change: str, engine: FakeEngine, keep: Callable[..., Keeper]
+    change: str, engine: FakeEngine, keep: Callable[..., Agent]
 ) -> None:
-    keeper = keep()
-    keeper.observe()
-    assert keeper.failure() == ""
+    agent = keep()
+    agent.observe()
+    assert agent.failure() == ""
     if change == "another":
         engine.add("kafka-4", 4)
     else:
         container = engine.containers.pop("kafka-3")
         if change == "renamed":
             engine.containers["kafka-3"] = container | {"Name": "/kafka-9"}
-    keeper.observe()
-    assert "the containers of the cluster are others now" in keeper.failure()
+    agent.observe()
+    assert "the containers of the cluster are others now" in agent.failure()
 
 
-def test_the_end_of_a_keeper_heals(engine: FakeEngine, keep: Callable[..., Keeper]) -> None:
-    keeper = keep()
-    keeper.send(1, "SIGSTOP")
+def test_the_end_of_an_agent_heals(engine: FakeEngine, keep: Callable[..., Agent]) -> None:
+    agent = keep()
+    agent.send(1, "SIGSTOP")
     with pytest.raises(DoorRefused, match="run holds the lease"):
         keep()
-    keeper.end_cluster()
+    agent.end_cluster()
     assert engine.state("kafka-1") == "running"
 
 
 def started(door: Door, workspace: Path, monkeypatch: pytest.MonkeyPatch, **more: float) -> Cluster:
-    """Starts a keeper process of a short lease at the door, and freezes broker 1."""
+    """Starts a cluster agent process of a short lease at the door, and freezes broker 1."""
     for name, value in door.environment.items():
         monkeypatch.setenv(name, value)
-    spec = keeper_spec(workspace, **more)
-    start_keeper(docker_keeper.__name__, spec)
+    spec = agent_spec(workspace, **more)
+    start_agent(docker_agent.__name__, spec)
     cluster = Cluster(DockerCluster(workspace))
     cluster.agent.apply("process", [1], {"signal": "SIGSTOP"})
     assert cluster.states() == {1: "frozen", 2: "running", 3: "running"}
@@ -226,7 +224,7 @@ def test_the_death_or_a_hang_of_the_door_ends_the_run_without_a_verdict(
             door.start()
         wait_until(gone.is_set, "the step to learn of it", PATIENCE_S)
         raise RuntimeError("the step fails, whatever else it found")
-    wait_until(lambda: not workspace.exists(), "the keeper to end", PATIENCE_S)
+    wait_until(lambda: not workspace.exists(), "the cluster agent to end", PATIENCE_S)
     with pytest.raises(lease.ClusterGone):
         DockerCluster(workspace)
     if fate == "frozen":
@@ -237,24 +235,24 @@ def test_the_death_or_a_hang_of_the_door_ends_the_run_without_a_verdict(
 
 
 @pytest.mark.slow
-def test_brokers_are_healed_when_every_task_and_then_the_keeper_are_killed(
+def test_brokers_are_healed_when_every_task_and_then_the_agent_are_killed(
     engine: FakeEngine,
     door: Door,
     workspace: Path,
     monkeypatch: pytest.MonkeyPatch,
     pass_time: Callable[[float], None],
 ) -> None:
-    """The keeper ends when no task renews its lease. The door heals even if the keeper is killed."""
+    """The cluster agent ends when no task renews its lease. The door heals even if the cluster agent is killed."""
     cluster = started(door, workspace, monkeypatch, lease_s=6.0)
-    wait_until(lambda: engine.state("kafka-1") == "running", "the keeper to end the lease", PATIENCE_S)
+    wait_until(lambda: engine.state("kafka-1") == "running", "the cluster agent to end the lease", PATIENCE_S)
     wait_until(lambda: not workspace.exists(), "the workspace to be removed", PATIENCE_S)
     workspace.mkdir()
-    keeper = Keeper(keeper_spec(workspace), door.client())  # lives in this process, and renews nothing more
-    keeper.send(2, "SIGKILL")
+    agent = Agent(agent_spec(workspace), door.client())  # lives in this process, and renews nothing more
+    agent.send(2, "SIGKILL")
     assert engine.state("kafka-2") == "exited"
-    pass_time(docker_keeper.DOOR_LEASE_S)
+    pass_time(docker_agent.DOOR_LEASE_S)
     wait_until(lambda: engine.state("kafka-2") == "running", "the door's lease to run out", PATIENCE_S)
-    keeper.observe()
-    assert "this lease does not run" in keeper.failure()
+    agent.observe()
+    assert "this lease does not run" in agent.failure()
     with pytest.raises(lease.ClusterGone):
         cluster.states()

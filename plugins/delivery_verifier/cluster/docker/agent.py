@@ -1,9 +1,9 @@
-"""The keeper of a composed cluster, which Docker Compose runs (see `cluster.keeper`). The keeper is a process in the
-container that runs the tasks of the run.
+"""The cluster agent of a composed cluster, which Docker Compose runs (see `cluster.agent`). The cluster agent is a
+process in the container that runs the tasks of the run.
 
-During the run, the keeper holds the lease at the fault door. The keeper ends the run's cluster if the fault door does
-not answer, has been restarted, or reports other containers than at the start. When the keeper ends or is killed, the
-fault door heals the containers.
+During the run, the cluster agent holds the lease at the fault door. The cluster agent ends the run's cluster if the
+fault door does not answer, has been restarted, or reports other containers than at the start. When the cluster agent
+ends or is killed, the fault door heals the containers.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from delivery_verifier.cluster import keeper
+from delivery_verifier.cluster import agent
+from delivery_verifier.cluster.agent import AgentSpec
+from delivery_verifier.cluster.agent_operations import ClusterStatus, NodeStatus
 from delivery_verifier.cluster.docker.cluster import DockerLayout
 from delivery_verifier.cluster.docker.door_client import DoorClient, DoorGone, DoorRefused, door
 from delivery_verifier.cluster.docker.nodes import Node
-from delivery_verifier.cluster.keeper import KeeperSpec
-from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.requests import BrokerRequests, RepeatedRequests
 from delivery_verifier.host.waiting import wait_until
@@ -29,13 +29,13 @@ from delivery_verifier.model.history import now_us
 
 PACKAGE = "delivery_verifier.cluster.docker"
 DOOR_LEASE_S = 30.0
-"""Seconds after the keeper's death until the door heals the containers. The keeper renews its lease each time it asks
-for the states of the nodes."""
+"""Seconds after the cluster agent's death until the door heals the containers. The cluster agent renews its lease each
+time it asks for the states of the nodes."""
 NOT_FROZEN = "unable to freeze"
 """The engine's reason if the kernel did not freeze a container. With cgroup v1, this happens on a very slow system. The
 container then runs on, and another attempt may succeed. Source: runc, libcontainer/cgroups/fs/freezer.go."""
 FREEZES_WITHIN_S = 5.0
-"""How long the keeper goes on asking for the freeze of a container, in seconds."""
+"""How long the cluster agent goes on asking for the freeze of a container, in seconds."""
 _OPERATIONS = {
     "SIGKILL": ("kill", {"signal": "SIGKILL"}),
     "SIGTERM": ("kill", {"signal": "SIGTERM"}),
@@ -45,14 +45,14 @@ _OPERATIONS = {
 """Maps each signal to the operation of the door, and the options of this operation."""
 
 
-class DockerKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
-    """The inputs of the keeper of a cluster that Docker Compose runs."""
+class DockerAgentSpec(AgentSpec, frozen=True, kw_only=True):
+    """The inputs of the cluster agent of a cluster that Docker Compose runs."""
 
     layout: DockerLayout
 
 
-class Keeper(keeper.Keeper):
-    """The keeper of a cluster that Docker Compose runs.
+class Agent(agent.Agent):
+    """The cluster agent of a cluster that Docker Compose runs.
 
     The constructor takes the lease at the fault door. It raises DoorGone or DoorRefused if the fault door does not give
     the lease.
@@ -61,7 +61,7 @@ class Keeper(keeper.Keeper):
     package = PACKAGE
     tick_s = 0.1
 
-    def __init__(self, spec: DockerKeeperSpec, client: DoorClient) -> None:
+    def __init__(self, spec: DockerAgentSpec, client: DoorClient) -> None:
         self.layout = spec.layout
         file = Path(spec.workspace) / OBSERVATIONS
         super().__init__(spec, Observer(RepeatedRequests(self.layout.connection), self.layout.brokers, file))
@@ -86,8 +86,8 @@ class Keeper(keeper.Keeper):
             self._failure = error
 
     def failure(self) -> str:
-        """Returns why the keeper can no longer see or change the cluster's containers. Returns an empty text if the
-        keeper still can."""
+        """Returns why the cluster agent can no longer see or change the cluster's containers. Returns an empty text if
+        the cluster agent still can."""
         return str(self._failure or "")
 
     def end_cluster(self) -> None:
@@ -100,12 +100,12 @@ class Keeper(keeper.Keeper):
             return
         try:
             for line in self._door.end(self._lease):
-                print(f"keeper: healed: {line}", flush=True)
+                print(f"cluster agent: healed: {line}", flush=True)
         except (DoorGone, DoorRefused) as error:
-            print(f"keeper: {error}", flush=True)
+            print(f"cluster agent: {error}", flush=True)
 
     def status(self) -> ClusterStatus:
-        """Returns the state of every node, and the pid of the keeper."""
+        """Returns the state of every node, and the pid of the cluster agent."""
         statuses = {node.node: NodeStatus(state=node.state, exit_code=node.exit_code) for node in self.look().values()}
         return ClusterStatus(nodes=statuses, pid=os.getpid())
 
@@ -177,13 +177,13 @@ class Keeper(keeper.Keeper):
 
 
 def main() -> None:
-    """Runs a keeper: `python -m delivery_verifier.cluster.docker.keeper SPEC`. SPEC is a JSON file with a
-    DockerKeeperSpec."""
-    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=DockerKeeperSpec)
+    """Runs a cluster agent: `python -m delivery_verifier.cluster.docker.agent SPEC`. SPEC is a JSON file with a
+    DockerAgentSpec."""
+    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=DockerAgentSpec)
     client = door()
     if client is None:
-        sys.exit("keeper: KDV_DOOR_URL is not set")
-    keeper.keep(spec, lambda: Keeper(spec, client))
+        sys.exit("cluster agent: KDV_DOOR_URL is not set")
+    agent.keep(spec, lambda: Agent(spec, client))
 
 
 if __name__ == "__main__":
