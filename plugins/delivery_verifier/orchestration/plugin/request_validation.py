@@ -1,9 +1,9 @@
-"""The door of the DAG verify_delivery: a middleware that refuses a run with bad input at the moment when a user
-triggers the run.
+"""The request validation of the DAG verify_delivery: a middleware that refuses a run with bad input at the moment when
+a user triggers the run.
 
-Without the door, the first task of the run would fail later. Airflow itself checks each field of the form separately,
-names only the first wrong field, and stores the fields that it has accepted. The door sees the request before Airflow
-does, and answers with all errors at once.
+Without the validation, the first task of the run would fail later. Airflow itself checks each field of the form
+separately, names only the first wrong field, and stores the fields that it has accepted. The request validation sees
+the request before Airflow does, and answers with all errors at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOO_LARGE = f"the request has more than {MOST_BYTES:,} bytes; leave out of the 
 _require_access = requires_access_dag("POST", DagAccessEntity.RUN, DAG_ID)
 
 
-class Door:
+class RequestValidation:
     """The middleware that checks each request that triggers a run of verify_delivery.
 
     It passes on every other request to Airflow. It also passes on every request of a user who may not start a run:
@@ -114,8 +114,8 @@ async def _read(receive: Receive) -> list[Message]:
 
 
 async def _may_trigger(request: Request) -> bool:
-    """Returns whether the request has a token of a user who may start a run. Other users get no answer of the door,
-    because the errors in such an answer can show facts about this host."""
+    """Returns whether the request has a token of a user who may start a run. Other users get no answer of the
+    validation, because the errors in such an answer can show facts about this host."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     chosen: Any = token if scheme.lower() == "bearer" else request.cookies.get(COOKIE_NAME_JWT_TOKEN)
     try:

@@ -1,4 +1,4 @@
-"""Tests of the door of verify_delivery: bad input is refused when a run is triggered, with all errors at once."""
+"""Tests of the validation of verify_delivery: bad input is refused when a run is triggered, with all errors at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from delivery_verifier.orchestration.plugin import door
+from delivery_verifier.orchestration.plugin import request_validation
 from delivery_verifier.orchestration.tasks import form
 
 DEFAULTS = {name: param.value for name, param in form.params().items()}
@@ -27,7 +27,8 @@ BAD = {
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    """A client of a small application behind the door. It answers what it has received. The token `valid` is valid."""
+    """A client of a small application behind the validation. It answers what it has received. The token `valid` is
+    valid."""
 
     async def user_of(token: str | None) -> object:
         if token not in ("valid", "viewer"):
@@ -38,10 +39,10 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
         if user == "viewer":
             raise HTTPException(403)
 
-    monkeypatch.setattr(door, "resolve_user_from_token", user_of)
-    monkeypatch.setattr(door, "_require_access", require_access)
+    monkeypatch.setattr(request_validation, "resolve_user_from_token", user_of)
+    monkeypatch.setattr(request_validation, "_require_access", require_access)
     app = FastAPI()
-    app.add_middleware(door.Door)
+    app.add_middleware(request_validation.RequestValidation)
 
     @app.post("/{path:path}")
     async def echo(path: str, request: Request) -> Any:
@@ -55,7 +56,7 @@ def _conf(**changes: object) -> dict[str, object]:
 
 
 def test_all_errors_of_an_input_are_told_at_once(client: TestClient) -> None:
-    answer = client.post(door.PATH, json=_conf(**BAD))
+    answer = client.post(request_validation.PATH, json=_conf(**BAD))
     assert answer.status_code == 400
     count, *errors = answer.json()["detail"].splitlines()
     assert count == "6 errors:"
@@ -71,45 +72,53 @@ def test_all_errors_of_an_input_are_told_at_once(client: TestClient) -> None:
 
 
 def test_what_does_not_fit_together_is_refused_too(client: TestClient) -> None:
-    answer = client.post(door.PATH, json=_conf(producer_overrides="enable.idempotence=true\nacks=1", profile="acks_1"))
+    answer = client.post(
+        request_validation.PATH, json=_conf(producer_overrides="enable.idempotence=true\nacks=1", profile="acks_1")
+    )
     assert answer.status_code == 400 and "acks" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("conf", [_conf(), {"conf": None}, {"conf": {}}, {"conf": 7}, [], "text"])
 def test_what_is_not_refused_here_reaches_airflow_unchanged(client: TestClient, conf: object) -> None:
-    answer = client.post(door.PATH, json=conf)
+    answer = client.post(request_validation.PATH, json=conf)
     assert answer.status_code == 200
     assert answer.json()["body"] == client.post("/elsewhere", json=conf).json()["body"] != ""
 
 
 def test_a_body_that_is_no_json_is_left_to_airflow(client: TestClient) -> None:
-    assert client.post(door.PATH, content=b"{").json()["body"] == "{"
+    assert client.post(request_validation.PATH, content=b"{").json()["body"] == "{"
 
 
 def test_what_is_too_large_to_be_looked_at_does_not_reach_airflow(client: TestClient) -> None:
     """It could hold a password."""
-    pasted = "#" * door.MOST_BYTES + "\nssl.key.password=hunter22\n"
-    answer = client.post(door.PATH, json=_conf(profile="own", producer_config=pasted))
+    pasted = "#" * request_validation.MOST_BYTES + "\nssl.key.password=hunter22\n"
+    answer = client.post(request_validation.PATH, json=_conf(profile="own", producer_config=pasted))
     assert answer.status_code == 400 and answer.json()["detail"].startswith("the request has more than 100,000 bytes")
-    largest = _conf(profile="own", client="java", producer_config="#" * (door.MOST_BYTES - 2000))
-    assert client.post(door.PATH, json=largest).status_code == 200
+    largest = _conf(profile="own", client="java", producer_config="#" * (request_validation.MOST_BYTES - 2000))
+    assert client.post(request_validation.PATH, json=largest).status_code == 200
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer other"}, {"Authorization": "Basic valid"}])
 def test_who_has_not_logged_in_learns_nothing(client: TestClient, headers: dict[str, str]) -> None:
     client.headers.clear()
-    assert client.post(door.PATH, json=_conf(**BAD), headers=headers).json()["path"] == door.PATH
+    assert (
+        client.post(request_validation.PATH, json=_conf(**BAD), headers=headers).json()["path"]
+        == request_validation.PATH
+    )
     client.cookies.set("_token", "valid")
-    assert client.post(door.PATH, json=_conf(**BAD)).status_code == 400
+    assert client.post(request_validation.PATH, json=_conf(**BAD)).status_code == 400
 
 
 def test_another_dag_is_not_looked_at(client: TestClient) -> None:
     assert client.post("/api/v2/dags/another/dagRuns", json=_conf(**BAD)).status_code == 200
 
 
-def test_a_user_who_may_start_no_run_learns_nothing_at_the_door(client: TestClient) -> None:
-    assert client.post(door.PATH, json=_conf(**BAD), headers={"Authorization": "Bearer viewer"}).status_code == 200
-    assert client.post(door.PATH, json=_conf(**BAD)).status_code == 400
+def test_a_user_who_may_start_no_run_learns_nothing_from_the_validation(client: TestClient) -> None:
+    assert (
+        client.post(request_validation.PATH, json=_conf(**BAD), headers={"Authorization": "Bearer viewer"}).status_code
+        == 200
+    )
+    assert client.post(request_validation.PATH, json=_conf(**BAD)).status_code == 400
 
 
 @pytest.mark.parametrize("field", ["producer_config", "producer_overrides", "topic_overrides"])
@@ -117,7 +126,7 @@ def test_a_password_that_was_pasted_is_refused_with_all_other_errors_and_not_quo
     client: TestClient, field: str
 ) -> None:
     pasted = 'ack=all\nsasl.jaas.config=org.x.PlainLoginModule password="hunter22";\nssl.key.password=hunter22'
-    answer = client.post(door.PATH, json=_conf(**{field: pasted}, records=-5))
+    answer = client.post(request_validation.PATH, json=_conf(**{field: pasted}, records=-5))
     assert answer.status_code == 400 and "hunter22" not in answer.text
     detail = answer.json()["detail"]
     assert f"{field} has values for sasl.jaas.config, ssl.key.password; no run uses them, and Airflow would" in detail
@@ -126,13 +135,13 @@ def test_a_password_that_was_pasted_is_refused_with_all_other_errors_and_not_quo
 
 def test_a_whole_file_is_taken(client: TestClient) -> None:
     pasted = "# orders\r\nbootstrap.servers=prod-1:9093\r\nkey.serializer=org.example.X\r\nacks=1\r\nlinger.ms=5\r\n"
-    assert client.post(door.PATH, json=_conf(profile="own", producer_config=pasted)).status_code == 200
+    assert client.post(request_validation.PATH, json=_conf(profile="own", producer_config=pasted)).status_code == 200
 
 
 @pytest.fixture
 def asset(monkeypatch: pytest.MonkeyPatch) -> str:
     """The path of a request for the asset of the verdicts. The id of the asset is 7."""
-    monkeypatch.setattr(door, "_is_of_verdicts", lambda asset_id: asset_id == 7)
+    monkeypatch.setattr(request_validation, "_is_of_verdicts", lambda asset_id: asset_id == 7)
     return "/api/v2/assets/7/materialize"
 
 
@@ -146,4 +155,4 @@ def test_a_run_that_is_started_for_the_verdicts_asset_is_looked_at_too(client: T
 def test_the_verdicts_asset_is_known_by_the_dag_that_produces_it(written_dag: DAG) -> None:
     with create_session(scoped=False) as session:
         (asset_id,) = session.scalars(select(AssetModel.id).where(AssetModel.name == "kafka_delivery_verdict")).all()
-    assert door._is_of_verdicts(asset_id) and not door._is_of_verdicts(asset_id + 1)
+    assert request_validation._is_of_verdicts(asset_id) and not request_validation._is_of_verdicts(asset_id + 1)
