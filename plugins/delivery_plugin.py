@@ -12,7 +12,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 from delivery_verifier.orchestration.plugin import current_code
 from delivery_verifier.orchestration.plugin.app import app
-from delivery_verifier.orchestration.plugin.door import Door
+from delivery_verifier.orchestration.plugin.request_validation import Door
 
 
 class DeliveryPlugin(AirflowPlugin):

@@ -174,7 +174,7 @@ def test_a_value_outside_is_refused(name: str, value: object) -> None:
         PARAMS[name].resolve(value)
 
 
-def test_what_a_catalogue_run_expects_to_be_unavailable_is_checked_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_catalogue_run_expects_to_be_unavailable_is_checked_by_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = catalogue_form.params()["expect_unavailable"]
     for value in ("", "power", "power, network,proxy", "acks_1.frozen_followers"):
         assert expected.resolve(value) == value

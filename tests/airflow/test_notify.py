@@ -168,7 +168,7 @@ def test_an_address_is_in_no_error_and_in_no_log(
 
 
 @pytest.mark.parametrize("channel", [notifiers.SLACK, notifiers.WEBHOOK])
-def test_a_channel_without_its_package_is_refused_at_the_door_with_the_remedy(
+def test_a_channel_without_its_package_is_refused_at_once_with_the_remedy(
     channel: notifiers.Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notifiers, "_is_installed", lambda module: False)
