@@ -128,20 +128,20 @@ def _at_import_time(file: Path, modules: Collection[str]) -> set[str]:
     return targets & set(modules)
 
 
-def strangers_at_doors(
-    packages: Iterable[Path], doors: Mapping[str, Collection[str]], library: str = ""
+def imports_elsewhere(
+    packages: Iterable[Path], import_points: Mapping[str, Collection[str]], library: str = ""
 ) -> Iterator[str]:
     """Yields imports of a heavy dependency by a module that may not import it.
 
-    `doors` maps a package to its doors: the modules or rooms that may import the package. If `library` is given, the
-    packages are the rooms of this library. Imports below `if TYPE_CHECKING` are allowed, because they are never
-    executed.
+    `import_points` maps a package to its import points: the modules or rooms that may import the package. If `library`
+    is given, the packages are the rooms of this library. Imports below `if TYPE_CHECKING` are allowed, because they are
+    never executed.
     """
     for module, file in sources(packages):
         for line, name in imported(file, types_too=False):
             package = name.removeprefix(f"{library}.").split(".")[0]
-            if package in doors and not any(_is_part(_inside(module), door) for door in doors[package]):
-                yield f"{module}:{line}: {package} is imported beside its doors"
+            if package in import_points and not any(_is_part(_inside(module), door) for door in import_points[package]):
+                yield f"{module}:{line}: {package} is imported beside its import points"
 
 
 def long_files(packages: Iterable[Path], most: int) -> Iterator[str]:

@@ -15,6 +15,7 @@ from support.architecture import (
     Concept,
     import_circles,
     imports_against_the_table,
+    imports_elsewhere,
     long_files,
     long_functions,
     partial_tables,
@@ -22,7 +23,6 @@ from support.architecture import (
     private_names,
     silent_rooms,
     stale_imports,
-    strangers_at_doors,
 )
 
 from delivery_verifier.model.anomalies import Anomaly, column
@@ -101,7 +101,7 @@ FLOORS_OF_SPARK: dict[str, tuple[str, ...]] = {
 
 WITHOUT_INTRODUCTION = {"verify_delivery", "verify_catalogue", "delivery_plugin", "__main__", "delivery_verifier"}
 
-DOORS: dict[str, tuple[str, ...]] = {
+IMPORT_POINTS: dict[str, tuple[str, ...]] = {
     "airflow": ("orchestration", "verify_delivery", "verify_catalogue", "delivery_plugin"),
     "pyspark": ("spark_jobs", "host.java.lock_jars"),
     "great_expectations": ("expectations.library",),
@@ -119,7 +119,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "kafka": ("cluster.protocol.messages", "cluster.protocol.authentication"),
     "cryptography": ("cluster.security.stores",),
 }
-"""Maps each heavy dependency to its doors: the only modules or rooms (packages) that may import it."""
+"""Maps each heavy dependency to its import points: the only modules or rooms (packages) that may import it."""
 
 DOORS_OF_PAGES = {"contract": ("pages.price.price",), "judgement": (), "advice": ()}
 """Maps a room that decides to the only modules of `pages` that may import it. Every other page renders what the verdict
@@ -199,12 +199,12 @@ def test_no_module_imports_itself_around_a_corner() -> None:
     assert list(import_circles(PACKAGES)) == []
 
 
-def test_every_heavy_dependency_has_its_doors() -> None:
-    assert list(strangers_at_doors(PACKAGES, DOORS)) == []
+def test_every_heavy_dependency_has_its_import_points() -> None:
+    assert list(imports_elsewhere(PACKAGES, IMPORT_POINTS)) == []
 
 
 def test_pages_decide_nothing_but_what_a_price_buys() -> None:
-    assert list(strangers_at_doors([LIBRARY / "pages"], DOORS_OF_PAGES, LIBRARY.name)) == []
+    assert list(imports_elsewhere([LIBRARY / "pages"], DOORS_OF_PAGES, LIBRARY.name)) == []
 
 
 def test_files_and_functions_stay_small() -> None:
@@ -298,23 +298,23 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
         import_circles,
         "delivery_verifier.load.a -> delivery_verifier.load.b -> delivery_verifier.load.a",
     ),
-    "a second door": (
+    "a second import point": (
         {"pages/html": "import airflow.sdk", "load/tasks": "import airflow.sdk"},
-        lambda packages: strangers_at_doors(packages, {"airflow": ("load",)}),
-        "delivery_verifier.pages.html:1: airflow is imported beside its doors",
+        lambda packages: imports_elsewhere(packages, {"airflow": ("load",)}),
+        "delivery_verifier.pages.html:1: airflow is imported beside its import points",
     ),
     "a page that judges": (
         {"pages/html": "from delivery_verifier.judgement.judge import judge", "pages/price/price": ""},
-        lambda packages: strangers_at_doors([packages[0] / "pages"], DOORS_OF_PAGES, "delivery_verifier"),
-        "pages.html:1: judgement is imported beside its doors",
+        lambda packages: imports_elsewhere([packages[0] / "pages"], DOORS_OF_PAGES, "delivery_verifier"),
+        "pages.html:1: judgement is imported beside its import points",
     ),
     "a page that reads the contract": (
         {
             "pages/price/price": "import delivery_verifier.contract.settings",
             "pages/a": "from delivery_verifier import contract",
         },
-        lambda packages: strangers_at_doors([packages[0] / "pages"], DOORS_OF_PAGES, "delivery_verifier"),
-        "pages.a:1: contract is imported beside its doors",
+        lambda packages: imports_elsewhere([packages[0] / "pages"], DOORS_OF_PAGES, "delivery_verifier"),
+        "pages.a:1: contract is imported beside its import points",
     ),
     "an import of what is gone": (
         {"load/a": "from delivery_verifier.load.b import x, y\nimport os\n", "load/b": "x = 1\n"},
@@ -422,7 +422,7 @@ def test_no_rule_is_red_on_a_sound_tree(tmp_path: Path) -> None:
     )
     assert list(imports_against_the_table(packages, TABLE)) == []
     assert list(import_circles(packages)) == []
-    assert list(strangers_at_doors(packages, {"airflow": ()})) == []
+    assert list(imports_elsewhere(packages, {"airflow": ()})) == []
     assert list(silent_rooms({"pages": packages[0] / "pages"}, TABLE)) == []
     assert list(partial_tables(packages, KINDS)) == []
     assert list(private_names(packages)) == []
