@@ -174,9 +174,9 @@ def test_a_channel_without_its_package_is_refused_at_once_with_the_remedy(
     monkeypatch.setattr(notifiers, "_is_installed", lambda module: False)
     notifiers.check()
     monkeypatch.setenv(channel.variable, "to_somebody")
-    for door in (notifiers.check, notify.on_red, lambda: settings.environment(8080)):
+    for is_there in (notifiers.check, notify.on_red, lambda: settings.environment(8080)):
         with pytest.raises(BadInput, match=f"pip install {channel.package}"):
-            door()
+            is_there()
 
 
 @pytest.mark.parametrize("module", ["airflow.providers.nowhere.notifications", "nowhere.notifications", "airflow.no"])

@@ -118,18 +118,18 @@ def test_a_kernel_that_refuses_is_lacking_and_any_other_error_is_a_trial_that_we
     assert lack is not None and lack.failed == failed and said in lack.why
 
 
-@pytest.mark.parametrize("door", [True, False])
-def test_loop_devices_are_lacking_where_there_is_no_door_to_them_and_else_are_but_busy(
-    door: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_there", [True, False])
+def test_loop_devices_are_lacking_where_there_is_no_device_and_else_are_but_busy(
+    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     control = tmp_path / "loop-control"
-    if door:
+    if is_there:
         control.touch()
     monkeypatch.setattr(equipment, "LOOP_CONTROL", str(control))
     monkeypatch.setattr(equipment, "missing_programs", lambda *_: None)
     monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, "mount: /x: failed to setup loop device for /y."))
     lack = equipment.tried("power")
-    assert lack is not None and lack.failed == door
+    assert lack is not None and lack.failed == is_there
 
 
 def test_the_folder_and_mounts_of_a_trial_that_was_killed_are_found_and_swept(
