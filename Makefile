@@ -114,10 +114,10 @@ compose-env: ## .env: secrets for docker-compose.yml, and CLUSTER=docker or embe
 	@$(PYTHON) docker/environment.py $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(QUORUM),--quorum $(QUORUM))
 
 # With KDV_IMAGE, an image that exists already is taken. Brokers that the choice leaves out end before their controller:
-# without it, a broker does not end until it is killed. The fault door would start them again.
+# without it, a broker does not end until it is killed. The fault gateway would start them again.
 compose-up: compose-env ## Kafka, Airflow and Spark as services (docs/docker.md)
 	@if [ -z "$(KDV_IMAGE)" ]; then KDV_COMMIT=$$(git describe --always --dirty 2>/dev/null || echo unknown) $(COMPOSE) build --quiet; fi
-	@$(COMPOSE) config --services | grep -qx kafka-1 || $(COMPOSE) --file docker-compose.yml stop fault-door kafka-1 kafka-2 kafka-3
+	@$(COMPOSE) config --services | grep -qx kafka-1 || $(COMPOSE) --file docker-compose.yml stop fault-gateway kafka-1 kafka-2 kafka-3
 	@$(COMPOSE) up --detach --no-build --remove-orphans --wait
 
 # Both files name every service and volume, whichever were started.

@@ -1,8 +1,8 @@
 """Writes .env, from which docker-compose.yml takes its secrets and its choices: `python docker/environment.py`.
 
-If .env exists already, its secrets, its path of the engine's socket, the user of the fault door and your own override
-files stay. New secrets are refused if a database with older secrets exists. The file has mode 0600. Needs only Python's
-standard library.
+If .env exists already, its secrets, its path of the engine's socket, the user of the fault gateway and your own
+override files stay. New secrets are refused if a database with older secrets exists. The file has mode 0600. Needs only
+Python's standard library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SECRETS: dict[str, Callable[[], str]] = {
     "KDV_JWT_SECRET": lambda: secrets.token_urlsafe(32),
     "KDV_API_SECRET_KEY": lambda: secrets.token_urlsafe(32),
     "KDV_FERNET_KEY": lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-    "KDV_DOOR_TOKEN": lambda: secrets.token_urlsafe(32),
+    "KDV_GATEWAY_TOKEN": lambda: secrets.token_urlsafe(32),
 }
 """Maps the name of each secret to a function that makes a new secret."""
 REFUSAL = (
@@ -43,19 +43,19 @@ REFUSAL = (
 
 def choices(cluster: str, quorum: bool, socket: str) -> dict[str, str]:
     """Returns the variables that follow from the options of the command: the list of compose files, the kind of
-    cluster, and how the fault door reaches the engine's socket. `socket`: the URL of this socket."""
+    cluster, and how the fault gateway reaches the engine's socket. `socket`: the URL of this socket."""
     overrides = [EMBEDDED] * (cluster == "embedded") + [QUORUM] * quorum
     path = socket.removeprefix("unix://")
     return {
         "COMPOSE_FILE": ":".join([BASE, *overrides]),
         "KDV_CLUSTER": cluster,
         "KDV_DOCKER_SOCKET": path,
-        "KDV_DOOR_USER": door_user(Path(path)),
+        "KDV_GATEWAY_USER": gateway_user(Path(path)),
     }
 
 
-def door_user(socket: Path) -> str:
-    """Returns the user and group, as `uid:gid`, with which the fault door may open the engine's socket.
+def gateway_user(socket: Path) -> str:
+    """Returns the user and group, as `uid:gid`, with which the fault gateway may open the engine's socket.
 
     This is the image's own user with the socket's group. If this group may not write to the socket, it is root.
     """
@@ -110,10 +110,10 @@ def main() -> int:
         parser.error("three controllers need --cluster docker: an embedded cluster has one controller")
     socket = os.environ.get("DOCKER_HOST") or known.get("KDV_DOCKER_SOCKET") or SOCKET
     if "://" in socket and not socket.startswith("unix://"):
-        socket = SOCKET  # the door needs the socket of an engine on this host
+        socket = SOCKET  # the gateway needs the socket of an engine on this host
     chosen = choices(cluster, quorum, socket)
     if known.get("KDV_DOCKER_SOCKET") == chosen["KDV_DOCKER_SOCKET"]:
-        chosen["KDV_DOOR_USER"] = known.get("KDV_DOOR_USER") or chosen["KDV_DOOR_USER"]
+        chosen["KDV_GATEWAY_USER"] = known.get("KDV_GATEWAY_USER") or chosen["KDV_GATEWAY_USER"]
     own = [file for file in known.get("COMPOSE_FILE", "").split(":") if file not in ("", BASE, EMBEDDED, QUORUM)]
     chosen["COMPOSE_FILE"] = ":".join([chosen["COMPOSE_FILE"], *own])
     if image := os.environ.get("KDV_IMAGE"):  # make hands its variables on

@@ -111,7 +111,7 @@ def official_images(compose: list[str]) -> dict[str, str]:
 def run_tests(engine: Engine, compose: list[str], images: Images) -> int:
     """Runs tests/compose with this engine and this Compose. Returns the greater exit code of pytest's.
 
-    The tests of the fault door need no image but Kafka's, so they run while the others are built. Raises
+    The tests of the fault gateway need no image but Kafka's, so they run while the others are built. Raises
     CalledProcessError if a stand-in cannot be built.
     """
     settings = {"KDV_TEST_ENGINE": engine.socket, "KDV_TEST_COMPOSE": " ".join(compose)}
@@ -124,13 +124,13 @@ def run_tests(engine: Engine, compose: list[str], images: Images) -> int:
     if "kafka" in images:
         with timed("stand-in of Kafka"):
             images["kafka"].result()
-    with timed("tests of the fault door"):
-        door = code("test_fault_door.py")
+    with timed("tests of the fault gateway"):
+        gateway = code("test_fault_gateway.py")
     with timed("other images"):
         for image in images.values():
             image.result()
     with timed("tests of the composition"):
-        return max(door, code("test_composition.py"))
+        return max(gateway, code("test_composition.py"))
 
 
 def build_ours(engine: Engine, compose: list[str]) -> None:

@@ -44,7 +44,7 @@ def test_every_service_becomes_healthy(started: Composition) -> None:
     states = started.states()
     assert states.pop("airflow-init") == "exited 0"
     assert set(states.values()) == {"healthy"}, states
-    assert ("kafka-1" in states) == ("fault-door" in states) == (started.way == "docker")
+    assert ("kafka-1" in states) == ("fault-gateway" in states) == (started.way == "docker")
 
 
 @WITH_DOCKER
@@ -54,8 +54,8 @@ def test_nothing_of_ours_runs_as_root(started: Composition) -> None:
 
 
 @WITH_DOCKER
-def test_only_the_tasks_reach_the_fault_door(started: Composition) -> None:
-    address = started.address("fault-door", "door")
+def test_only_the_tasks_reach_the_fault_gateway(started: Composition) -> None:
+    address = started.address("fault-gateway", "gateway")
     others = ("kafka-1", "controller", "spark-worker", "airflow-api-server")
     with ThreadPoolExecutor() as pool:  # an attempt that is in vain takes seconds
         reached = dict(zip(others, pool.map(lambda service: started.connects(service, address, 8700), others)))

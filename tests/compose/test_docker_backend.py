@@ -1,7 +1,7 @@
 """Tests that the docker backend passes the checks that every backend must pass (support.backend_contract).
 
-They need running composed brokers: they run inside a container of tasks, where KDV_DOOR_URL and the like are set, and
-are skipped where KDV_TEST_PROJECT is unset.
+They need running composed brokers: they run inside a container of tasks, where KDV_GATEWAY_URL and the like are set,
+and are skipped where KDV_TEST_PROJECT is unset.
 """
 
 from __future__ import annotations

@@ -140,7 +140,9 @@ def imports_elsewhere(
     for module, file in sources(packages):
         for line, name in imported(file, types_too=False):
             package = name.removeprefix(f"{library}.").split(".")[0]
-            if package in import_points and not any(_is_part(_inside(module), door) for door in import_points[package]):
+            if package in import_points and not any(
+                _is_part(_inside(module), gateway) for gateway in import_points[package]
+            ):
                 yield f"{module}:{line}: {package} is imported beside its import points"
 
 

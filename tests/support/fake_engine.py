@@ -1,5 +1,5 @@
-"""An engine in memory: the part of the Docker Engine API that the fault door uses, on a Unix socket. Tests of the door
-read from it what the door asked for."""
+"""An engine in memory: the part of the Docker Engine API that the fault gateway uses, on a Unix socket. Tests of the
+gateway read from it what the gateway asked for."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FakeEngine:
             self.add(f"kafka-{broker}", broker)
 
     def add(self, name: str, node: int, role: str = "broker", **labels: str) -> None:
-        """Adds a running container with the door's labels. `labels` replaces labels; an empty value removes one."""
+        """Adds a running container with the gateway's labels. `labels` replaces labels; an empty value removes one."""
         own = {FAULT_LABEL: ALLOWED, PROJECT_LABEL: PROJECT}
         if role == "broker":
             own |= {ALIAS_LABEL: f"{name}.replication", ADDRESS_LABEL: f"10.213.87.1{node}"}

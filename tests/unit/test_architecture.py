@@ -121,7 +121,7 @@ IMPORT_POINTS: dict[str, tuple[str, ...]] = {
 }
 """Maps each heavy dependency to its import points: the only modules or rooms (packages) that may import it."""
 
-DOORS_OF_PAGES = {"contract": ("pages.price.price",), "judgement": (), "advice": ()}
+GATEWAYS_OF_PAGES = {"contract": ("pages.price.price",), "judgement": (), "advice": ()}
 """Maps a room that decides to the only modules of `pages` that may import it. Every other page renders what the verdict
 says. Prices are compared with what settings promise, and there is no verdict on that."""
 
@@ -204,7 +204,7 @@ def test_every_heavy_dependency_has_its_import_points() -> None:
 
 
 def test_pages_decide_nothing_but_what_a_price_buys() -> None:
-    assert list(imports_elsewhere([LIBRARY / "pages"], DOORS_OF_PAGES, LIBRARY.name)) == []
+    assert list(imports_elsewhere([LIBRARY / "pages"], GATEWAYS_OF_PAGES, LIBRARY.name)) == []
 
 
 def test_files_and_functions_stay_small() -> None:
@@ -305,7 +305,7 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
     ),
     "a page that judges": (
         {"pages/html": "from delivery_verifier.judgement.judge import judge", "pages/price/price": ""},
-        lambda packages: imports_elsewhere([packages[0] / "pages"], DOORS_OF_PAGES, "delivery_verifier"),
+        lambda packages: imports_elsewhere([packages[0] / "pages"], GATEWAYS_OF_PAGES, "delivery_verifier"),
         "pages.html:1: judgement is imported beside its import points",
     ),
     "a page that reads the contract": (
@@ -313,7 +313,7 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
             "pages/price/price": "import delivery_verifier.contract.settings",
             "pages/a": "from delivery_verifier import contract",
         },
-        lambda packages: imports_elsewhere([packages[0] / "pages"], DOORS_OF_PAGES, "delivery_verifier"),
+        lambda packages: imports_elsewhere([packages[0] / "pages"], GATEWAYS_OF_PAGES, "delivery_verifier"),
         "pages.a:1: contract is imported beside its import points",
     ),
     "an import of what is gone": (

@@ -133,15 +133,15 @@ def test_ports_are_on_the_loopback_alone(secrets_file: Path) -> None:
     assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
 
 
-def test_only_the_door_reaches_the_engine_and_only_the_tasks_reach_the_door(secrets_file: Path) -> None:
+def test_only_the_gateway_reaches_the_engine_and_only_the_tasks_reach_the_gateway(secrets_file: Path) -> None:
     services = config(secrets_file, ["docker/quorum.yml"])["services"]
     mounted = {name for name, service in services.items() if "docker.sock" in json.dumps(service.get("volumes", []))}
-    at_door = {name for name, service in services.items() if "door" in service.get("networks", {})}
-    with_token = {name for name, service in services.items() if "KDV_DOOR_TOKEN" in service.get("environment", {})}
-    assert mounted == {"fault-door"}
-    assert at_door == with_token == {"fault-door", "airflow-scheduler"}
-    assert list(services["fault-door"]["networks"]) == ["door"]
-    assert not services["fault-door"].get("privileged")
+    at_door = {name for name, service in services.items() if "gateway" in service.get("networks", {})}
+    with_token = {name for name, service in services.items() if "KDV_GATEWAY_TOKEN" in service.get("environment", {})}
+    assert mounted == {"fault-gateway"}
+    assert at_door == with_token == {"fault-gateway", "airflow-scheduler"}
+    assert list(services["fault-gateway"]["networks"]) == ["gateway"]
+    assert not services["fault-gateway"].get("privileged")
 
 
 def test_no_policy_restarts_a_node_that_a_fault_has_killed(secrets_file: Path) -> None:
@@ -269,7 +269,7 @@ def test_what_a_user_chose_in_the_environment_file_stays(
 ) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     file = tmp_path / ".env"
-    chosen = {"KDV_DOCKER_SOCKET": "/run/user/1000/docker.sock", "KDV_DOOR_USER": "0:0"}
+    chosen = {"KDV_DOCKER_SOCKET": "/run/user/1000/docker.sock", "KDV_GATEWAY_USER": "0:0"}
     environment.write(file, chosen | {"COMPOSE_FILE": "docker-compose.yml:docker/quorum.yml:mine.yml"})
     generate(file)
     kept = environment.read(file)
@@ -327,14 +327,14 @@ def test_composed_brokers_that_a_choice_leaves_out_end_before_their_controller(s
     compose = program(tmp_path / "bin" / "compose", f'if [ "$1" = config ]; then printf "%s\\n" {services}; fi')
     command = ["make", "--no-print-directory", "compose-up", f"COMPOSE={compose}", f"PYTHON={sys.executable}"]
     subprocess.run([*command, "KDV_IMAGE=any"], cwd=tmp_path, check=True, capture_output=True)
-    stop = ["--file docker-compose.yml stop fault-door kafka-1 kafka-2 kafka-3"] * ("kafka-1" not in services)
+    stop = ["--file docker-compose.yml stop fault-gateway kafka-1 kafka-2 kafka-3"] * ("kafka-1" not in services)
     asked = (tmp_path / "bin" / "log").read_text().splitlines()
     assert asked == ["config --services", *stop, "up --detach --no-build --remove-orphans --wait"]
 
 
 @pytest.mark.parametrize("down", ["airflow-scheduler", "kafka-2"])
 def test_a_run_starts_no_service_and_names_those_that_are_down(down: str, tmp_path: Path) -> None:
-    services = ["airflow-api-server", "airflow-scheduler", "controller", "fault-door", "kafka-2", "spark-worker"]
+    services = ["airflow-api-server", "airflow-scheduler", "controller", "fault-gateway", "kafka-2", "spark-worker"]
     listing = "printf '%s\\n'"
     compose = program(
         tmp_path / "compose",
@@ -344,7 +344,7 @@ def test_a_run_starts_no_service_and_names_those_that_are_down(down: str, tmp_pa
     command = ["make", "--no-print-directory", "-C", str(ROOT), "compose-verify", f"COMPOSE={compose}", "OPTIONS=--x"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     asked = [line.split()[0] for line in (tmp_path / "log").read_text().splitlines()]
-    if down == "kafka-2":  # a run may have killed it; if not, the door starts it
+    if down == "kafka-2":  # a run may have killed it; if not, the gateway starts it
         assert result.returncode == 0 and sorted(asked) == ["config", "exec", "ps"]
     else:
         assert result.returncode and sorted(asked) == ["config", "ps"]
@@ -364,15 +364,17 @@ def test_three_controllers_and_an_embedded_cluster_are_refused(tmp_path: Path) -
         generate(tmp_path / ".env", "--cluster", "embedded", "--quorum", "1")
 
 
-def test_the_door_may_open_the_socket_and_is_root_only_where_it_must(tmp_path: Path, environment: ModuleType) -> None:
+def test_the_gateway_may_open_the_socket_and_is_root_only_where_it_must(
+    tmp_path: Path, environment: ModuleType
+) -> None:
     socket = tmp_path / "docker.sock"
     socket.touch()
     os.chown(socket, -1, os.getgid())
     socket.chmod(0o600)
-    assert environment.door_user(socket) == "0:0"
+    assert environment.gateway_user(socket) == "0:0"
     socket.chmod(0o660)
-    assert environment.door_user(socket) == (f"50000:{os.getgid()}" if os.getgid() else "0:0")
-    assert environment.door_user(tmp_path / "none") == "0:0"
+    assert environment.gateway_user(socket) == (f"50000:{os.getgid()}" if os.getgid() else "0:0")
+    assert environment.gateway_user(tmp_path / "none") == "0:0"
 
 
 def test_the_image_has_the_versions_of_the_lock() -> None:

@@ -9,8 +9,8 @@ Terms that the docstrings of this package use:
 * A *workspace* is the folder with the data of one cluster.
 * The *embedded backend* runs the brokers as processes of this host. The *docker backend* uses the *composed cluster*,
   whose brokers run in containers of Docker Compose.
-* The *fault door*, or the door for short, is a small service in the composed cluster. No other service may change the
-  containers.
+* The *fault gateway*, or the gateway for short, is a small service in the composed cluster. No other service may change
+  the containers.
 * A *means* is what a fault is done by, e.g. signals, or rules of a packet filter.
 * A *capability* of a cluster is something that some faults need. `proxy`: a proxy stands between the producers and the
   brokers. `network`: brokers can be cut off. `power`: the power of a broker's disk can be cut.

@@ -1,4 +1,4 @@
-"""Clients of the HTTP servers that a run talks to: the fault door, the container engine and Airflow's API."""
+"""Clients of the HTTP servers that a run talks to: the fault gateway, the container engine and Airflow's API."""
 
 from __future__ import annotations
 

@@ -125,19 +125,19 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_EXPECT_UNAVAILABLE": str,
     "KDV_CLUSTER": str,
     "KDV_BOOTSTRAP_SERVERS": str,
-    "KDV_DOOR_URL": lambda name: url(name, "http://fault-door:8700"),
-    "KDV_DOOR_TOKEN": str,
-    "KDV_DOOR_PROJECT": str,
-    "KDV_DOOR_ENGINE": path,
-    "KDV_DOOR_PORT": lambda name: number(name, 8700, 1, 65535),
+    "KDV_GATEWAY_URL": lambda name: url(name, "http://fault-gateway:8700"),
+    "KDV_GATEWAY_TOKEN": str,
+    "KDV_GATEWAY_PROJECT": str,
+    "KDV_GATEWAY_ENGINE": path,
+    "KDV_GATEWAY_PORT": lambda name: number(name, 8700, 1, 65535),
     "KDV_COMMIT": str,
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
     "KDV_WRITE_ARCHIVES": flag,
 }
 """Maps the name of each variable to the function that reads the variable. The function raises BadInput for a value that
-is not allowed. docker-compose.yml sets KDV_CLUSTER and the variables of the brokers' addresses and of the fault door.
-The program itself, its image or `make setup` sets the last four variables. Users set all others."""
+is not allowed. docker-compose.yml sets KDV_CLUSTER and the variables of the brokers' addresses and of the fault
+gateway. The program itself, its image or `make setup` sets the last four variables. Users set all others."""
 
 
 def check() -> list[str]:

@@ -18,10 +18,10 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── NotSpoken                       a broker takes no version of a request that is spoken here (RuntimeError)
 ├── EngineError                     the container engine does not answer, or refuses a request (RuntimeError)
 ├── NotANode                        a container with our label is no node of Kafka (RuntimeError)
-├── Refusal                         the fault door does not allow a request (RuntimeError)
-├── Conflict                        a request to the fault door needs a lease that does not run (RuntimeError)
-├── DoorGone                        the fault door does not answer (RuntimeError)
-├── DoorRefused                     the fault door, or the engine behind it, refused a request (RuntimeError)
+├── Refusal                         the fault gateway does not allow a request (RuntimeError)
+├── Conflict                        a request to the fault gateway needs a lease that does not run (RuntimeError)
+├── GatewayGone                        the fault gateway does not answer (RuntimeError)
+├── GatewayRefused                     the fault gateway, or the engine behind it, refused a request (RuntimeError)
 ├── DiskError                       a file system could not be made, mounted or unmounted (RuntimeError)
 ├── FilterError                     the packet filter could not be read or changed (RuntimeError)
 ├── NotKafka                        the proxy got bytes that are no frame of Kafka's protocol (ValueError)
@@ -61,8 +61,8 @@ VerifierError                   70  the run or the program failed: there is no v
 ```
 
 A class without a number has the number of its parent. The built-in class in brackets is the second base of the class:
-code that catches RuntimeError, ValueError or TimeoutError catches the class, too. The *fault door* is the only service
-that may do something to the containers of a cluster in Docker. StepFailed is defined here because several rooms
+code that catches RuntimeError, ValueError or TimeoutError catches the class, too. The *fault gateway* is the only
+service that may do something to the containers of a cluster in Docker. StepFailed is defined here because several rooms
 (packages) raise StepFailed. Every other class is defined in the room that it belongs to. A command that reads a stored
 run ends with 64 on IncompleteRun, because the user named the wrong run.
 """

@@ -1,9 +1,9 @@
 """The cluster agent of a composed cluster, which Docker Compose runs (see `cluster.agent`). The cluster agent is a
 process in the container that runs the tasks of the run.
 
-During the run, the cluster agent holds the lease at the fault door. The cluster agent ends the run's cluster if the
-fault door does not answer, has been restarted, or reports other containers than at the start. When the cluster agent
-ends or is killed, the fault door heals the containers.
+During the run, the cluster agent holds the lease at the fault gateway. The cluster agent ends the run's cluster if the
+fault gateway does not answer, has been restarted, or reports other containers than at the start. When the cluster agent
+ends or is killed, the fault gateway heals the containers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from delivery_verifier.cluster import agent
 from delivery_verifier.cluster.agent import AgentSpec
 from delivery_verifier.cluster.agent_operations import ClusterStatus, NodeStatus
 from delivery_verifier.cluster.docker.cluster import DockerLayout
-from delivery_verifier.cluster.docker.door_client import DoorClient, DoorGone, DoorRefused, door
+from delivery_verifier.cluster.docker.gateway_client import GatewayClient, GatewayGone, GatewayRefused, gateway
 from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.requests import BrokerRequests, RepeatedRequests
@@ -28,9 +28,9 @@ from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.history import now_us
 
 PACKAGE = "delivery_verifier.cluster.docker"
-DOOR_LEASE_S = 30.0
-"""Seconds after the cluster agent's death until the door heals the containers. The cluster agent renews its lease each
-time it asks for the states of the nodes."""
+GATEWAY_LEASE_S = 30.0
+"""Seconds after the cluster agent's death until the gateway heals the containers. The cluster agent renews its lease
+each time it asks for the states of the nodes."""
 NOT_FROZEN = "unable to freeze"
 """The engine's reason if the kernel did not freeze a container. With cgroup v1, this happens on a very slow system. The
 container then runs on, and another attempt may succeed. Source: runc, libcontainer/cgroups/fs/freezer.go."""
@@ -42,7 +42,7 @@ _OPERATIONS = {
     "SIGSTOP": ("pause", {}),
     "SIGCONT": ("unpause", {}),
 }
-"""Maps each signal to the operation of the door, and the options of this operation."""
+"""Maps each signal to the operation of the gateway, and the options of this operation."""
 
 
 class DockerAgentSpec(AgentSpec, frozen=True, kw_only=True):
@@ -54,18 +54,18 @@ class DockerAgentSpec(AgentSpec, frozen=True, kw_only=True):
 class Agent(agent.Agent):
     """The cluster agent of a cluster that Docker Compose runs.
 
-    The constructor takes the lease at the fault door. It raises DoorGone or DoorRefused if the fault door does not give
-    the lease.
+    The constructor takes the lease at the fault gateway. It raises GatewayGone or GatewayRefused if the fault gateway
+    does not give the lease.
     """
 
     package = PACKAGE
     tick_s = 0.1
 
-    def __init__(self, spec: DockerAgentSpec, client: DoorClient) -> None:
+    def __init__(self, spec: DockerAgentSpec, client: GatewayClient) -> None:
         self.layout = spec.layout
         file = Path(spec.workspace) / OBSERVATIONS
         super().__init__(spec, Observer(RepeatedRequests(self.layout.connection), self.layout.brokers, file))
-        self._door, self._lease = client, client.begin(spec.run_id, DOOR_LEASE_S)
+        self._gateway, self._lease = client, client.begin(spec.run_id, GATEWAY_LEASE_S)
         self._failure: VerifierError | None = None
         self.capabilities = self.layout.spec.equipment
         self.nodes: dict[int, Node] = {}
@@ -79,10 +79,10 @@ class Agent(agent.Agent):
         """Does nothing, because the containers are already running."""
 
     def observe(self) -> None:
-        """Renews the lease at the fault door, and reports the states of the nodes to the observer."""
+        """Renews the lease at the fault gateway, and reports the states of the nodes to the observer."""
         try:
             self.look()
-        except (DoorGone, DoorRefused, StepFailed) as error:
+        except (GatewayGone, GatewayRefused, StepFailed) as error:
             self._failure = error
 
     def failure(self) -> str:
@@ -91,17 +91,17 @@ class Agent(agent.Agent):
         return str(self._failure or "")
 
     def end_cluster(self) -> None:
-        """Ends the lease at the fault door. The fault door then heals the containers.
+        """Ends the lease at the fault gateway. The fault gateway then heals the containers.
 
-        If the fault door does not answer, it heals the containers later: when it starts again, or when it finds that
+        If the fault gateway does not answer, it heals the containers later: when it starts again, or when it finds that
         the lease has run out.
         """
-        if isinstance(self._failure, DoorGone):
+        if isinstance(self._failure, GatewayGone):
             return
         try:
-            for line in self._door.end(self._lease):
+            for line in self._gateway.end(self._lease):
                 print(f"cluster agent: healed: {line}", flush=True)
-        except (DoorGone, DoorRefused) as error:
+        except (GatewayGone, GatewayRefused) as error:
             print(f"cluster agent: {error}", flush=True)
 
     def status(self) -> ClusterStatus:
@@ -117,8 +117,9 @@ class Agent(agent.Agent):
         self.carry_out(node, "start")
 
     def carry_out(self, node: int, operation: str, **options: str) -> None:
-        """Asks the fault door to carry out an operation on the container of a node. Raises DoorGone and DoorRefused."""
-        self._door.carry_out(self._lease, self.layout.containers[node], operation, **options)
+        """Asks the fault gateway to carry out an operation on the container of a node. Raises GatewayGone and
+        GatewayRefused."""
+        self._gateway.carry_out(self._lease, self.layout.containers[node], operation, **options)
 
     def send(self, node: int, signal_name: str) -> int:
         """Sends a signal to a node. SIGKILL and SIGTERM go to the node's process. SIGSTOP freezes and SIGCONT resumes
@@ -144,7 +145,7 @@ class Agent(agent.Agent):
             try:
                 self.carry_out(node, operation, **options)
                 return at_us
-            except DoorRefused as error:
+            except GatewayRefused as error:
                 if NOT_FROZEN not in str(error):
                     raise
                 refusals.append(str(error))
@@ -153,12 +154,12 @@ class Agent(agent.Agent):
         return wait_until(carried_out, f"{operation} of broker {node}:", FREEZES_WITHIN_S, detail=lambda: refusals[-1])
 
     def look(self) -> dict[int, Node]:
-        """Renews the lease at the fault door, and reports the states of the nodes to the observer. Returns the nodes by
-        id.
+        """Renews the lease at the fault gateway, and reports the states of the nodes to the observer. Returns the nodes
+        by id.
 
-        Raises DoorGone and DoorRefused. Raises StepFailed if the cluster has other containers than at the start.
+        Raises GatewayGone and GatewayRefused. Raises StepFailed if the cluster has other containers than at the start.
         """
-        nodes = {node.node: node for node in self._door.renew(self._lease)}
+        nodes = {node.node: node for node in self._gateway.renew(self._lease)}
         if {number: node.container for number, node in nodes.items()} != self.layout.containers:
             raise StepFailed(f"the containers of the cluster are others now: {sorted(nodes)}")
         for number, node in nodes.items():
@@ -180,9 +181,9 @@ def main() -> None:
     """Runs a cluster agent: `python -m delivery_verifier.cluster.docker.agent SPEC`. SPEC is a JSON file with a
     DockerAgentSpec."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=DockerAgentSpec)
-    client = door()
+    client = gateway()
     if client is None:
-        sys.exit("cluster agent: KDV_DOOR_URL is not set")
+        sys.exit("cluster agent: KDV_GATEWAY_URL is not set")
     agent.keep(spec, lambda: Agent(spec, client))
 
 

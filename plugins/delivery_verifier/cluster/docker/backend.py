@@ -1,7 +1,7 @@
 """The docker backend: the brokers of docker-compose.yml are the cluster under test. These brokers run all the time. A
 run gets new topics, but no new brokers.
 
-Only the fault door changes the brokers' containers. The fault door is a small service (see `docker.door`).
+Only the fault gateway changes the brokers' containers. The fault gateway is a small service (see `docker.gateway`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartReque
 from delivery_verifier.cluster.docker import composed
 from delivery_verifier.cluster.docker.agent import PACKAGE, DockerAgentSpec
 from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
-from delivery_verifier.cluster.docker.door_client import DoorClient, DoorGone, DoorRefused, door
+from delivery_verifier.cluster.docker.gateway_client import GatewayClient, GatewayGone, GatewayRefused, gateway
 from delivery_verifier.cluster.docker.means.network import LINKS_OF_THE_NETWORK
 from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
@@ -29,8 +29,8 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
 
 UP_DEADLINE_S = 120.0
-"""Seconds in which all brokers must be up after the door has healed them."""
-VARIABLES = ("KDV_DOOR_URL", "KDV_DOOR_TOKEN", "KDV_BOOTSTRAP_SERVERS")
+"""Seconds in which all brokers must be up after the gateway has healed them."""
+VARIABLES = ("KDV_GATEWAY_URL", "KDV_GATEWAY_TOKEN", "KDV_BOOTSTRAP_SERVERS")
 LACKS: dict[Capability, str] = {
     "proxy": "composed brokers advertise fixed addresses, so that no proxy can stand before them: KDV_CLUSTER=embedded "
     "has one",
@@ -41,16 +41,16 @@ LACKS: dict[Capability, str] = {
 
 class DockerBackend(Owned, Breakable):
     """A backend that uses the brokers that Docker Compose runs. The environment variables in `VARIABLES` say where
-    these brokers and the fault door are.
+    these brokers and the fault gateway are.
 
-    If a killed run damaged containers, the fault door heals the containers by itself.
+    If a killed run damaged containers, the fault gateway heals the containers by itself.
     """
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
         """Returns why `capability` is missing, or why no brokers of Docker Compose can be used. Returns None if nothing
         is missing.
 
-        Asks the fault door anew at each call.
+        Asks the fault gateway anew at each call.
         """
         if capability is not None and capability not in self.means():
             return Lack(LACKS.get(capability) or means.absence(PACKAGE, capability))
@@ -59,23 +59,23 @@ class DockerBackend(Owned, Breakable):
                 f"{' and '.join(unset)} not set: run it in the stack of docker-compose.yml, or without KDV_CLUSTER"
             )
         try:
-            brokers = [node for node in _door().nodes() if node.broker]
-        except (DoorGone, DoorRefused) as error:
-            return Lack(f"{error}: look at the service fault-door", failed=True)
+            brokers = [node for node in _gateway().nodes() if node.broker]
+        except (GatewayGone, GatewayRefused) as error:
+            return Lack(f"{error}: look at the service fault-gateway", failed=True)
         if not brokers:
-            return Lack("the fault door sees no container of a broker: check the labels and KDV_DOOR_PROJECT")
+            return Lack("the fault gateway sees no container of a broker: check the labels and KDV_GATEWAY_PROJECT")
         return _lack_of_network(brokers) if capability == "network" else None
 
     def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
         """Returns how the cluster that Docker Compose runs differs from `spec`, or which links of `plan` cannot be cut
         there. Returns None if the cluster fits.
 
-        First asks the fault door to heal the containers. `Lack.failed` is True if a broker stays down, or if the fault
-        door does not answer.
+        First asks the fault gateway to heal the containers. `Lack.failed` is True if a broker stays down, or if the
+        fault gateway does not answer.
         """
         try:
-            different = composed.differences(spec, _healed_nodes(_door()))
-        except (DoorGone, DoorRefused, StepFailed, KafkaException, OSError) as error:
+            different = composed.differences(spec, _healed_nodes(_gateway()))
+        except (GatewayGone, GatewayRefused, StepFailed, KafkaException, OSError) as error:
             return Lack(f"the composed cluster cannot be looked at: {error}", failed=True)
         different += _uncuttable(plan) if plan else []
         return Lack(f"the composed cluster is another: {'; '.join(different)}") if different else None
@@ -85,21 +85,21 @@ class DockerBackend(Owned, Breakable):
         return means.names(PACKAGE)
 
     def versions(self) -> dict[str, str]:
-        """Returns the digest of the brokers' image. Raises DoorGone or DoorRefused."""
-        return {"kafka-image": ", ".join(sorted({node.image_id for node in _door().nodes() if node.broker}))}
+        """Returns the digest of the brokers' image. Raises GatewayGone or GatewayRefused."""
+        return {"kafka-image": ", ".join(sorted({node.image_id for node in _gateway().nodes() if node.broker}))}
 
     def describe(self, spec: ClusterSpec) -> str:
         """Describes, in words, the cluster that a run with `spec` gets."""
         return f"the composed Apache Kafka {spec.kafka_version}: {spec.brokers} brokers in containers; new topics"
 
     def start(self, request: StartRequest) -> DockerCluster:
-        """Asks the fault door to heal the containers, waits until all brokers are up, and starts the cluster agent.
+        """Asks the fault gateway to heal the containers, waits until all brokers are up, and starts the cluster agent.
         Also removes the topics of runs whose workspace is gone.
 
-        Raises StepFailed if the cluster that Docker Compose runs differs from the spec in `request`. Raises DoorGone,
-        DoorRefused (e.g. because another run holds the lease), KafkaException and DeadlinePassed.
+        Raises StepFailed if the cluster that Docker Compose runs differs from the spec in `request`. Raises
+        GatewayGone, GatewayRefused (e.g. because another run holds the lease), KafkaException and DeadlinePassed.
         """
-        client, workspace = _door(), Path(request.workspace)
+        client, workspace = _gateway(), Path(request.workspace)
         client.heal()
         nodes = client.nodes()
         wait_until(lambda: composed.lists_all(nodes), "all composed brokers to be up", UP_DEADLINE_S)
@@ -128,10 +128,10 @@ class DockerBackend(Owned, Breakable):
         return DockerCluster(workspace)
 
 
-def _door() -> DoorClient:
-    """Returns a client of the fault door. Raises StepFailed if KDV_DOOR_URL is not set."""
-    if (client := door()) is None:
-        raise StepFailed("KDV_DOOR_URL is not set: run it in the stack of docker-compose.yml, or unset KDV_CLUSTER")
+def _gateway() -> GatewayClient:
+    """Returns a client of the fault gateway. Raises StepFailed if KDV_GATEWAY_URL is not set."""
+    if (client := gateway()) is None:
+        raise StepFailed("KDV_GATEWAY_URL is not set: run it in the stack of docker-compose.yml, or unset KDV_CLUSTER")
     return client
 
 
@@ -158,15 +158,15 @@ def _uncuttable(plan: FaultPlan) -> list[str]:
     ]
 
 
-def _healed_nodes(client: DoorClient) -> list[Node]:
-    """Asks the fault door to heal the containers, and returns the nodes.
+def _healed_nodes(client: GatewayClient) -> list[Node]:
+    """Asks the fault gateway to heal the containers, and returns the nodes.
 
     If something was healed, first waits until one of three things happens: all brokers are up, a container has exited
     again, or `UP_DEADLINE_S` seconds have passed.
     """
     try:
         damage = client.heal()
-    except DoorRefused:  # a run holds the lease, or the engine cannot start a container: the nodes show what is down
+    except GatewayRefused:  # a run holds the lease, or the engine cannot start a container: the nodes show what is down
         return client.nodes()
 
     def settled() -> bool:

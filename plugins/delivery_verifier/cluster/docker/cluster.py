@@ -79,10 +79,10 @@ class DockerCluster:
         raise CapabilityMissing("power")
 
     def last_log(self, node: int) -> str:
-        """Returns the shell command that shows the node's log, because the fault door does not show logs."""
+        """Returns the shell command that shows the node's log, because the fault gateway does not show logs."""
         return f"see: docker logs {self.layout.containers[node]}"
 
     def release(self) -> None:
-        """Removes the socket of a killed cluster agent. Heals no container, because the fault door does that when the
-        cluster agent's lease ends."""
+        """Removes the socket of a killed cluster agent. Heals no container, because the fault gateway does that when
+        the cluster agent's lease ends."""
         self.socket.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""The part of the Docker engine's API that the fault door uses. The fault door sees only containers and networks with
-certain labels, and carries out only the operations in `OPERATIONS`.
+"""The part of the Docker engine's API that the fault gateway uses. The fault gateway sees only containers and networks
+with certain labels, and carries out only the operations in `OPERATIONS`.
 
 Source: Docker Engine API v1.41, https://docs.docker.com/reference/api/engine/version/v1.41/. If an engine no longer
-supports this version (e.g. Docker 29), the fault door uses the oldest version that the engine supports. A client of the
-fault door can only choose a container, an operation of `OPERATIONS` and the options of this operation.
+supports this version (e.g. Docker 29), the fault gateway uses the oldest version that the engine supports. A client of
+the fault gateway can only choose a container, an operation of `OPERATIONS` and the options of this operation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from delivery_verifier.host.http_clients import WITHOUT_AUTHORITIES
 from delivery_verifier.model.errors import VerifierError
 
 VERSION = (1, 41)
-"""The version of the engine's API that the door uses, unless the oldest version that the engine supports is later."""
+"""The version of the engine's API that the gateway uses, unless the oldest version that the engine supports is
+later."""
 TIMEOUT_S = 10.0
 STOP_S = 30
 """Seconds that the engine waits in the operations `stop` and `restart`. If the container has not ended on SIGTERM by
@@ -39,7 +40,7 @@ SIGNALS = ("SIGKILL", "SIGTERM")
 ON_A_PROCESS = ("kill", "pause", "unpause", "start", "stop", "restart")
 ON_A_NETWORK = ("connect", "disconnect")
 OPERATIONS = (*ON_A_PROCESS, *ON_A_NETWORK)
-"""All operations that the door carries out."""
+"""All operations that the gateway carries out."""
 
 
 class EngineError(VerifierError, RuntimeError):
@@ -47,7 +48,7 @@ class EngineError(VerifierError, RuntimeError):
 
 
 class Refusal(VerifierError, RuntimeError):
-    """The fault door does not allow a request, because of the request's operation, options, container or network."""
+    """The fault gateway does not allow a request, because of the request's operation, options, container or network."""
 
 
 class Engine:
@@ -66,7 +67,7 @@ class Engine:
         self._labels = {FAULT_LABEL: ALLOWED, PROJECT_LABEL: project}
 
     async def nodes(self) -> list[Node]:
-        """Returns the nodes in all containers with the labels that the fault door looks for, sorted by node id.
+        """Returns the nodes in all containers with the labels that the fault gateway looks for, sorted by node id.
 
         Raises EngineError. Raises NotANode if a container with these labels is not a node of Kafka.
         """
@@ -80,7 +81,7 @@ class Engine:
         """Carries out `operation` on the container with the name `container`.
 
         `options` holds `signal` for the operation kill, and `network` for the operations connect and disconnect. Raises
-        EngineError. Raises Refusal if the fault door does not allow this request.
+        EngineError. Raises Refusal if the fault gateway does not allow this request.
         """
         if operation not in OPERATIONS:
             raise Refusal(f"{operation} is not allowed; allowed: {', '.join(OPERATIONS)}")
@@ -127,7 +128,7 @@ class Engine:
     async def _container(self, name: str) -> Any:
         """Returns the engine's description of the container with the name `name`.
 
-        Raises Refusal if no container with this name has the labels that the fault door looks for. The id of a
+        Raises Refusal if no container with this name has the labels that the fault gateway looks for. The id of a
         container does not count as a name.
         """
         listed = await self._request("GET", "/containers/json", {"all": "true", "filters": self._filter()})
@@ -152,7 +153,7 @@ class Engine:
         await self._request("POST", f"/networks/{networks[str(network)]}/{operation}", body=body)
 
     async def _networks(self) -> dict[str, str]:
-        """Returns the networks with the labels that the fault door looks for. Maps the name of each network to its
+        """Returns the networks with the labels that the fault gateway looks for. Maps the name of each network to its
         id."""
         listed = await self._request("GET", "/networks", {"filters": self._filter()})
         return {each["Name"]: each["Id"] for each in listed}

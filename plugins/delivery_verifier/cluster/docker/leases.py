@@ -1,9 +1,9 @@
-"""The lease of the fault door: the right of one run to damage containers. When the lease ends, the fault door heals the
-containers.
+"""The lease of the fault gateway: the right of one run to damage containers. When the lease ends, the fault gateway
+heals the containers.
 
-The fault door stores nothing. It looks at the containers to see which of them have to be healed. So a fault door that
-was killed heals the containers at its next start. A container that was asked to stop may exit after the end of the
-lease. So the fault door keeps looking at the containers for some time after each lease.
+The fault gateway stores nothing. It looks at the containers to see which of them have to be healed. So a fault gateway
+that was killed heals the containers at its next start. A container that was asked to stop may exit after the end of the
+lease. So the fault gateway keeps looking at the containers for some time after each lease.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ LONGEST_LEASE_S = 300.0
 CHECK_EVERY_S = 0.2
 """Seconds between two checks of the lease. Also the seconds after which a failed attempt to heal is repeated."""
 WATCH_S, LOOK_EVERY_S = 60.0, 3.0
-"""WATCH_S: how many seconds the door goes on healing the containers after its start, and after the end of each lease.
-LOOK_EVERY_S: seconds between two looks at the containers in this time."""
+"""WATCH_S: how many seconds the gateway goes on healing the containers after its start, and after the end of each
+lease. LOOK_EVERY_S: seconds between two looks at the containers in this time."""
 
 
 class Lease(NamedTuple):
@@ -59,7 +59,7 @@ class LeasedEngine:
         self._changes = asyncio.Lock()
 
     async def nodes(self) -> list[Node]:
-        """Returns the nodes in all containers with the labels that the fault door looks for."""
+        """Returns the nodes in all containers with the labels that the fault gateway looks for."""
         return await self._engine.nodes()
 
     async def begin(self, holder: str, seconds: float) -> str:
@@ -148,10 +148,10 @@ class LeasedEngine:
             raise Refusal("the id of a lease has no such characters")
         self._end_if_over()
         if self._lease is None or not hmac.compare_digest(self._lease.id, lease_id):
-            raise Conflict("this lease does not run: it has ended, or the door was started anew")
+            raise Conflict("this lease does not run: it has ended, or the gateway was started anew")
         return self._lease
 
 
 def log(line: str) -> None:
-    """Writes a line into the log of the fault door, which is the standard output of this process."""
-    print(f"door: {line}", flush=True)
+    """Writes a line into the log of the fault gateway, which is the standard output of this process."""
+    print(f"gateway: {line}", flush=True)

@@ -1,5 +1,5 @@
 """The nodes of a composed cluster, which Docker Compose runs. A node is a container with a broker or controller, as the
-fault door reports it."""
+fault gateway reports it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from delivery_verifier.cluster.agent_operations import ProcessState
 from delivery_verifier.model.errors import VerifierError
 
 FAULT_LABEL, ALLOWED = "kafka-delivery-verifier.fault", "allowed"
-"""The name and the value of a label. The door may change only containers with this label. It may disconnect them only
-from networks with this label."""
+"""The name and the value of a label. The gateway may change only containers with this label. It may disconnect them
+only from networks with this label."""
 ALIAS_LABEL = "kafka-delivery-verifier.alias"
-"""The name of a label. Its value is the container's name in the networks with `FAULT_LABEL`. The door never disconnects
-a container without this label."""
+"""The name of a label. Its value is the container's name in the networks with `FAULT_LABEL`. The gateway never
+disconnects a container without this label."""
 ADDRESS_LABEL = "kafka-delivery-verifier.address"
 """The name of a label. Its value is the container's fixed IPv4 address in the networks with `FAULT_LABEL`. A container
 may lack this label."""

@@ -1,4 +1,4 @@
-"""A fake engine, and the fault door before it: in a thread, or as a process that a test may kill."""
+"""A fake engine, and the fault gateway before it: in a thread, or as a process that a test may kill."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.doors import Door, DoorProcess, door_process, door_thread
 from support.fake_engine import PROJECT, FakeEngine
+from support.gateways import Gateway, GatewayProcess, gateway_process, gateway_thread
 
 from delivery_verifier.cluster.docker import leases
 
@@ -30,20 +30,20 @@ def engine_socket(engine: FakeEngine) -> Iterator[Path]:
 
 
 @pytest.fixture
-def door(engine_socket: Path) -> Iterator[Door]:
-    with door_thread(engine_socket, PROJECT) as door:
-        yield door
+def gateway(engine_socket: Path) -> Iterator[Gateway]:
+    with gateway_thread(engine_socket, PROJECT) as gateway:
+        yield gateway
 
 
 @pytest.fixture
 def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Puts the clock of the door in this process forward by some seconds. The door ends leases by this clock."""
+    """Puts the clock of the gateway in this process forward by some seconds. The gateway ends leases by this clock."""
     ahead = [0.0]
     monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + sum(ahead)))
     return ahead.append
 
 
 @pytest.fixture
-def own_door(engine_socket: Path) -> Iterator[DoorProcess]:
-    with door_process(engine_socket, PROJECT) as door:
-        yield door
+def own_gateway(engine_socket: Path) -> Iterator[GatewayProcess]:
+    with gateway_process(engine_socket, PROJECT) as gateway:
+        yield gateway

@@ -1,5 +1,5 @@
-"""Tests of the cluster agent of composed brokers. It does what a cluster agent does through the fault door, and ends
-the run's cluster when the door dies, hangs or was started anew. So such a run has no verdict."""
+"""Tests of the cluster agent of composed brokers. It does what a cluster agent does through the fault gateway, and ends
+the run's cluster when the gateway dies, hangs or was started anew. So such a run has no verdict."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.doors import Door, DoorProcess
 from support.fake_engine import NETWORK, FakeEngine
+from support.gateways import Gateway, GatewayProcess
 from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease
@@ -19,7 +19,7 @@ from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.docker import agent as docker_agent
 from delivery_verifier.cluster.docker.agent import Agent, DockerAgentSpec
 from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
-from delivery_verifier.cluster.docker.door_client import DoorRefused
+from delivery_verifier.cluster.docker.gateway_client import GatewayRefused
 from delivery_verifier.cluster.docker.means import network
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
@@ -47,8 +47,8 @@ def agent_spec(workspace: Path, *equipment: Capability, lease_s: float = 60.0) -
 
 
 @pytest.fixture
-def keep(workspace: Path, door: Door) -> Callable[..., Agent]:
-    return lambda *equipment: Agent(agent_spec(workspace, *equipment), door.client())
+def keep(workspace: Path, gateway: Gateway) -> Callable[..., Agent]:
+    return lambda *equipment: Agent(agent_spec(workspace, *equipment), gateway.client())
 
 
 def recorded(agent: Agent) -> list[tuple[int, str, int | None]]:
@@ -57,7 +57,9 @@ def recorded(agent: Agent) -> list[tuple[int, str, int | None]]:
     return [(entry["broker"], entry["state"], entry.get("exit_code")) for entry in map(json.loads, lines)]
 
 
-def test_signals_become_operations_of_the_door_and_are_observed(engine: FakeEngine, keep: Callable[..., Agent]) -> None:
+def test_signals_become_operations_of_the_gateway_and_are_observed(
+    engine: FakeEngine, keep: Callable[..., Agent]
+) -> None:
     agent = keep()
     agent.observe()
     assert agent.send(1, "SIGSTOP") > 0
@@ -103,7 +105,7 @@ def test_a_broker_that_cannot_be_frozen_is_an_error_with_the_reason_of_the_engin
     with monkeypatch.context() as patch, pytest.raises(DeadlinePassed, match=r"pause of broker 1: .*unable to freeze"):
         patch.setattr(docker_agent, "FREEZES_WITHIN_S", 0.0)
         agent.send(1, "SIGSTOP")
-    with monkeypatch.context() as patch, pytest.raises(DoorRefused, match="unable to freeze"):
+    with monkeypatch.context() as patch, pytest.raises(GatewayRefused, match="unable to freeze"):
         patch.setattr(docker_agent, "NOT_FROZEN", "another reason")
         agent.send(1, "SIGSTOP")
     assert (engine.unfrozen, engine.state("kafka-1")) == (0, "running")
@@ -194,15 +196,15 @@ def test_other_containers_than_at_the_start_end_the_cluster(
 def test_the_end_of_an_agent_heals(engine: FakeEngine, keep: Callable[..., Agent]) -> None:
     agent = keep()
     agent.send(1, "SIGSTOP")
-    with pytest.raises(DoorRefused, match="run holds the lease"):
+    with pytest.raises(GatewayRefused, match="run holds the lease"):
         keep()
     agent.end_cluster()
     assert engine.state("kafka-1") == "running"
 
 
-def started(door: Door, workspace: Path, monkeypatch: pytest.MonkeyPatch, **more: float) -> Cluster:
-    """Starts a cluster agent process of a short lease at the door, and freezes broker 1."""
-    for name, value in door.environment.items():
+def started(gateway: Gateway, workspace: Path, monkeypatch: pytest.MonkeyPatch, **more: float) -> Cluster:
+    """Starts a cluster agent process of a short lease at the gateway, and freezes broker 1."""
+    for name, value in gateway.environment.items():
         monkeypatch.setenv(name, value)
     spec = agent_spec(workspace, **more)
     start_agent(docker_agent.__name__, spec)
@@ -214,44 +216,44 @@ def started(door: Door, workspace: Path, monkeypatch: pytest.MonkeyPatch, **more
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fate", ["killed", "frozen", "started anew"])
-def test_the_death_or_a_hang_of_the_door_ends_the_run_without_a_verdict(
-    fate: str, engine: FakeEngine, own_door: DoorProcess, workspace: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_death_or_a_hang_of_the_gateway_ends_the_run_without_a_verdict(
+    fate: str, engine: FakeEngine, own_gateway: GatewayProcess, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster, door = started(own_door, workspace, monkeypatch), own_door
+    cluster, gateway = started(own_gateway, workspace, monkeypatch), own_gateway
     with pytest.raises(lease.ClusterGone), lease.renewed(cluster.socket) as gone:  # as every step of a run does
-        door.send(signal.SIGSTOP if fate == "frozen" else signal.SIGKILL)
+        gateway.send(signal.SIGSTOP if fate == "frozen" else signal.SIGKILL)
         if fate == "started anew":
-            door.start()
+            gateway.start()
         wait_until(gone.is_set, "the step to learn of it", PATIENCE_S)
         raise RuntimeError("the step fails, whatever else it found")
     wait_until(lambda: not workspace.exists(), "the cluster agent to end", PATIENCE_S)
     with pytest.raises(lease.ClusterGone):
         DockerCluster(workspace)
     if fate == "frozen":
-        door.send(signal.SIGCONT)
+        gateway.send(signal.SIGCONT)
     elif fate == "killed":
-        door.start()
+        gateway.start()
     wait_until(lambda: engine.state("kafka-1") == "running", "the broker to be healed", PATIENCE_S)
 
 
 @pytest.mark.slow
 def test_brokers_are_healed_when_every_task_and_then_the_agent_are_killed(
     engine: FakeEngine,
-    door: Door,
+    gateway: Gateway,
     workspace: Path,
     monkeypatch: pytest.MonkeyPatch,
     pass_time: Callable[[float], None],
 ) -> None:
-    """The cluster agent ends when no task renews its lease. The door heals even if the cluster agent is killed."""
-    cluster = started(door, workspace, monkeypatch, lease_s=6.0)
+    """The cluster agent ends when no task renews its lease. The gateway heals even if the cluster agent is killed."""
+    cluster = started(gateway, workspace, monkeypatch, lease_s=6.0)
     wait_until(lambda: engine.state("kafka-1") == "running", "the cluster agent to end the lease", PATIENCE_S)
     wait_until(lambda: not workspace.exists(), "the workspace to be removed", PATIENCE_S)
     workspace.mkdir()
-    agent = Agent(agent_spec(workspace), door.client())  # lives in this process, and renews nothing more
+    agent = Agent(agent_spec(workspace), gateway.client())  # lives in this process, and renews nothing more
     agent.send(2, "SIGKILL")
     assert engine.state("kafka-2") == "exited"
-    pass_time(docker_agent.DOOR_LEASE_S)
-    wait_until(lambda: engine.state("kafka-2") == "running", "the door's lease to run out", PATIENCE_S)
+    pass_time(docker_agent.GATEWAY_LEASE_S)
+    wait_until(lambda: engine.state("kafka-2") == "running", "the gateway's lease to run out", PATIENCE_S)
     agent.observe()
     assert "this lease does not run" in agent.failure()
     with pytest.raises(lease.ClusterGone):

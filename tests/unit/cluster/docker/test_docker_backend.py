@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 from support.broker_answers import answered
-from support.doors import Door
 from support.evidence import RUN
 from support.fake_engine import ADVERTISED, FakeEngine
+from support.gateways import Gateway
 
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue.parts import AT_ONCE, step
@@ -44,7 +44,7 @@ COMPOSE_FILE = Path(__file__).resolve().parents[4] / "docker-compose.yml"
 
 @pytest.fixture
 def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The door heals only when it is asked to."""
+    """The gateway heals only when it is asked to."""
 
     async def watch(leased: LeasedEngine) -> None:
         await asyncio.Event().wait()
@@ -53,8 +53,8 @@ def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def at_the_door(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {**door.environment, "KDV_BOOTSTRAP_SERVERS": "127.0.0.1:1"}.items():
+def at_the_gateway(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**gateway.environment, "KDV_BOOTSTRAP_SERVERS": "127.0.0.1:1"}.items():
         monkeypatch.setenv(name, value)
 
 
@@ -87,20 +87,20 @@ def reasons(lack: Lack | None) -> str:
 def test_without_the_stack_the_backend_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in backend.VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    assert "KDV_DOOR_URL and KDV_DOOR_TOKEN and KDV_BOOTSTRAP_SERVERS not set" in reasons(BACKEND.lack())
-    with pytest.raises(StepFailed, match="KDV_DOOR_URL is not set"):
+    assert "KDV_GATEWAY_URL and KDV_GATEWAY_TOKEN and KDV_BOOTSTRAP_SERVERS not set" in reasons(BACKEND.lack())
+    with pytest.raises(StepFailed, match="KDV_GATEWAY_URL is not set"):
         BACKEND.start(StartRequest(run_id="r", workspace="/nonexistent", deadline_s=1, spec=SPEC))
 
 
-def test_a_door_that_does_not_answer_proves_no_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gateway_that_does_not_answer_proves_no_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in backend.VARIABLES:
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     lack, misfit = BACKEND.lack(), BACKEND.misfit(SPEC)
-    assert lack is not None and lack.failed and "the fault door does not answer" in lack.why
-    assert misfit is not None and misfit.failed and "the fault door does not answer" in misfit.why
+    assert lack is not None and lack.failed and "the fault gateway does not answer" in lack.why
+    assert misfit is not None and misfit.failed and "the fault gateway does not answer" in misfit.why
 
 
-@pytest.mark.usefixtures("at_the_door")
+@pytest.mark.usefixtures("at_the_gateway")
 def test_proxy_and_power_are_lacking_by_name_and_network_without_its_label(engine: FakeEngine) -> None:
     assert BACKEND.lack() is None and BACKEND.lack("network") is None
     assert "no proxy can stand before them" in reasons(BACKEND.lack("proxy"))
@@ -109,10 +109,10 @@ def test_proxy_and_power_are_lacking_by_name_and_network_without_its_label(engin
     assert "kafka-1, kafka-2, kafka-3: no network that may be cut" in reasons(BACKEND.lack("network"))
     assert BACKEND.lack() is None
     engine.containers = {}
-    assert "the fault door sees no container of a broker" in reasons(BACKEND.lack())
+    assert "the fault gateway sees no container of a broker" in reasons(BACKEND.lack())
 
 
-@pytest.mark.usefixtures("at_the_door")
+@pytest.mark.usefixtures("at_the_gateway")
 @pytest.mark.parametrize(
     ("change", "spec", "why"),
     [
@@ -140,7 +140,7 @@ def test_every_difference_from_the_scenario_is_named(
     assert (misfit.why if misfit else "") == (f"the composed cluster is another: {why}" if why else "")
 
 
-@pytest.mark.usefixtures("at_the_door", "report")
+@pytest.mark.usefixtures("at_the_gateway", "report")
 @pytest.mark.parametrize(
     ("image", "why"),
     [
@@ -157,7 +157,7 @@ def test_the_version_is_the_tag_of_the_image_with_or_without_a_digest(image: str
     assert (misfit.why if misfit else "") == (f"the composed cluster is another: {why}" if why else "")
 
 
-@pytest.mark.usefixtures("at_the_door")
+@pytest.mark.usefixtures("at_the_gateway")
 def test_a_run_notes_the_content_of_the_brokers_image(
     engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +170,7 @@ def test_a_run_notes_the_content_of_the_brokers_image(
     assert versions["kafka-image"] == "sha256:4311, sha256:4312" and versions["kafka"] == "4.3.1"
 
 
-@pytest.mark.usefixtures("no_watch", "at_the_door")
+@pytest.mark.usefixtures("no_watch", "at_the_gateway")
 def test_what_is_down_between_runs_is_healed_before_the_comparison(engine: FakeEngine, report: dict[str, Any]) -> None:
     engine.containers["kafka-2"]["State"]["Status"] = "exited"
     engine.containers["kafka-3"]["State"]["Status"] = "paused"
@@ -179,13 +179,13 @@ def test_what_is_down_between_runs_is_healed_before_the_comparison(engine: FakeE
     assert [name for name, _ in engine.changes] == ["start kafka-2", "unpause kafka-3"]
 
 
-@pytest.mark.usefixtures("no_watch", "at_the_door")
+@pytest.mark.usefixtures("no_watch", "at_the_gateway")
 @pytest.mark.parametrize("held", [False, True])
 def test_a_broker_that_stays_down_is_a_failure_and_no_other_cluster(
-    held: bool, engine: FakeEngine, door: Door, report: dict[str, Any]
+    held: bool, engine: FakeEngine, gateway: Gateway, report: dict[str, Any]
 ) -> None:
     if held:
-        door.client().begin("another run", 60)
+        gateway.client().begin("another run", 60)
     else:
         engine.broken = {"start"}
     engine.containers["kafka-2"]["State"]["Status"] = "exited"
@@ -198,7 +198,7 @@ def test_a_broker_that_stays_down_is_a_failure_and_no_other_cluster(
     assert not isinstance(raised.value, preflight.Unavailable)
 
 
-@pytest.mark.usefixtures("at_the_door", "report")
+@pytest.mark.usefixtures("at_the_gateway", "report")
 @pytest.mark.parametrize(
     ("links", "why"),
     [
@@ -219,7 +219,7 @@ def test_a_plan_that_cuts_links_which_no_container_can_lose_alone_is_unavailable
             preflight.require(msgspec.structs.replace(RUN, cluster=SPEC, fault=own))
 
 
-@pytest.mark.usefixtures("at_the_door")
+@pytest.mark.usefixtures("at_the_gateway")
 def test_a_broker_that_the_others_also_reach_on_another_network_cannot_be_cut_off(engine: FakeEngine) -> None:
     container = engine.containers["kafka-1"]
     environment, networks = container["Config"]["Env"], container["NetworkSettings"]["Networks"]
@@ -237,7 +237,7 @@ def test_a_broker_that_the_others_also_reach_on_another_network_cannot_be_cut_of
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("at_the_door", "report")
+@pytest.mark.usefixtures("at_the_gateway", "report")
 def test_the_composition_expects_to_be_unavailable_what_its_catalogue_cannot_run_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -261,7 +261,7 @@ def test_the_composition_expects_to_be_unavailable_what_its_catalogue_cannot_run
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("at_the_door", "report")
+@pytest.mark.usefixtures("at_the_gateway", "report")
 def test_a_scenario_that_asks_for_what_is_lacking_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KDV_CLUSTER", "docker")
     host = msgspec.structs.replace(preflight.look(), unwritable=[])

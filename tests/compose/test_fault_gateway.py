@@ -1,4 +1,4 @@
-"""Tests of the fault door on a real engine, with containers that run nothing but a shell.
+"""Tests of the fault gateway on a real engine, with containers that run nothing but a shell.
 
 `KDV_TEST_ENGINE` names the engine's socket; without it the tests are skipped. `KDV_TEST_IMAGE` names an image with `sh`
 and `nc`, by default that of the brokers.
@@ -18,10 +18,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.doors import TOKEN, Door, DoorProcess, door_process
+from support.gateways import TOKEN, Gateway, GatewayProcess, gateway_process
 from support.patience import PATIENCE_S
 
-from delivery_verifier.cluster.docker.door_client import DoorClient, DoorRefused
+from delivery_verifier.cluster.docker.gateway_client import GatewayClient, GatewayRefused
 from delivery_verifier.cluster.docker.nodes import ADDRESS_LABEL, ALIAS_LABEL, ALLOWED, FAULT_LABEL, PROJECT_LABEL
 from delivery_verifier.host.waiting import wait_until
 
@@ -30,7 +30,7 @@ IMAGE = os.environ.get("KDV_TEST_IMAGE", "apache/kafka:4.3.1")
 pytestmark = pytest.mark.skipif(not ENGINE, reason="no engine is named in KDV_TEST_ENGINE: run make test-compose")
 
 PROJECT = f"kdvt{uuid.uuid4().hex[:6]}"
-REPLICATION, CLIENTS, DOOR = (f"{PROJECT}_{name}" for name in ("replication", "kafka", "door"))
+REPLICATION, CLIENTS, GATEWAY = (f"{PROJECT}_{name}" for name in ("replication", "kafka", "gateway"))
 SUBNET = "10.213.94"
 SHELL = "trap 'exit 143' TERM; echo ready; while :; do sleep 0.1; done"
 
@@ -48,7 +48,7 @@ def inspected(container: str) -> dict[str, object]:
 
 
 def run(name: str, node: int, role: str, *networks: str, **labels: str) -> None:
-    """Runs a container with the door's labels. `labels` replaces labels; an empty value removes one."""
+    """Runs a container with the gateway's labels. `labels` replaces labels; an empty value removes one."""
     own = {FAULT_LABEL: ALLOWED, PROJECT_LABEL: PROJECT}
     if role == "broker":
         own |= {ALIAS_LABEL: f"{name}.replication", ADDRESS_LABEL: f"{SUBNET}.1{node}"}
@@ -70,7 +70,7 @@ def _containers() -> Iterator[None]:
         allowed = ("--label", f"{FAULT_LABEL}={ALLOWED}")
         docker("network", "create", "--internal", "--subnet", f"{SUBNET}.0/24", *mine, *allowed, REPLICATION)
         docker("network", "create", "--internal", *mine, CLIENTS)
-        docker("network", "create", "--internal", *mine, DOOR)
+        docker("network", "create", "--internal", *mine, GATEWAY)
         run("controller", 100, "controller", REPLICATION)
         for broker in (1, 2):
             run(f"kafka-{broker}", broker, "broker", REPLICATION, CLIENTS)
@@ -84,9 +84,9 @@ def _containers() -> Iterator[None]:
 
 
 @pytest.fixture
-def door() -> Iterator[DoorProcess]:
-    with door_process(Path(ENGINE), PROJECT) as door:
-        yield door
+def gateway() -> Iterator[GatewayProcess]:
+    with gateway_process(Path(ENGINE), PROJECT) as gateway:
+        yield gateway
 
 
 def starts(container: str) -> int:
@@ -94,15 +94,15 @@ def starts(container: str) -> int:
     return docker("logs", container).count("ready")
 
 
-def states(client: DoorClient) -> dict[int, tuple[str, int | None, bool]]:
+def states(client: GatewayClient) -> dict[int, tuple[str, int | None, bool]]:
     return {node.node: (node.state, node.exit_code, bool(node.cut)) for node in client.nodes()}
 
 
 WHOLE = dict.fromkeys((1, 2, 100), ("running", None, False))
 
 
-def test_each_operation_bites_and_is_seen(door: DoorProcess) -> None:
-    client = door.client()
+def test_each_operation_bites_and_is_seen(gateway: GatewayProcess) -> None:
+    client = gateway.client()
     lease, broker = client.begin("run", 120), f"{PROJECT}-kafka-1"
     assert states(client) == WHOLE
     address = client.nodes()[0].started_at
@@ -152,9 +152,9 @@ def test_an_address_that_is_cut_off_is_told_from_one_that_refuses() -> None:
     assert reaches("kafka-2", f"{SUBNET}.11", "refused")
 
 
-def test_what_the_list_does_not_have_is_refused_and_changes_nothing(door: DoorProcess) -> None:
+def test_what_the_list_does_not_have_is_refused_and_changes_nothing(gateway: GatewayProcess) -> None:
     before = [inspected(name)["State"] for name in ("stranger", "kafka-1")]
-    lease = door.client().begin("run", 60)
+    lease = gateway.client().begin("run", 60)
     refused = [
         ("POST", f"/containers/{PROJECT}-stranger/kill", {}),
         ("POST", f"/containers/{inspected('stranger')['Id']}/kill", {}),
@@ -167,14 +167,14 @@ def test_what_the_list_does_not_have_is_refused_and_changes_nothing(door: DoorPr
         ("DELETE", f"/containers/{PROJECT}-kafka-1", {}),
         ("GET", "/v1.41/info", {}),
     ]
-    with httpx.Client(base_url=door.url, headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+    with httpx.Client(base_url=gateway.url, headers={"Authorization": f"Bearer {TOKEN}"}) as http:
         answers = [http.request(method, path, json={"lease": lease, **body}) for method, path, body in refused]
     assert [answer.status_code for answer in answers] == [403] * len(refused)
     assert [inspected(name)["State"] for name in ("stranger", "kafka-1")] == before
     assert set(networks("kafka-1")) == {REPLICATION, CLIENTS}
 
 
-def broken(client: DoorClient, seconds: float) -> str:
+def broken(client: GatewayClient, seconds: float) -> str:
     """Begins a lease, and damages every container under it. Returns the lease."""
     lease = client.begin("killed", seconds)
     client.carry_out(lease, f"{PROJECT}-kafka-1", "pause")
@@ -188,9 +188,9 @@ def broken(client: DoorClient, seconds: float) -> str:
 
 TASK = """
 import sys
-from delivery_verifier.cluster.docker.door_client import DoorClient
+from delivery_verifier.cluster.docker.gateway_client import GatewayClient
 url, token, project, network = sys.argv[1:]
-client = DoorClient(url, token)
+client = GatewayClient(url, token)
 lease = client.begin("killed", 5.0)
 client.carry_out(lease, f"{project}-kafka-1", "pause")
 client.renew(lease)
@@ -206,18 +206,18 @@ sys.stdin.read()
 """A task that damages every container under a lease of 5 s, and then does nothing more."""
 
 
-def test_a_task_that_is_killed_in_the_middle_leaves_no_damage_beyond_its_lease(door: DoorProcess) -> None:
-    task = _killed_task(door)
-    client = door.client()
+def test_a_task_that_is_killed_in_the_middle_leaves_no_damage_beyond_its_lease(gateway: GatewayProcess) -> None:
+    task = _killed_task(gateway)
+    client = gateway.client()
     wait_until(lambda: states(client) == WHOLE, "the containers to be healed", PATIENCE_S)
-    with pytest.raises(DoorRefused, match="this lease does not run"):
+    with pytest.raises(GatewayRefused, match="this lease does not run"):
         client.renew(task)
 
 
-def _killed_task(door: Door) -> str:
+def _killed_task(gateway: Gateway) -> str:
     """Starts a process that damages all containers, and kills it. Returns its lease."""
     with subprocess.Popen(
-        [sys.executable, "-c", TASK, door.url, TOKEN, PROJECT, REPLICATION],
+        [sys.executable, "-c", TASK, gateway.url, TOKEN, PROJECT, REPLICATION],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -230,34 +230,36 @@ def _killed_task(door: Door) -> str:
     return lease
 
 
-def test_a_door_that_was_killed_heals_at_its_next_start(door: DoorProcess) -> None:
-    lease = broken(door.client(), 120)
-    door.send(signal.SIGKILL)
+def test_a_gateway_that_was_killed_heals_at_its_next_start(gateway: GatewayProcess) -> None:
+    lease = broken(gateway.client(), 120)
+    gateway.send(signal.SIGKILL)
     assert inspected("kafka-1")["State"]["Status"] == "paused"  # type: ignore[index]
-    door.start()
-    client = door.client()
+    gateway.start()
+    client = gateway.client()
     wait_until(lambda: states(client) == WHOLE, "the containers to be healed", PATIENCE_S)
-    with pytest.raises(DoorRefused, match="the door was started anew"):
+    with pytest.raises(GatewayRefused, match="the gateway was started anew"):
         client.carry_out(lease, f"{PROJECT}-kafka-1", "kill")
 
 
-def test_the_network_of_the_door_is_not_reached_from_that_of_the_brokers() -> None:
-    """A container that stands where the door stands is reached from its own network, and not from a broker's."""
+def test_the_network_of_the_gateway_is_not_reached_from_that_of_the_brokers() -> None:
+    """A container that stands where the gateway stands is reached from its own network, and not from a broker's."""
     name = f"{PROJECT}-listener"
     labels = ("--label", f"{PROJECT_LABEL}={PROJECT}")
     listen = "while :; do nc -l -p 8700 >/dev/null 2>&1 || nc -l 8700 >/dev/null 2>&1; done"
     for container, script in ((name, listen), (f"{PROJECT}-tasks", SHELL)):
         docker(
-            *("run", "-d", "--name", container, "--network", DOOR, *labels, "--entrypoint", "sh", IMAGE), "-c", script
+            *("run", "-d", "--name", container, "--network", GATEWAY, *labels, "--entrypoint", "sh", IMAGE),
+            "-c",
+            script,
         )
     docker("network", "connect", CLIENTS, f"{PROJECT}-tasks")
-    address = str(networks("listener")[DOOR]["IPAddress"])
+    address = str(networks("listener")[GATEWAY]["IPAddress"])
 
     def listens() -> bool:
         probe = docker("exec", f"{PROJECT}-tasks", "sh", "-c", f"nc -vz -w 3 {address} 8700 2>&1 || true")
         return _is_open(probe)
 
-    wait_until(listens, "the tasks to reach the door's place", PATIENCE_S)
+    wait_until(listens, "the tasks to reach the gateway's place", PATIENCE_S)
     with ThreadPoolExecutor() as pool:  # an attempt that is in vain takes seconds
         unreached = (
             pool.submit(reaches, container, address, "does not answer", port=8700)

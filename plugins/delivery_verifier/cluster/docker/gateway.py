@@ -1,13 +1,13 @@
-"""The fault door: the only service that may change the brokers' containers. It carries out only the operations in
+"""The fault gateway: the only service that may change the brokers' containers. It carries out only the operations in
 `engine.OPERATIONS`.
 
-A process with access to the Docker engine's socket can do anything to the host. So only the fault door has the socket.
-The fault door and the tasks of a run share a network that no other service is in.
+A process with access to the Docker engine's socket can do anything to the host. So only the fault gateway has the
+socket. The fault gateway and the tasks of a run share a network that no other service is in.
 
-The fault door answers these requests, and answers any other request with status 403:
+The fault gateway answers these requests, and answers any other request with status 403:
 
-* `GET /health`: returns 200. Every other request needs the token in KDV_DOOR_TOKEN. Without this token, the status is
-  401.
+* `GET /health`: returns 200. Every other request needs the token in KDV_GATEWAY_TOKEN. Without this token, the status
+  is 401.
 * `GET /nodes`: returns the nodes (`nodes.Node`).
 * `POST /leases` with `holder` and `seconds`: heals the containers, and returns the id of a new lease. Status 409 if
   another lease runs.
@@ -49,18 +49,18 @@ SHORTEST_TOKEN = 16
 MOST_BYTES = 4096
 """The greatest size of a request's body in bytes."""
 _STATUS: dict[type[Exception], int] = {Refusal: 403, Conflict: 409, EngineError: 502, NotANode: 502}
-"""Maps the class of an error that a request can cause to the HTTP status with which the door answers the request."""
+"""Maps the class of an error that a request can cause to the HTTP status with which the gateway answers the request."""
 
 
 class _Routes:
-    """The routes (paths and methods) that the fault door serves. Every request except `GET /health` needs the token
+    """The routes (paths and methods) that the fault gateway serves. Every request except `GET /health` needs the token
     `token`."""
 
     def __init__(self, leased: LeasedEngine, token: str) -> None:
         self._leased, self._token = leased, token
 
     def all(self) -> list[Route]:
-        """Returns all routes of the fault door."""
+        """Returns all routes of the fault gateway."""
         return [
             Route("/health", _health, methods=["GET"]),
             self._guarded("/nodes", "GET", self._nodes),
@@ -107,7 +107,7 @@ class _Routes:
         async def endpoint(request: Request) -> Response:
             expected = f"Bearer {self._token}".encode()
             if not hmac.compare_digest(request.headers.get("authorization", "").encode(), expected):
-                return _answer(401, {"error": "the token of KDV_DOOR_TOKEN is missing or wrong"})
+                return _answer(401, {"error": "the token of KDV_GATEWAY_TOKEN is missing or wrong"})
             try:
                 return _answer(200, await answer(request))
             except tuple(_STATUS) as error:
@@ -117,10 +117,10 @@ class _Routes:
 
 
 def app(engine: Engine, token: str) -> Starlette:
-    """Returns the fault door's web application. Raises ValueError if the token has less than `SHORTEST_TOKEN`
+    """Returns the fault gateway's web application. Raises ValueError if the token has less than `SHORTEST_TOKEN`
     characters."""
     if len(token) < SHORTEST_TOKEN:
-        raise ValueError(f"KDV_DOOR_TOKEN needs {SHORTEST_TOKEN} characters or more")
+        raise ValueError(f"KDV_GATEWAY_TOKEN needs {SHORTEST_TOKEN} characters or more")
     leased = LeasedEngine(engine)
 
     @asynccontextmanager
@@ -131,17 +131,17 @@ def app(engine: Engine, token: str) -> Starlette:
         watch.cancel()
         await engine.close()
 
-    door = Starlette(
+    gateway = Starlette(
         routes=_Routes(leased, token).all(), exception_handlers={HTTPException: _forbidden}, lifespan=lifespan
     )
-    door.router.redirect_slashes = False
-    return door
+    gateway.router.redirect_slashes = False
+    return gateway
 
 
 def _end_with(watch: asyncio.Task[None]) -> None:
     """Ends this process if the task `watch` has failed. `watch` heals the containers after a lease has ended.
 
-    A fault door that no longer heals must not look alive.
+    A fault gateway that no longer heals must not look alive.
     """
     if not watch.cancelled() and (error := watch.exception()) is not None:
         log(f"the watch over the lease ended: {type(error).__name__}: {error}")
@@ -149,7 +149,7 @@ def _end_with(watch: asyncio.Task[None]) -> None:
 
 
 async def _health(request: Request) -> Response:
-    return PlainTextResponse("the door listens\n")
+    return PlainTextResponse("the gateway listens\n")
 
 
 async def _forbidden(request: Request, error: Exception) -> Response:
@@ -174,17 +174,17 @@ def _answer(status: int, content: object) -> Response:
 
 
 def main() -> None:
-    """Serves the fault door. The environment variable KDV_DOOR_PROJECT names the brokers' Compose project.
+    """Serves the fault gateway. The environment variable KDV_GATEWAY_PROJECT names the brokers' Compose project.
 
-    KDV_DOOR_PORT holds the port. If KDV_DOOR_PORT is unset, the port is `PORT`.
+    KDV_GATEWAY_PORT holds the port. If KDV_GATEWAY_PORT is unset, the port is `PORT`.
     """
-    project, token = os.environ.get("KDV_DOOR_PROJECT", ""), os.environ.get("KDV_DOOR_TOKEN", "")
+    project, token = os.environ.get("KDV_GATEWAY_PROJECT", ""), os.environ.get("KDV_GATEWAY_TOKEN", "")
     if not project:
-        sys.exit("door: KDV_DOOR_PROJECT is empty: name the Compose project of the brokers")
+        sys.exit("gateway: KDV_GATEWAY_PROJECT is empty: name the Compose project of the brokers")
     if len(token) < SHORTEST_TOKEN:
-        sys.exit(f"door: KDV_DOOR_TOKEN needs {SHORTEST_TOKEN} characters or more")
-    engine = Engine(Path(os.environ.get("KDV_DOOR_ENGINE") or SOCKET), project)
-    port = int(os.environ.get("KDV_DOOR_PORT") or PORT)
+        sys.exit(f"gateway: KDV_GATEWAY_TOKEN needs {SHORTEST_TOKEN} characters or more")
+    engine = Engine(Path(os.environ.get("KDV_GATEWAY_ENGINE") or SOCKET), project)
+    port = int(os.environ.get("KDV_GATEWAY_PORT") or PORT)
     uvicorn.run(app(engine, token), host="0.0.0.0", port=port, log_level="warning", access_log=False)
 
 
