@@ -20,7 +20,7 @@ from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.backend import StartRequest
-from delivery_verifier.cluster.docker.backend import BACKEND, LACKS
+from delivery_verifier.cluster.docker.backend import BACKEND, UNAVAILABLE_HERE
 from delivery_verifier.cluster.docker.cluster import DockerCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
@@ -69,8 +69,12 @@ def topic(cluster: Cluster) -> Iterator[str]:
 
 
 def test_the_composed_cluster_is_the_one_that_scenarios_ask_for() -> None:
-    assert BACKEND.lack() is None and BACKEND.misfit(SPEC) is None and BACKEND.lack("network") is None
-    assert {capability: getattr(BACKEND.lack(capability), "why", "") for capability in LACKS} == LACKS
+    assert (
+        BACKEND.unavailable() is None and BACKEND.unsupported(SPEC) is None and BACKEND.unavailable("network") is None
+    )
+    assert {
+        capability: getattr(BACKEND.unavailable(capability), "why", "") for capability in UNAVAILABLE_HERE
+    } == UNAVAILABLE_HERE
 
 
 @pytest.mark.parametrize(
@@ -84,8 +88,8 @@ def test_the_composed_cluster_is_the_one_that_scenarios_ask_for() -> None:
     ],
 )
 def test_a_scenario_of_another_cluster_is_unavailable_with_the_difference(spec: ClusterSpec, why: str) -> None:
-    lack = BACKEND.misfit(spec)
-    assert lack is not None and why in lack.why and not lack.failed
+    unavailable = BACKEND.unsupported(spec)
+    assert unavailable is not None and why in unavailable.why and not unavailable.failed
 
 
 @pytest.mark.parametrize("check", backend_contract.CHECKS, ids=lambda check: check.__name__)

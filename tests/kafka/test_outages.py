@@ -36,9 +36,9 @@ AT_ONCE = Trigger(kind="at_once")
 NEEDED: tuple[Capability, ...] = ("network", "power")
 SPEC = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250, equipment=NEEDED, elr=False)
 
-LACKS = [lack.why for name in NEEDED if (lack := tried(name))]
+UNAVAILABLE_HERE = [unavailable.why for name in NEEDED if (unavailable := tried(name))]
 
-pytestmark = pytest.mark.skipif(bool(LACKS), reason="; ".join(LACKS))
+pytestmark = pytest.mark.skipif(bool(UNAVAILABLE_HERE), reason="; ".join(UNAVAILABLE_HERE))
 
 
 @pytest.fixture(scope="module")

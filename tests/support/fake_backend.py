@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartRequest
+from delivery_verifier.cluster.backend import Breakable, Owned, StartRequest, Unavailability
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
@@ -15,20 +15,20 @@ from support.fake_cluster import FakeCluster
 class FakeBackend(Owned, Breakable):
     """Starts fake clusters.
 
-    * `lacks` maps a capability (proxy, network or power) to the reason why the fake host lacks the capability. The key
-      None stands for the backend itself: the value says why the backend cannot run.
+    * `all_unavailable` maps a capability (proxy, network or power) to the reason why the fake host lacks the
+      capability. The key None stands for the backend itself: the value says why the backend cannot run.
     * `clusters` maps a workspace to the cluster in this workspace.
     """
 
-    def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
-        self.lacks = lacks or {}
+    def __init__(self, all_unavailable: Mapping[Capability | None, Unavailability] | None = None) -> None:
+        self.all_unavailable = all_unavailable or {}
         self.clusters: dict[Path, FakeCluster] = {}
 
-    def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns the entry of `lacks` for `capability`, or None if there is no entry."""
-        return self.lacks.get(capability)
+    def unavailable(self, capability: Capability | None = None) -> Unavailability | None:
+        """Returns the entry of `all_unavailable` for `capability`, or None if there is no entry."""
+        return self.all_unavailable.get(capability)
 
-    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
+    def unsupported(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Unavailability | None:
         """Returns None, because a fake cluster always has what `spec` describes."""
         return None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from delivery_verifier.cluster.backend import Lack, Observed
+from delivery_verifier.cluster.backend import Observed, Unavailability
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.protocol.requests import BrokerRequests
 from delivery_verifier.model.act import Capability
@@ -44,10 +44,10 @@ class ObservingCluster:
 class ObservingBackend(Observed):
     """Gives access to the brokers at the addresses in KDV_OBSERVED."""
 
-    def lack(self, capability: Capability | None = None) -> Lack | None:
+    def unavailable(self, capability: Capability | None = None) -> Unavailability | None:
         if capability is not None:
-            return Lack("nothing is done to brokers that are only observed")
-        return None if os.environ.get(ADDRESSES) else Lack(f"{ADDRESSES} is not set")
+            return Unavailability("nothing is done to brokers that are only observed")
+        return None if os.environ.get(ADDRESSES) else Unavailability(f"{ADDRESSES} is not set")
 
     def describe(self, spec: ClusterSpec) -> str:
         return f"the cluster at {os.environ[ADDRESSES]}"

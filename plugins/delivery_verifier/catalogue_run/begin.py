@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.entry import Entry, cluster_of
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.loop import now
-from delivery_verifier.cluster.backend import Lack
+from delivery_verifier.cluster.backend import Unavailability
 from delivery_verifier.cluster.backends import backend_of, default_name
 from delivery_verifier.host import machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
@@ -111,7 +111,7 @@ def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
     The item says what this host lacks to run the entry, and whether the user expected this lack. `expected` has the
     words that say what the user expects this host to be unable to run (see `selection.expects`).
     """
-    lacks = _lacks(entry)
+    all_unavailable = _lacks(entry)
     return Item(
         name=entry.name,
         title=entry.title,
@@ -120,9 +120,9 @@ def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
         tags=tuple(entry.tags),
         fault=entry.fault.name,
         round=number,
-        unavailable=_lacks_text(lacks),
-        expected_unavailable=not any(lack.failed for lack in lacks.values())
-        and selection.expects(expected, entry, lacks),
+        unavailable=_unavailable_text(all_unavailable),
+        expected_unavailable=not any(unavailable.failed for unavailable in all_unavailable.values())
+        and selection.expects(expected, entry, all_unavailable),
     )
 
 
@@ -139,10 +139,10 @@ def unavailable(entry: Entry) -> str:
     The function tests whether the host has a capability, such as `power`, by using it. It tests each capability only
     once per process.
     """
-    return _lacks_text(_lacks(entry))
+    return _unavailable_text(_lacks(entry))
 
 
-def _lacks(entry: Entry) -> dict[str, Lack]:
+def _lacks(entry: Entry) -> dict[str, Unavailability]:
     """Maps each capability that the entry needs and this host lacks to the reason why the host lacks it.
 
     If the backend of the entry cannot run on this host, the only key is `backend <name>`. The same holds if the backend
@@ -150,12 +150,17 @@ def _lacks(entry: Entry) -> dict[str, Lack]:
     """
     spec = cluster_of(entry, backend=default_name())
     backend = backend_of(spec)
-    if lack := backend.lack() or backend.misfit(spec, entry.fault):
-        return {f"backend {spec.backend}": lack}
-    return {need: lack for need in equipment_of(entry.fault) if (lack := backend.lack(need)) is not None}
+    if unavailable := backend.unavailable() or backend.unsupported(spec, entry.fault):
+        return {f"backend {spec.backend}": unavailable}
+    return {
+        need: unavailable
+        for need in equipment_of(entry.fault)
+        if (unavailable := backend.unavailable(need)) is not None
+    }
 
 
-def _lacks_text(lacks: Mapping[str, Lack]) -> str:
+def _unavailable_text(all_unavailable: Mapping[str, Unavailability]) -> str:
     return "; ".join(
-        f"{need}: {'the trial went wrong: ' if lack.failed else ''}{lack.why}" for need, lack in lacks.items()
+        f"{need}: {'the trial went wrong: ' if unavailable.failed else ''}{unavailable.why}"
+        for need, unavailable in all_unavailable.items()
     )

@@ -32,7 +32,7 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
 
 
-class Lack(NamedTuple):
+class Unavailability(NamedTuple):
     """A backend or a capability (proxy, network or power) that this host lacks.
 
     * `why`: the reason and its remedy, in words.
@@ -152,7 +152,7 @@ class BreakableCluster(ObservedCluster, Protocol):
 class Observed(Protocol):
     """A way to clusters. A backend that only implements this protocol has a cluster that somebody else runs."""
 
-    def lack(self, capability: Capability | None = None) -> Lack | None:
+    def unavailable(self, capability: Capability | None = None) -> Unavailability | None:
         """Returns why this host lacks `capability`, or None if the host has it. A backend that is not breakable lacks
         every capability.
 
@@ -160,19 +160,21 @@ class Observed(Protocol):
         """
         ...
 
-    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
+    def unsupported(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Unavailability | None:
         """Returns why this backend cannot give a run the cluster that `spec` describes, or None if the backend can give
         it.
 
         Two examples of reasons: the backend's brokers have other settings, or the backend cannot cut the links that
-        `plan` cuts. A missing capability does not count here (see `lack`). A backend that is not breakable can do no
-        action to brokers.
+        `plan` cuts. A missing capability does not count here (see `unavailable`). A backend that is not breakable can
+        do no action to brokers.
         """
         undone = [] if plan is None or isinstance(self, Breakable) else list(dict.fromkeys(actions_on_brokers(plan)))
         if not undone:
             return None
         why = f"the fault {plan.name if plan else ''} does {', '.join(undone)} to brokers"
-        return Lack(f"{why}, and the backend {spec.backend} only observes them: choose another fault, or none")
+        return Unavailability(
+            f"{why}, and the backend {spec.backend} only observes them: choose another fault, or none"
+        )
 
     def versions(self) -> dict[str, str]:
         """Returns the versions that a run records beside `ClusterSpec.kafka_version`, e.g. the digest of an image."""

@@ -4,8 +4,8 @@
 A module of a means has:
 
 * a class `BrokerMeans`, which is a `Means`. Its only argument is the cluster's agent.
-* a function `lack`, which returns why this host cannot use the means, or None if it can. Only means of the embedded
-  backend have this function, and only those that are a capability (see act.Capability).
+* a function `unavailable`, which returns why this host cannot use the means, or None if it can. Only means of the
+  embedded backend have this function, and only those that are a capability (see act.Capability).
 
 The agent of a cluster finds a means by its name. So a new means needs no new operation anywhere.
 """

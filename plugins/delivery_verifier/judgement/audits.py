@@ -184,7 +184,7 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
         yield f"Records without an identity, found by acknowledged offset and checksum: {adopted:,}."
     missing = [
         text
-        for lacks, text in (
+        for all_unavailable, text in (
             (audit.without_offset, "offsets: whether a record stands where it was acknowledged (MISPLACED)"),
             (not audit.ordered, "producer and sequence: the order (REORDERED)"),
             (not audit.hash, "checksums: whether values are the ones sent (CORRUPTED)"),
@@ -195,7 +195,7 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
                 "a complete ledger, or a topic of its own: PHANTOM",
             ),
         )
-        if lacks
+        if all_unavailable
     ]
     yield from (f"Not judged, for lack of {text}." for text in missing)
 

@@ -119,10 +119,10 @@ def equipment() -> list[Check]:
 
     Every result is ok, even if the capability is missing: a host without the capability can still run other scenarios.
     """
-    lacks = {name: default_backend().lack(name) for name in CAPABILITIES}
+    all_unavailable = {name: default_backend().unavailable(name) for name in CAPABILITIES}
     return [
-        Check(name=name, ok=True, found=f"not available: {lack.why}" if lack else "available")
-        for name, lack in lacks.items()
+        Check(name=name, ok=True, found=f"not available: {unavailable.why}" if unavailable else "available")
+        for name, unavailable in all_unavailable.items()
     ]
 
 
@@ -150,16 +150,16 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
     backend.
     """
     backend = backend_of(scenario.cluster)
-    if lack := backend.lack():
+    if unavailable := backend.unavailable():
         needed = f"the backend {scenario.cluster.backend}"
-        raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {lack.why}")
-    if misfit := backend.misfit(scenario.cluster, scenario.fault):
-        if misfit.failed:
-            raise Unfit(f"{scenario.name} cannot be run now: {misfit.why}")
-        raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: {misfit.why}")
+        raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {unavailable.why}")
+    if unsupported := backend.unsupported(scenario.cluster, scenario.fault):
+        if unsupported.failed:
+            raise Unfit(f"{scenario.name} cannot be run now: {unsupported.why}")
+        raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: {unsupported.why}")
     for needed in scenario.cluster.equipment:
-        if lack := backend.lack(needed):
-            raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {lack.why}")
+        if unavailable := backend.unavailable(needed):
+            raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {unavailable.why}")
     lacking = [check for check in run_checks(host or look(), scenario) if not check.ok]
     if lacking:
         raise Unfit("; ".join(f"{check.name}: {check.found}; remedy: {check.remedy}" for check in lacking))

@@ -143,8 +143,8 @@ def test_an_unavailable_entry_is_not_run() -> None:
     assert [run for run in begun if "-b" in run] == [] and states(ended)["b"] == "unavailable"
 
 
-def lacking(monkeypatch: pytest.MonkeyPatch, **lacks: equipment.Lack) -> None:
-    monkeypatch.setattr(equipment, "tried", lacks.get)
+def lacking(monkeypatch: pytest.MonkeyPatch, **all_unavailable: equipment.Unavailability) -> None:
+    monkeypatch.setattr(equipment, "tried", all_unavailable.get)
 
 
 def expected(words: str, name: str = "power.all_brokers") -> bool:
@@ -157,7 +157,7 @@ def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_equipment_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert selection.expectable("power, network") == ("power", "network")
-    lacking(monkeypatch, power=equipment.Lack("only root may do that"))
+    lacking(monkeypatch, power=equipment.Unavailability("only root may do that"))
     assert expected("power") and expected("proxy, power") and expected("power.all_brokers")
     assert not expected("network") and not expected("") and not expected("acks")
     assert expected("acks", NAME)
@@ -166,13 +166,17 @@ def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_equipment_it
 
 
 def test_what_is_lacking_beside_the_equipment_that_was_named_is_not_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    lacking(monkeypatch, power=equipment.Lack("only root may do that"), network=equipment.Lack("iptables not found"))
+    lacking(
+        monkeypatch,
+        power=equipment.Unavailability("only root may do that"),
+        network=equipment.Unavailability("iptables not found"),
+    )
     monkeypatch.setattr(begin, "equipment_of", lambda fault: ("network", "power"))
     assert expected("network, power") and not expected("power")
 
 
 def test_a_trial_that_went_wrong_is_never_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    lacking(monkeypatch, power=equipment.Lack("mkfs.ext4: No space left on device", failed=True))
+    lacking(monkeypatch, power=equipment.Unavailability("mkfs.ext4: No space left on device", failed=True))
     item = begin.new_catalogue_run("c", names=["power.all_brokers"], expect_unavailable="power", direct=True).items[0]
     assert item.unavailable == "power: the trial went wrong: mkfs.ext4: No space left on device"
     assert not item.expected_unavailable and not item.green

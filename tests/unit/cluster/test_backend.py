@@ -24,11 +24,11 @@ from delivery_verifier.cluster.agent_operations import OPERATIONS, AgentOperatio
 from delivery_verifier.cluster.backend import (
     Breakable,
     BreakableCluster,
-    Lack,
     Observed,
     ObservedCluster,
     Owned,
     OwnedCluster,
+    Unavailability,
 )
 from delivery_verifier.cluster.backends import BACKENDS, backend_of
 from delivery_verifier.cluster.embedded.agent import Agent
@@ -154,10 +154,10 @@ def test_a_broker_that_is_only_observed_runs_as_long_as_it_answers_and_is_never_
 
 @pytest.mark.parametrize("fault", [name for name, plan in FAULTS.items() if plan.name != "none"])
 def test_a_backend_that_only_observes_is_unfit_for_what_breaks_brokers(fault: str) -> None:
-    misfit = ObservingBackend().misfit(ClusterSpec(backend="observing"), FAULTS[fault])
+    unsupported = ObservingBackend().unsupported(ClusterSpec(backend="observing"), FAULTS[fault])
     breaks = any(step.act.means for step in FAULTS[fault].steps)
-    assert (misfit is not None) == breaks
-    assert misfit is None or f"the fault {fault} does" in misfit.why
+    assert (unsupported is not None) == breaks
+    assert unsupported is None or f"the fault {fault} does" in unsupported.why
 
 
 def test_the_agent_of_what_is_only_observed_asks_every_broker_and_breaks_none(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_an_unknown_backend_is_refused_and_names_those_that_there_are() -> None:
 def test_a_scenario_whose_backend_cannot_run_here_is_unavailable_and_starts_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    absent: Observed = FakeBackend({None: Lack("no containers: install them")})
+    absent: Observed = FakeBackend({None: Unavailability("no containers: install them")})
     monkeypatch.setitem(BACKENDS, "absent", absent)
     monkeypatch.setenv("KDV_HOME", str(tmp_path))
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
@@ -196,7 +196,7 @@ def test_a_scenario_whose_backend_cannot_run_here_is_unavailable_and_starts_noth
     monkeypatch.setattr("delivery_verifier.run.steps.plan.scenario_from_params", lambda params, name: scenario)
     assert cli.main(["run", "--direct"]) == 69
     assert "it needs the backend absent: no containers: install them" in capsys.readouterr().err
-    assert not list((tmp_path / "runs").glob("*")) and backends.default_backend().lack() is None
+    assert not list((tmp_path / "runs").glob("*")) and backends.default_backend().unavailable() is None
 
 
 def test_replicas_and_followers_are_taken_from_the_ids_of_the_brokers() -> None:

@@ -36,7 +36,7 @@ def test_a_means_takes_what_every_means_takes(package: str, name: str) -> None:
         assert taken == asked
     assert [*inspect.signature(module.BrokerMeans).parameters] == ["agent"]
     if package == EMBEDDED and name in CAPABILITIES:
-        assert not inspect.signature(module.lack).parameters
+        assert not inspect.signature(module.unavailable).parameters
 
 
 def test_every_means_of_an_action_is_one_of_a_backend_and_all_but_signals_are_capabilities() -> None:
@@ -49,8 +49,8 @@ def test_every_means_of_an_action_is_one_of_a_backend_and_all_but_signals_are_ca
 def test_what_a_backend_has_no_module_of_is_lacking_with_what_it_has() -> None:
     new: Any = "fire"
     equipment.tried.cache_clear()
-    for lack in (equipment.tried(new), docker.DockerBackend().lack(new)):
-        assert lack is not None and "this backend has no means fire; it has: network, p" in lack.why
+    for unavailable in (equipment.tried(new), docker.DockerBackend().unavailable(new)):
+        assert unavailable is not None and "this backend has no means fire; it has: network, p" in unavailable.why
 
 
 NEW = """

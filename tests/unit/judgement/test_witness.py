@@ -128,16 +128,16 @@ def ask_less(witness: Witness) -> None:
     del witness.positions[1]
 
 
-LACKS, STRANGER, DISAGREES = "witness_lacks_commit", "witness_stranger", "witness_disagrees"
+UNAVAILABLE_HERE, STRANGER, DISAGREES = "witness_lacks_commit", "witness_stranger", "witness_disagrees"
 
 
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        (remove_first, {LACKS}),
-        (remove_last, {LACKS, DISAGREES}),
-        (abort, {LACKS}),
-        (alter, {LACKS, STRANGER}),
+        (remove_first, {UNAVAILABLE_HERE}),
+        (remove_last, {UNAVAILABLE_HERE, DISAGREES}),
+        (abort, {UNAVAILABLE_HERE}),
+        (alter, {UNAVAILABLE_HERE, STRANGER}),
         (add, {STRANGER}),
         (add_other_topic, {STRANGER}),
         (add_removal, {STRANGER}),
@@ -222,7 +222,7 @@ def test_an_own_application_keeps_no_journal_and_only_its_last_commits_are_compa
     witness.journal.clear()
     add(witness)
     add_client(witness)
-    assert not {name for _, name in judged_with("own", witness)} & {LACKS, STRANGER, DISAGREES}
+    assert not {name for _, name in judged_with("own", witness)} & {UNAVAILABLE_HERE, STRANGER, DISAGREES}
     answer(witness)
     assert ("checker", DISAGREES) in judged_with("own", witness)
 

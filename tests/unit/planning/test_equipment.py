@@ -25,8 +25,8 @@ from delivery_verifier.planning.preflight import Unavailable
 
 def why_not(capability: Capability) -> str | None:
     """Returns why this host lacks the capability; None if the host has it."""
-    lack = equipment.tried(capability)
-    return lack.why if lack else None
+    unavailable = equipment.tried(capability)
+    return unavailable.why if unavailable else None
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def needing(needed: Capability) -> Scenario:
 
 def refuse(name: Capability, monkeypatch: pytest.MonkeyPatch) -> None:
     module = means.module(equipment.PACKAGE, name)
-    monkeypatch.setattr(module, "lack", lambda: equipment.Lack("no iptables: install it"))
+    monkeypatch.setattr(module, "unavailable", lambda: equipment.Unavailability("no iptables: install it"))
 
 
 def test_a_scenario_whose_equipment_the_host_lacks_is_unavailable_with_the_reason(
@@ -114,8 +114,8 @@ def test_a_kernel_that_refuses_is_lacking_and_any_other_error_is_a_trial_that_we
 ) -> None:
     monkeypatch.setattr(equipment, "missing_programs", lambda *_: None)
     monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, said))
-    lack = equipment.tried("power")
-    assert lack is not None and lack.failed == failed and said in lack.why
+    unavailable = equipment.tried("power")
+    assert unavailable is not None and unavailable.failed == failed and said in unavailable.why
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -128,8 +128,8 @@ def test_loop_devices_are_lacking_where_there_is_no_device_and_else_are_but_busy
     monkeypatch.setattr(equipment, "LOOP_CONTROL", str(control))
     monkeypatch.setattr(equipment, "missing_programs", lambda *_: None)
     monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, "mount: /x: failed to setup loop device for /y."))
-    lack = equipment.tried("power")
-    assert lack is not None and lack.failed == is_there
+    unavailable = equipment.tried("power")
+    assert unavailable is not None and unavailable.failed == is_there
 
 
 def test_the_folder_and_mounts_of_a_trial_that_was_killed_are_found_and_swept(

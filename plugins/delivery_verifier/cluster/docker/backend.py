@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 
 from delivery_verifier.cluster import means
 from delivery_verifier.cluster.agent import start_agent
-from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartRequest
+from delivery_verifier.cluster.backend import Breakable, Owned, StartRequest, Unavailability
 from delivery_verifier.cluster.docker import composed
 from delivery_verifier.cluster.docker.agent import PACKAGE, DockerAgentSpec
 from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
@@ -31,7 +31,7 @@ from delivery_verifier.model.scenario import ClusterSpec
 UP_DEADLINE_S = 120.0
 """Seconds in which all brokers must be up after the gateway has healed them."""
 VARIABLES = ("KDV_GATEWAY_URL", "KDV_GATEWAY_TOKEN", "KDV_BOOTSTRAP_SERVERS")
-LACKS: dict[Capability, str] = {
+UNAVAILABLE_HERE: dict[Capability, str] = {
     "proxy": "composed brokers advertise fixed addresses, so that no proxy can stand before them: KDV_CLUSTER=embedded "
     "has one",
     "power": "the power of a volume cannot be cut from a container: KDV_CLUSTER=embedded can, as root",
@@ -46,39 +46,41 @@ class DockerBackend(Owned, Breakable):
     If a killed run damaged containers, the fault gateway heals the containers by itself.
     """
 
-    def lack(self, capability: Capability | None = None) -> Lack | None:
+    def unavailable(self, capability: Capability | None = None) -> Unavailability | None:
         """Returns why `capability` is missing, or why no brokers of Docker Compose can be used. Returns None if nothing
         is missing.
 
         Asks the fault gateway anew at each call.
         """
         if capability is not None and capability not in self.means():
-            return Lack(LACKS.get(capability) or means.absence(PACKAGE, capability))
+            return Unavailability(UNAVAILABLE_HERE.get(capability) or means.absence(PACKAGE, capability))
         if unset := [name for name in VARIABLES if not os.environ.get(name)]:
-            return Lack(
+            return Unavailability(
                 f"{' and '.join(unset)} not set: run it in the stack of docker-compose.yml, or without KDV_CLUSTER"
             )
         try:
             brokers = [node for node in _gateway().nodes() if node.broker]
         except (GatewayGone, GatewayRefused) as error:
-            return Lack(f"{error}: look at the service fault-gateway", failed=True)
+            return Unavailability(f"{error}: look at the service fault-gateway", failed=True)
         if not brokers:
-            return Lack("the fault gateway sees no container of a broker: check the labels and KDV_GATEWAY_PROJECT")
-        return _lack_of_network(brokers) if capability == "network" else None
+            return Unavailability(
+                "the fault gateway sees no container of a broker: check the labels and KDV_GATEWAY_PROJECT"
+            )
+        return _unavailable_network(brokers) if capability == "network" else None
 
-    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
+    def unsupported(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Unavailability | None:
         """Returns how the cluster that Docker Compose runs differs from `spec`, or which links of `plan` cannot be cut
         there. Returns None if the cluster fits.
 
-        First asks the fault gateway to heal the containers. `Lack.failed` is True if a broker stays down, or if the
-        fault gateway does not answer.
+        First asks the fault gateway to heal the containers. `Unavailability.failed` is True if a broker stays down, or
+        if the fault gateway does not answer.
         """
         try:
             different = composed.differences(spec, _healed_nodes(_gateway()))
         except (GatewayGone, GatewayRefused, StepFailed, KafkaException, OSError) as error:
-            return Lack(f"the composed cluster cannot be looked at: {error}", failed=True)
+            return Unavailability(f"the composed cluster cannot be looked at: {error}", failed=True)
         different += _uncuttable(plan) if plan else []
-        return Lack(f"the composed cluster is another: {'; '.join(different)}") if different else None
+        return Unavailability(f"the composed cluster is another: {'; '.join(different)}") if different else None
 
     def means(self) -> tuple[str, ...]:
         """Returns the names of the means."""
@@ -135,13 +137,13 @@ def _gateway() -> GatewayClient:
     return client
 
 
-def _lack_of_network(brokers: Sequence[Node]) -> Lack | None:
+def _unavailable_network(brokers: Sequence[Node]) -> Unavailability | None:
     """Returns why these brokers cannot be cut off from each other and from the controllers. Returns None if they can be
     cut off."""
     if uncut := [broker.container for broker in brokers if not (broker.connected or broker.cut)]:
-        return Lack(f"{', '.join(uncut)}: no network that may be cut: check the labels of docker-compose.yml")
+        return Unavailability(f"{', '.join(uncut)}: no network that may be cut: check the labels of docker-compose.yml")
     if astray := [f"{broker.container}: {broker.astray}" for broker in brokers if broker.astray]:
-        return Lack(f"a cut would not cut replication, compare docker-compose.yml: {'; '.join(astray)}")
+        return Unavailability(f"a cut would not cut replication, compare docker-compose.yml: {'; '.join(astray)}")
     return None
 
 

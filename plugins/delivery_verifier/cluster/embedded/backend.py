@@ -7,7 +7,7 @@ from pathlib import Path
 
 from delivery_verifier.cluster import means
 from delivery_verifier.cluster.agent import AgentSpec, start_agent
-from delivery_verifier.cluster.backend import Breakable, Lack, Owned, StartRequest
+from delivery_verifier.cluster.backend import Breakable, Owned, StartRequest, Unavailability
 from delivery_verifier.cluster.embedded import disks, equipment, nodes, packet_filter
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.layout import ClusterLayout
@@ -24,7 +24,7 @@ class EmbeddedAgentSpec(AgentSpec, frozen=True, kw_only=True):
 class EmbeddedBackend(Owned, Breakable):
     """A backend that runs clusters as processes of this host."""
 
-    def lack(self, capability: Capability | None = None) -> Lack | None:
+    def unavailable(self, capability: Capability | None = None) -> Unavailability | None:
         """Returns why this host lacks `capability`, or None if the host has it. Tries each capability only once per
         process.
 

@@ -1,8 +1,8 @@
 """Equipment: finds out which capabilities (see model.act.Capability) this host has. A capability is something that some
 faults need, e.g. rules in the packet filter.
 
-For each capability there is a means (see `cluster.means`), whose function `lack` tries the capability on this host, and
-then cleans up.
+For each capability there is a means (see `cluster.means`), whose function `unavailable` tries the capability on this
+host, and then cleans up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from delivery_verifier.cluster import means
-from delivery_verifier.cluster.backend import Lack
+from delivery_verifier.cluster.backend import Unavailability
 from delivery_verifier.cluster.embedded import disks
 from delivery_verifier.host.processes import lives
 from delivery_verifier.host.waiting import DeadlinePassed
@@ -37,14 +37,14 @@ capability that is tried. The message of a host without loop devices proves this
 
 
 @cache
-def tried(equipment: Capability) -> Lack | None:
+def tried(equipment: Capability) -> Unavailability | None:
     """Returns why this host lacks the capability `equipment`, or None if the host has it.
 
     Each process tries every capability at most once. Later calls return the result of the first call.
     """
     if equipment not in means.names(PACKAGE):
-        return Lack(means.absence(PACKAGE, equipment))
-    why: Lack | None = means.module(PACKAGE, equipment).lack()
+        return Unavailability(means.absence(PACKAGE, equipment))
+    why: Unavailability | None = means.module(PACKAGE, equipment).unavailable()
     return why
 
 
@@ -78,18 +78,18 @@ def sweep() -> list[Path]:
     return folders
 
 
-def refusal(message: str, error: Exception, remedy: str) -> Lack:
-    """Returns a `Lack` for the error of a trial: `message`, the error's own words, and the remedy.
+def refusal(message: str, error: Exception, remedy: str) -> Unavailability:
+    """Returns a `Unavailability` for the error of a trial: `message`, the error's own words, and the remedy.
 
-    `Lack.failed` is False if `error` proves that the host lacks the capability. Otherwise it is True: then only the
-    trial failed, and the host may have the capability.
+    `Unavailability.failed` is False if `error` proves that the host lacks the capability. Otherwise it is True: then
+    only the trial failed, and the host may have the capability.
 
     `mount` reports the same error on a host without loop devices, and on a host whose loop devices are all busy. If
     this process may open /dev/loop-control, the host has loop devices, and this error proves nothing.
     """
     no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
     why = f"{message} ({' '.join(str(error).split())}): {remedy}"
-    return Lack(why, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)
+    return Unavailability(why, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)
 
 
 def clear(folder: Path) -> None:

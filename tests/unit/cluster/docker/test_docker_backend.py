@@ -20,7 +20,7 @@ from support.gateways import Gateway
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue.parts import AT_ONCE, step
 from delivery_verifier.catalogue_run import begin, selection
-from delivery_verifier.cluster.backend import Lack, StartRequest
+from delivery_verifier.cluster.backend import StartRequest, Unavailability
 from delivery_verifier.cluster.backends import BACKENDS, backend_of, default_backend, default_name
 from delivery_verifier.cluster.broker_settings import settings_of
 from delivery_verifier.cluster.connection import Address, Connection
@@ -79,15 +79,15 @@ def report(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return answers
 
 
-def reasons(lack: Lack | None) -> str:
-    assert lack is not None and not lack.failed
-    return lack.why
+def reasons(unavailable: Unavailability | None) -> str:
+    assert unavailable is not None and not unavailable.failed
+    return unavailable.why
 
 
 def test_without_the_stack_the_backend_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in backend.VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    assert "KDV_GATEWAY_URL and KDV_GATEWAY_TOKEN and KDV_BOOTSTRAP_SERVERS not set" in reasons(BACKEND.lack())
+    assert "KDV_GATEWAY_URL and KDV_GATEWAY_TOKEN and KDV_BOOTSTRAP_SERVERS not set" in reasons(BACKEND.unavailable())
     with pytest.raises(StepFailed, match="KDV_GATEWAY_URL is not set"):
         BACKEND.start(StartRequest(run_id="r", workspace="/nonexistent", deadline_s=1, spec=SPEC))
 
@@ -95,21 +95,21 @@ def test_without_the_stack_the_backend_says_so(monkeypatch: pytest.MonkeyPatch) 
 def test_a_gateway_that_does_not_answer_proves_no_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in backend.VARIABLES:
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    lack, misfit = BACKEND.lack(), BACKEND.misfit(SPEC)
-    assert lack is not None and lack.failed and "the fault gateway does not answer" in lack.why
-    assert misfit is not None and misfit.failed and "the fault gateway does not answer" in misfit.why
+    unavailable, unsupported = BACKEND.unavailable(), BACKEND.unsupported(SPEC)
+    assert unavailable is not None and unavailable.failed and "the fault gateway does not answer" in unavailable.why
+    assert unsupported is not None and unsupported.failed and "the fault gateway does not answer" in unsupported.why
 
 
 @pytest.mark.usefixtures("at_the_gateway")
 def test_proxy_and_power_are_lacking_by_name_and_network_without_its_label(engine: FakeEngine) -> None:
-    assert BACKEND.lack() is None and BACKEND.lack("network") is None
-    assert "no proxy can stand before them" in reasons(BACKEND.lack("proxy"))
-    assert "the power of a volume cannot be cut" in reasons(BACKEND.lack("power"))
+    assert BACKEND.unavailable() is None and BACKEND.unavailable("network") is None
+    assert "no proxy can stand before them" in reasons(BACKEND.unavailable("proxy"))
+    assert "the power of a volume cannot be cut" in reasons(BACKEND.unavailable("power"))
     del engine.networks["tested_replication"]
-    assert "kafka-1, kafka-2, kafka-3: no network that may be cut" in reasons(BACKEND.lack("network"))
-    assert BACKEND.lack() is None
+    assert "kafka-1, kafka-2, kafka-3: no network that may be cut" in reasons(BACKEND.unavailable("network"))
+    assert BACKEND.unavailable() is None
     engine.containers = {}
-    assert "the fault gateway sees no container of a broker" in reasons(BACKEND.lack())
+    assert "the fault gateway sees no container of a broker" in reasons(BACKEND.unavailable())
 
 
 @pytest.mark.usefixtures("at_the_gateway")
@@ -136,8 +136,8 @@ def test_every_difference_from_the_scenario_is_named(
     change: dict[str, Any], spec: ClusterSpec, why: str, report: dict[str, Any]
 ) -> None:
     report.update(change)
-    misfit = BACKEND.misfit(spec)
-    assert (misfit.why if misfit else "") == (f"the composed cluster is another: {why}" if why else "")
+    unsupported = BACKEND.unsupported(spec)
+    assert (unsupported.why if unsupported else "") == (f"the composed cluster is another: {why}" if why else "")
 
 
 @pytest.mark.usefixtures("at_the_gateway", "report")
@@ -153,8 +153,8 @@ def test_every_difference_from_the_scenario_is_named(
 def test_the_version_is_the_tag_of_the_image_with_or_without_a_digest(image: str, why: str, engine: FakeEngine) -> None:
     for broker in (1, 2, 3):
         engine.containers[f"kafka-{broker}"]["Config"]["Image"] = image
-    misfit = BACKEND.misfit(SPEC)
-    assert (misfit.why if misfit else "") == (f"the composed cluster is another: {why}" if why else "")
+    unsupported = BACKEND.unsupported(SPEC)
+    assert (unsupported.why if unsupported else "") == (f"the composed cluster is another: {why}" if why else "")
 
 
 @pytest.mark.usefixtures("at_the_gateway")
@@ -175,7 +175,7 @@ def test_what_is_down_between_runs_is_healed_before_the_comparison(engine: FakeE
     engine.containers["kafka-2"]["State"]["Status"] = "exited"
     engine.containers["kafka-3"]["State"]["Status"] = "paused"
     report["brokers"] = lambda: [broker for broker in (1, 2, 3) if engine.state(f"kafka-{broker}") == "running"]
-    assert BACKEND.misfit(SPEC) is None
+    assert BACKEND.unsupported(SPEC) is None
     assert [name for name, _ in engine.changes] == ["start kafka-2", "unpause kafka-3"]
 
 
@@ -190,8 +190,12 @@ def test_a_broker_that_stays_down_is_a_failure_and_no_other_cluster(
         engine.broken = {"start"}
     engine.containers["kafka-2"]["State"]["Status"] = "exited"
     report["brokers"] = [1, 3]
-    misfit = BACKEND.misfit(SPEC)
-    assert misfit is not None and misfit.failed and "kafka-2 not up: look at docker compose ps" in misfit.why
+    unsupported = BACKEND.unsupported(SPEC)
+    assert (
+        unsupported is not None
+        and unsupported.failed
+        and "kafka-2 not up: look at docker compose ps" in unsupported.why
+    )
     assert engine.changes == []
     with pytest.raises(preflight.Unfit, match=r"cannot be run now: .*kafka-2 not up") as raised:
         preflight.require(msgspec.structs.replace(RUN, cluster=SPEC))
@@ -212,8 +216,8 @@ def test_a_plan_that_cuts_links_which_no_container_can_lose_alone_is_unavailable
     links: dict[str, str], why: str
 ) -> None:
     own = FaultPlan(name="own", summary="s", duration_s=1, steps=(step(AT_ONCE, "isolate", "leader", **links),))
-    misfit = BACKEND.misfit(SPEC, own)
-    assert why in misfit.why and not misfit.failed if misfit else not why
+    unsupported = BACKEND.unsupported(SPEC, own)
+    assert why in unsupported.why and not unsupported.failed if unsupported else not why
     if why:
         with pytest.raises(preflight.Unavailable, match=why):
             preflight.require(msgspec.structs.replace(RUN, cluster=SPEC, fault=own))
@@ -227,13 +231,15 @@ def test_a_broker_that_the_others_also_reach_on_another_network_cannot_be_cut_of
     for key in ("Aliases", "DNSNames"):
         networks["tested_kafka"] = {key: ["kafka-1.replication"]}
         assert "kafka-1: its name kafka-1.replication leads to the network tested_kafka" in reasons(
-            BACKEND.lack("network")
+            BACKEND.unavailable("network")
         )
     networks["tested_kafka"] = {"Aliases": ["kafka-1"]}
-    assert BACKEND.lack("network") is None
+    assert BACKEND.unavailable("network") is None
     environment[environment.index(listeners)] = "KAFKA_ADVERTISED_LISTENERS=CLIENT://kafka-1:9092,REPL://kafka-1:9093"
-    assert "kafka-1: its listener REPL advertises kafka-1, not kafka-1.replication" in reasons(BACKEND.lack("network"))
-    assert BACKEND.lack() is None
+    assert "kafka-1: its listener REPL advertises kafka-1, not kafka-1.replication" in reasons(
+        BACKEND.unavailable("network")
+    )
+    assert BACKEND.unavailable() is None
 
 
 @pytest.mark.slow
@@ -245,17 +251,17 @@ def test_the_composition_expects_to_be_unavailable_what_its_catalogue_cannot_run
     text = re.search(r"\$\{KDV_EXPECT_UNAVAILABLE:-([^}]*)\}", COMPOSE_FILE.read_text())
     assert text is not None
     words = selection.expectable(text[1])
-    lacks = {name: begin._lacks(entry) for name, entry in catalogue.ENTRIES.items()}
+    all_unavailable = {name: begin._lacks(entry) for name, entry in catalogue.ENTRIES.items()}
 
     def unexpected(expected: tuple[str, ...]) -> list[str]:
         return [
             name
             for name, entry in catalogue.ENTRIES.items()
-            if lacks[name] and not selection.expects(expected, entry, lacks[name])
+            if all_unavailable[name] and not selection.expects(expected, entry, all_unavailable[name])
         ]
 
     assert unexpected(words) == []
-    assert not any(lack.failed for each in lacks.values() for lack in each.values())
+    assert not any(unavailable.failed for each in all_unavailable.values() for unavailable in each.values())
     superfluous = [word for word in words if not unexpected(tuple(other for other in words if other != word))]
     assert superfluous == []
 

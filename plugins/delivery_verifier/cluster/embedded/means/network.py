@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from delivery_verifier.cluster.backend import Lack
+from delivery_verifier.cluster.backend import Unavailability
 from delivery_verifier.cluster.embedded import equipment, packet_filter
 from delivery_verifier.cluster.embedded.isolation import Isolation
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
@@ -45,13 +45,13 @@ class BrokerMeans(Means):
         self._isolation.end()
 
 
-def lack() -> Lack | None:
+def unavailable() -> Unavailability | None:
     """Adds a rule to the packet filter, and reads the rule back. Returns why that failed, or None if it succeeded.
 
-    If the rule is missing but no tool reported an error, `Lack.failed` is True.
+    If the rule is missing but no tool reported an error, `Unavailability.failed` is True.
     """
     if reason := equipment.missing_programs("iptables", "iptables", "iptables-save", "iptables-restore"):
-        return Lack(reason)
+        return Unavailability(reason)
     chain = packet_filter.Chain.own("trial")
     rule = packet_filter.FilterRule("trial", f"-m owner --gid-owner {packet_filter.GROUPS} -m tcp --dport 1")
     try:
@@ -63,4 +63,4 @@ def lack() -> Lack | None:
     finally:
         chain.destroy()
     message = "a rule that was added to the packet filter is not there: use an iptables that the kernel knows"
-    return None if works else Lack(message, failed=True)
+    return None if works else Unavailability(message, failed=True)

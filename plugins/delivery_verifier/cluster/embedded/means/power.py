@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier.cluster.backend import Lack
+from delivery_verifier.cluster.backend import Unavailability
 from delivery_verifier.cluster.embedded import disks, equipment
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.means import Facts, Means
@@ -46,14 +46,14 @@ class BrokerMeans(Means):
         return disks.Disk.of_broker(self._agent.workspace, node)
 
 
-def lack() -> Lack | None:
+def unavailable() -> Unavailability | None:
     """Makes a small disk, and cuts the disk's power. Returns None if the disk then fails, as it must. Otherwise returns
     what is lacking.
 
-    If the disk still works but no tool reported an error, `Lack.failed` is True.
+    If the disk still works but no tool reported an error, `Unavailability.failed` is True.
     """
     if reason := equipment.missing_programs("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
-        return Lack(reason)
+        return Unavailability(reason)
     me = myself()
     folder = Path(tempfile.mkdtemp(prefix=f"kdv-trial-{me.pid}-{me.started}-"))
     disk = disks.Disk(folder / "image", folder / "mounted")
@@ -67,4 +67,4 @@ def lack() -> Lack | None:
     finally:
         equipment.clear(folder)
     message = "ext4 goes on after its shutdown: use a kernel whose ext4 has EXT4_IOC_SHUTDOWN (4.11 and later)"
-    return None if works else Lack(message, failed=True)
+    return None if works else Unavailability(message, failed=True)

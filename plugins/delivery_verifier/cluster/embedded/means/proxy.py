@@ -50,5 +50,5 @@ class BrokerMeans(Means):
         return lease.call(self._socket, operation, ANSWER_S, "proxy", **arguments)
 
 
-def lack() -> None:
+def unavailable() -> None:
     """Returns None, because a proxy needs nothing of the host."""
