@@ -100,7 +100,7 @@ def test_its_page_leads_to_the_reports_of_its_runs(smoke: tuple[int, CatalogueRu
 
 
 def test_nothing_is_left_and_its_runs_are_kept_with_it(smoke: tuple[int, CatalogueRun]) -> None:
-    assert lease.holder() is None
+    assert lease.lock_owner() is None
     assert all((workspace / workspaces.KEPT).exists() for workspace in workspaces.all_workspaces())
     (one,) = [one for one in retention.catalogues(catalogue_runs.folder().parent) if one.path.name == smoke[1].id]
     assert {run.name for run in one.runs} == {attempt.run for item in smoke[1].items for attempt in item.attempts}

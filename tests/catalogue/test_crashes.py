@@ -84,7 +84,7 @@ class Started:
         """Asserts that, within 30 s, no process, no workspace, no lock and no verdict of the run is left."""
         wait_until_gone(MARK, self.name)
         self.process.wait(timeout=1)
-        assert lease.holder() is None
+        assert lease.lock_owner() is None
         assert {*workspaces.folder().iterdir()} <= {*self.kept}
         assert not (self.run.path / "verdict.json").exists()
 

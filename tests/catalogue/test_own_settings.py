@@ -151,6 +151,6 @@ def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(
 ) -> None:
     """`test_crashes` runs before this run, on the same host. Only the workspaces of VIOLATED runs are kept on
     purpose."""
-    assert lease.holder() is None
+    assert lease.lock_owner() is None
     assert not (workspaces.folder() / own[0].read_scenario().run_token).exists()
     assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"embedded\.agent|kafka\.Kafka|load\.producer") == {}

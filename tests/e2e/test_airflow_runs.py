@@ -53,7 +53,7 @@ def nothing_is_left(airflow: LocalAirflow, kept: set[Path]) -> None:
     """Asserts that, within 30 s, nothing of the run is left. `kept` are the workspaces that earlier runs have left."""
     with airflow.environment():
         wait_until_gone(MARK, str(settings.airflow_home()), OF_A_RUN)
-    assert lease.holder() is None
+    assert lease.lock_owner() is None
     assert {*workspaces.folder().iterdir()} <= kept
 
 

@@ -50,7 +50,7 @@ def test_the_catalogue_run_is_green_in_airflow_and_its_page_names_the_scenario(
 
 def test_nothing_of_it_is_left(ended: tuple[int, CatalogueRun], local_airflow: LocalAirflow) -> None:
     with local_airflow.environment():
-        assert lease.holder() is None
+        assert lease.lock_owner() is None
         assert all((workspace / workspaces.KEPT).exists() for workspace in workspaces.all_workspaces())
         for kept in workspaces.all_workspaces():  # of what was VIOLATED; the tests of crashes want to find nothing
             workspaces.remove(kept)

@@ -143,7 +143,7 @@ def test_a_stored_run_is_judged_again_alike_with_no_kafka_alive(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run, verdict = half_acknowledged
-    assert lease.holder() is None
+    assert lease.lock_owner() is None
     with pytest.raises(lease.ClusterGone):
         lease.call(Cluster.of_run(run).socket, "status")
     copy = copy_of(run, "acks-1-again")

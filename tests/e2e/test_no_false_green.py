@@ -39,7 +39,7 @@ first step fails."""
 @pytest.fixture(autouse=True)
 def _free_host() -> Iterator[None]:
     yield
-    wait_until(lambda: lease.holder() is None, "no other run uses this host", 2 * lease.LEASE_S)
+    wait_until(lambda: lease.lock_owner() is None, "no other run uses this host", 2 * lease.LEASE_S)
 
 
 def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: LocalAirflow) -> None:

@@ -38,7 +38,7 @@ def test_an_agent_that_is_told_to_finish_ends_with_its_brokers_and_its_workspace
     lease.call(kept.socket, "finish")
     assert "cluster agent: finished" in kept.is_gone()
     assert not kept.workspace.exists()
-    assert lease.holder() is None
+    assert lease.lock_owner() is None
 
 
 def test_a_workspace_that_is_to_be_kept_is_kept_and_its_brokers_end(keep: Keep) -> None:
@@ -91,7 +91,7 @@ def test_no_broker_survives_an_agent_that_is_killed(keep: Keep) -> None:
     assert len(kept.brokers) == 2
     kept.process.kill()
     kept.is_gone()
-    assert lease.holder() is None
+    assert lease.lock_owner() is None
     with pytest.raises(lease.ClusterGone):
         lease.call(kept.socket, "status")
 
@@ -118,10 +118,10 @@ def test_adopted_processes_end_with_the_cluster(keep: Keep, sleeper: subprocess.
     assert sleeper.wait(timeout=10) == -signal.SIGKILL
 
 
-def test_the_host_has_one_run_at_a_time_and_its_lock_names_the_holder(keep: Keep) -> None:
+def test_the_host_has_one_run_at_a_time_and_its_lock_names_the_lock_owner(keep: Keep) -> None:
     first = keep().answers()
-    holder = lease.holder()
-    assert holder is not None and (holder.name, holder.process.pid) == (first.name, first.process.pid)
+    lock_owner = lease.lock_owner()
+    assert lock_owner is not None and (lock_owner.name, lock_owner.process.pid) == (first.name, first.process.pid)
     second = keep()
     assert second.process.wait(PATIENCE_S) != 0
     log = second.log.read_text()
@@ -136,7 +136,7 @@ def test_a_heal_beside_a_healthy_run_ends_nothing_and_a_stop_ends_it_in_an_order
     with lease.renewed(kept.socket) as gone:
         assert not gone.is_set() and kept.process.poll() is None and len(kept.brokers) == 2
     assert stop.end(stop.running(kept.name)).startswith(f"ended the cluster of run {kept.name}: it gets no verdict")
-    assert "cluster agent: finished" in kept.is_gone() and lease.holder() is None
+    assert "cluster agent: finished" in kept.is_gone() and lease.lock_owner() is None
     with pytest.raises(lease.ClusterGone, match=r"^`kdv stop` ended the run on purpose"):
         lease.call(kept.socket, "status")
 

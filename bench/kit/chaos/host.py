@@ -134,9 +134,9 @@ def leftovers() -> list[str]:
     remains += [
         f"workspace {folder.name}" for folder in workspaces.all_workspaces() if not (folder / workspaces.KEPT).exists()
     ]
-    holder = lease.holder()
-    if holder:
-        remains.append(f"lock held by {holder}")
+    lock_owner = lease.lock_owner()
+    if lock_owner:
+        remains.append(f"lock held by {lock_owner}")
     return remains + [f"rule {rule}" for rule in _rules()]
 
 

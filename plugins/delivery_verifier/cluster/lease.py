@@ -21,8 +21,8 @@ from typing import IO, Any
 import msgspec
 from msgspec.structs import replace
 
-from delivery_verifier.cluster import holder as holders
-from delivery_verifier.cluster.holder import Holder
+from delivery_verifier.cluster import lock_owner as lock_owners
+from delivery_verifier.cluster.lock_owner import LockOwner
 from delivery_verifier.host import variables
 from delivery_verifier.host.processes import myself
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
@@ -69,15 +69,15 @@ def acquire_host(name: str, run_dir: Path | None = None) -> IO[str]:
 
     `name` is the id of the run, or the command that needs the host. `run_dir` is the directory of the run. The lock
     lasts until this process, and every child that inherited the file, has closed the file. Raises HostBusy if another
-    process holds the lock. The error names the holder.
+    process holds the lock. The error names the lock owner.
     """
     stream = lock_file().open("a+")
     try:
         wait_until(lambda: _lock(stream), "the host's lock", PATIENCE_S)
     except DeadlinePassed:
         with stream:
-            raise HostBusy(holders.busy_text(holders.read(stream))) from None
-    holders.write(stream, holders.new_holder(name, run_dir))
+            raise HostBusy(lock_owners.busy_text(lock_owners.read(stream))) from None
+    lock_owners.write(stream, lock_owners.new_lock_owner(name, run_dir))
     return stream
 
 
@@ -86,13 +86,13 @@ def hand_over(stream: IO[str], workspace: Path) -> None:
 
     Keeps the other entries of the file, e.g. the id of the run. `stream` is the open file that holds the lock.
     """
-    holders.write(stream, replace(holders.read(stream), process=myself(), workspace=str(workspace)))
+    lock_owners.write(stream, replace(lock_owners.read(stream), process=myself(), workspace=str(workspace)))
 
 
 def require_free_host() -> None:
-    """Raises HostBusy if a process holds the host's lock. The error names the holder."""
-    if (busy := holder()) is not None:
-        raise HostBusy(holders.busy_text(busy))
+    """Raises HostBusy if a process holds the host's lock. The error names the lock owner."""
+    if (busy := lock_owner()) is not None:
+        raise HostBusy(lock_owners.busy_text(busy))
 
 
 def _lock(stream: IO[str]) -> bool:
@@ -103,15 +103,15 @@ def _lock(stream: IO[str]) -> bool:
     return True
 
 
-def holder() -> Holder | None:
-    """Returns the holder of the host's lock, or None if the lock is free."""
+def lock_owner() -> LockOwner | None:
+    """Returns the lock owner of the host's lock, or None if the lock is free."""
     if not lock_file().exists():
         return None
     with lock_file().open("r+") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return holders.read(stream)
+            return lock_owners.read(stream)
     return None
 
 

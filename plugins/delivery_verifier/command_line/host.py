@@ -58,8 +58,8 @@ def stop_(arguments: argparse.Namespace) -> int:
     """
     from delivery_verifier.upkeep import stop
 
-    holder = stop.running(arguments.run)
-    print(holder, flush=True)
+    lock_owner = stop.running(arguments.run)
+    print(lock_owner, flush=True)
     if not arguments.yes:
         if not sys.stdin.isatty():
             raise BadInput("--yes is missing; allowed without a terminal: only with it, because the command cannot ask")
@@ -67,7 +67,7 @@ def stop_(arguments: argparse.Namespace) -> int:
         if input(question).strip().lower() not in ("y", "yes"):
             print("the run goes on")
             return 1
-    print(stop.end(holder))
+    print(stop.end(lock_owner))
     return 0
 
 

@@ -93,14 +93,14 @@ def carry_out(
     error. If the evidence of the run is complete all the same, a note of the error says how to judge the run.
     """
     from delivery_verifier.cluster import lease
-    from delivery_verifier.cluster.holder import busy_text
+    from delivery_verifier.cluster.lock_owner import busy_text
     from delivery_verifier.progress.follower import Follower
 
     folders.require_writable()
     name = folders.run_directory_name(run_id)
     run_dir = folders.runs_dir() / name
     follower = Follower(run_dir, quiet=quiet)
-    if (busy := lease.holder()) is not None:
+    if (busy := lease.lock_owner()) is not None:
         if direct:
             raise lease.HostBusy(busy_text(busy))
         # Airflow lets the run wait only if the other run is one of its own. Otherwise the step plan fails.

@@ -82,14 +82,14 @@ def _port() -> Check:
 
 
 def _lock() -> Check:
-    holder = lease.holder()
-    return Check(name="lock", ok=True, found=f"held by {holder}" if holder else "free")
+    lock_owner = lease.lock_owner()
+    return Check(name="lock", ok=True, found=f"held by {lock_owner}" if lock_owner else "free")
 
 
 def _leftovers() -> Check:
     abandoned = [space.name for space in workspaces.all_workspaces() if not workspaces.is_kept(space)]
     disks = [f"mounted disks of {space.name}" for space in workspaces.mounted()]
-    idle = [*([*abandoned, *disks] if lease.holder() is None else []), *workspaces.host_leftovers()]
+    idle = [*([*abandoned, *disks] if lease.lock_owner() is None else []), *workspaces.host_leftovers()]
     return Check(
         name="leftovers", ok=not idle, found=", ".join(idle) or "none", remedy="kdv doctor --heal removes them"
     )

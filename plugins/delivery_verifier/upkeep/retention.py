@@ -154,7 +154,7 @@ def in_progress(path: Path) -> bool:
     """
     if any(_is_being_written(entry.name) for entry in path.iterdir()):
         return True
-    if (holder := lease.holder()) is not None and holder.name == path.name:
+    if (lock_owner := lease.lock_owner()) is not None and lock_owner.name == path.name:
         return True
     if (path / "conclude.json").exists():
         return False

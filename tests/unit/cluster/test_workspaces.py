@@ -69,7 +69,7 @@ def test_a_second_start_leaves_the_workspace_of_a_first_whose_agent_has_yet_to_a
     monkeypatch.setattr(start_cluster, "_start", booting)
     with pytest.raises(Done):
         start(first.path)
-    assert workspaces.all_workspaces() == [] and lease.holder() is None
+    assert workspaces.all_workspaces() == [] and lease.lock_owner() is None
 
 
 def test_a_sweep_by_the_way_leaves_everything_while_a_run_holds_the_host() -> None:
@@ -105,10 +105,10 @@ def test_the_hosts_lock_is_handed_over_to_a_child_without_a_gap() -> None:
     lease.acquire_host("another").close()
 
 
-def test_who_asks_for_the_holder_does_not_stand_in_the_way_of_a_start() -> None:
+def test_who_asks_for_the_lock_owner_does_not_stand_in_the_way_of_a_start() -> None:
     lease.acquire_host("first").close()
     for _ in range(20):
-        assert lease.holder() is None
+        assert lease.lock_owner() is None
         lease.acquire_host("next").close()
 
 

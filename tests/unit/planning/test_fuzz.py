@@ -183,22 +183,22 @@ PATHS = _paths(_plain(VALID))
 @given(st.sampled_from(PATHS[1:]), ANYTHING, st.sampled_from(["replace", "remove", "add"]))
 def test_an_altered_scenario_is_read_strictly_or_refused(path: tuple[Any, ...], value: Any, how: str) -> None:
     text = _plain(VALID)
-    holder = text
+    lock_owner = text
     for key in path[:-1]:
-        holder = holder[key]
+        lock_owner = lock_owner[key]
     if how == "replace":
-        holder[path[-1]] = value
+        lock_owner[path[-1]] = value
     elif how == "remove":
-        del holder[path[-1]]
-    elif isinstance(holder, dict):
-        holder["unheard_of"] = value
+        del lock_owner[path[-1]]
+    elif isinstance(lock_owner, dict):
+        lock_owner["unheard_of"] = value
     try:
         read = loads(msgspec.json.encode(text))
     except BadInput as refusal:
         assert str(refusal)
         return
     assert isinstance(read, Scenario) and loads(dumps(read)) == read
-    if how == "add" and isinstance(holder, dict):
+    if how == "add" and isinstance(lock_owner, dict):
         assert path[-2:-1] and path[-2] in FREE, "a field that nobody knows was passed over"
 
 

@@ -14,8 +14,8 @@ import pytest
 from support.evidence import RUN
 from support.patience import PATIENCE_S
 
-from delivery_verifier.cluster import holder as holders
 from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier.cluster import lock_owner as lock_owners
 from delivery_verifier.cluster.layout import AGENT_SOCKET
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host.processes import myself, user_of
@@ -85,7 +85,7 @@ def test_a_healthy_run_goes_on_beside_a_heal(agent: Agent, capsys: pytest.Captur
     assert cli.main(["doctor", "--heal"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("healed nothing, and ended nothing: another run is using this host: run nightly (user ")
-    assert agent.requests == [] and agent.workspace.is_dir() and lease.holder() is not None
+    assert agent.requests == [] and agent.workspace.is_dir() and lease.lock_owner() is not None
 
 
 def test_a_heal_removes_what_nobody_owns(agent: Agent) -> None:
@@ -107,21 +107,21 @@ def test_a_run_that_carries_load_says_how_long_its_plan_still_takes(agent: Agent
         with agent.run.writing(step):
             pass
     planned_s = RUN.load.duration_s + RUN.load.recovery_s
-    told = str(lease.holder())
+    told = str(lease.lock_owner())
     assert f"at step produce, whose plan has about {planned_s:.0f} s to go" in told
-    assert "longer than planned" in holders._load_left(agent.run, 0)
+    assert "longer than planned" in lock_owners._load_left(agent.run, 0)
     with agent.run.writing("produce"):
         pass
-    assert "at step settle for 0 s" in str(lease.holder())
+    assert "at step settle for 0 s" in str(lease.lock_owner())
     for step in ("settle", "read_topic"):
         with agent.run.writing(step):
             pass
-    assert "reconciling, or stopping the cluster, for 0 s" in str(lease.holder())
+    assert "reconciling, or stopping the cluster, for 0 s" in str(lease.lock_owner())
 
 
 def test_a_run_without_an_owner_was_started_in_airflow(host: Path) -> None:
     agent = Agent(host, None)
-    assert ", started in Airflow), since " in str(lease.holder())
+    assert ", started in Airflow), since " in str(lease.lock_owner())
     agent.end()
 
 
@@ -131,7 +131,7 @@ def test_a_stop_ends_the_run_and_tells_it_why(agent: Agent, capsys: pytest.Captu
     assert printed.startswith("run nightly (user ") and printed.endswith(
         "ended the cluster of run nightly: it gets no verdict\n"
     )
-    assert agent.requests == ["finish"] and lease.holder() is None
+    assert agent.requests == ["finish"] and lease.lock_owner() is None
     with pytest.raises(lease.ClusterGone, match=r"^`kdv stop` ended the run on purpose \(user .*, pid "):
         lease.call(agent.workspace / AGENT_SOCKET, "renew")
 
@@ -148,14 +148,14 @@ def test_a_stop_that_nobody_confirmed_or_that_means_another_run_ends_nothing(
 ) -> None:
     assert cli.main(line) == cli.BAD_INPUT
     assert refusal in capsys.readouterr().err
-    assert agent.requests == [] and lease.holder() is not None
+    assert agent.requests == [] and lease.lock_owner() is not None
 
 
 def test_a_stop_that_is_declined_ends_nothing(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: "n")
     assert cli.main(["stop"]) == 1
-    assert agent.requests == [] and lease.holder() is not None
+    assert agent.requests == [] and lease.lock_owner() is not None
 
 
 def test_where_no_run_uses_the_host_there_is_nothing_to_stop(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,14 +204,14 @@ def test_a_stop_waits_for_an_agent_that_holds_the_lock_and_does_not_listen_yet(
 
 def test_an_agent_that_does_not_answer_is_not_killed_but_named(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stop, "LISTENING_WITHIN_S", 0.1)
-    holder = lease.holder()
-    assert holder is not None
+    lock_owner = lease.lock_owner()
+    assert lock_owner is not None
     (agent.workspace / AGENT_SOCKET).unlink()
     with pytest.raises(RuntimeError, match=f"`kill -KILL {os.getpid()}` ends the cluster agent") as failed:
-        stop.end(holder)
+        stop.end(lock_owner)
     assert "(its cluster agent does not answer)" in str(failed.value) and "on purpose" not in str(failed.value)
     assert not (agent.workspace / lease.STOPPED).exists()
-    assert lease.holder() is not None
+    assert lease.lock_owner() is not None
 
 
 def test_whatever_a_stopped_run_fails_with_it_failed_because_it_was_stopped(agent: Agent) -> None:

@@ -43,9 +43,9 @@ def look(run_dir: Path, state: State) -> LiveRun:
     from delivery_verifier.cluster import lease
     from delivery_verifier.progress import live
 
-    holder = lease.holder()
+    lock_owner = lease.lock_owner()
     if state.state == "queued" or not any(step.state for step in state.steps):
-        busy = f"This host is in use: {holder}." if holder is not None else ""
+        busy = f"This host is in use: {lock_owner}." if lock_owner is not None else ""
         return LiveRun(phases.WAITING, "", busy, coming=phases.coming(run_dir))
     load = live.look(run_dir)
     steps = _steps(state)

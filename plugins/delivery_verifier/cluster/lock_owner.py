@@ -1,7 +1,7 @@
-"""The holder of the host's lock: the run or command that uses this host now.
+"""The lock owner of the host's lock: the run or command that uses this host now.
 
-The module tells users who started the holder, and when the holder took the lock. If the holder is a run, the module
-also tells which step of the run is in progress.
+The module tells users who started the lock owner, and when the lock owner took the lock. If the lock owner is a run,
+the module also tells which step of the run is in progress.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ON_THE_HOST = ("start_cluster", "create_topics", "produce", "settle", "read_top
 because it runs beside produce."""
 
 
-class Holder(Struct, frozen=True, kw_only=True):
+class LockOwner(Struct, frozen=True, kw_only=True):
     """The run or command that holds the host's lock. The lock file contains this object as JSON.
 
     * `name`: the id of the run, or the name of the command.
@@ -52,7 +52,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 
     @property
     def is_run(self) -> bool:
-        """Whether the holder is a run. If not, the holder is a command that cleans up and ends soon."""
+        """Whether the lock owner is a run. If not, the lock owner is a command that cleans up and ends soon."""
         return self.run_dir is not None or self.workspace is not None
 
     def __str__(self) -> str:
@@ -115,36 +115,39 @@ def _age_s(moment_us: int) -> float:
     return max(0.0, time.time() - moment_us / 1e6)
 
 
-def new_holder(name: str, run_dir: Path | None = None) -> Holder:
-    """Returns a holder for a lock that this process takes now. `name` is the id of the run, or the name of the command
-    that needs the host."""
+def new_lock_owner(name: str, run_dir: Path | None = None) -> LockOwner:
+    """Returns a lock owner for a lock that this process takes now. `name` is the id of the run, or the name of the
+    command that needs the host."""
     directory = None if run_dir is None else str(run_dir.absolute())
-    return Holder(name=name, process=myself(), since_us=time.time_ns() // 1000, run_dir=directory)
+    return LockOwner(name=name, process=myself(), since_us=time.time_ns() // 1000, run_dir=directory)
 
 
-def write(stream: IO[str], holder: Holder) -> None:
-    """Writes `holder` into the lock file. `stream` is the open file that holds the lock."""
+def write(stream: IO[str], lock_owner: LockOwner) -> None:
+    """Writes `lock_owner` into the lock file. `stream` is the open file that holds the lock."""
     stream.seek(0)
     stream.truncate(0)
-    stream.write(msgspec.json.encode(holder).decode())
+    stream.write(msgspec.json.encode(lock_owner).decode())
     stream.flush()
 
 
-def read(stream: IO[str]) -> Holder:
-    """Returns the holder that the lock file names. `stream` is the open lock file.
+def read(stream: IO[str]) -> LockOwner:
+    """Returns the lock owner that the lock file names. `stream` is the open lock file.
 
-    If the content of the file cannot be read, returns a holder with the name "an unnamed process" and without a
+    If the content of the file cannot be read, returns a lock owner with the name "an unnamed process" and without a
     process.
     """
     stream.seek(0)
     try:
-        return msgspec.json.decode(stream.read(), type=Holder)
+        return msgspec.json.decode(stream.read(), type=LockOwner)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Holder(name="an unnamed process", process=ProcessId(0, 0), since_us=time.time_ns() // 1000)
+        return LockOwner(name="an unnamed process", process=ProcessId(0, 0), since_us=time.time_ns() // 1000)
 
 
-def busy_text(holder: Holder) -> str:
-    """Returns a message for a user whose run cannot start because `holder` holds the host's lock."""
-    if not holder.is_run:
-        return f"this host is in use: {holder}. Wait for it, and try again"
-    return f"another run is using this host: {holder}. Wait for it, or end it on purpose with `kdv stop {holder.name}`"
+def busy_text(lock_owner: LockOwner) -> str:
+    """Returns a message for a user whose run cannot start because `lock_owner` holds the host's lock."""
+    if not lock_owner.is_run:
+        return f"this host is in use: {lock_owner}. Wait for it, and try again"
+    return (
+        f"another run is using this host: {lock_owner}. Wait for it, or end it on purpose with `kdv stop "
+        f"{lock_owner.name}`"
+    )
