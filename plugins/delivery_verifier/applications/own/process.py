@@ -18,9 +18,9 @@ from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.lives import note_marker
 from delivery_verifier.applications.own.described import landing_of, pattern_of, read_own, secret_environment
 from delivery_verifier.applications.own.files import WORK
-from delivery_verifier.applications.own.guardian import SUPERVISOR_ENDED
 from delivery_verifier.applications.own.readers import EffectReader, check_grown, reader_of
 from delivery_verifier.applications.own.scan import PlaceBusy, blocks_of
+from delivery_verifier.applications.own.subreaper import SUPERVISOR_ENDED
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import dies_with_parent
@@ -58,7 +58,7 @@ class Secrets:
 
 
 def start_own(inputs: SinkInputs, group: str, member: int, life: int, secrets: Secrets) -> subprocess.Popen[bytes]:
-    """Starts one life of a member: its guardian with the command, in a process group of their own.
+    """Starts one life of a member: its subreaper with the command, in a process group of their own.
 
     The number of the group is the pid of the returned process.
     """
@@ -80,10 +80,10 @@ def start_own(inputs: SinkInputs, group: str, member: int, life: int, secrets: S
     environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
     environment |= secrets.environment | {name: str(values[key]) for name, key in VARIABLES.items()}
     python_path = os.pathsep.join(path for path in sys.path if path)
-    guardian = [sys.executable, "-E", "-c", _GUARDIAN, python_path]
+    subreaper = [sys.executable, "-E", "-c", _SUBREAPER, python_path]
     with (life_folder / STDOUT).open("ab") as stdout, (life_folder / "stderr").open("ab") as stderr:
         return subprocess.Popen(
-            [*guardian, *own.words(values)],
+            [*subreaper, *own.words(values)],
             cwd=work,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -94,11 +94,11 @@ def start_own(inputs: SinkInputs, group: str, member: int, life: int, secrets: S
         )
 
 
-_GUARDIAN = (
+_SUBREAPER = (
     "import os, sys; sys.path[:] = sys.argv.pop(1).split(os.pathsep); "
-    "from delivery_verifier.applications.own import guardian; sys.exit(guardian.main())"
+    "from delivery_verifier.applications.own import subreaper; sys.exit(subreaper.main())"
 )
-"""The Python program that starts the guardian. It imports modules from the same folders as this process. It ignores
+"""The Python program that starts the subreaper. It imports modules from the same folders as this process. It ignores
 Python's variables in the environment of the user's application, e.g. PYTHONPATH."""
 
 
@@ -239,6 +239,6 @@ def _end_of(file: Path) -> str:
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kills the program of the user's own application that `process` guards, with every process that the program has
-    started. Waits until the guardian has ended."""
+    started. Waits until the subreaper has ended."""
     send_to_group(process, signal.SIGKILL)
     process.wait()

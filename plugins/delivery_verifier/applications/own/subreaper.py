@@ -1,8 +1,8 @@
-"""The guardian of one member of an own application (a program of the user's own). The guardian starts the member's
+"""The subreaper of one member of an own application (a program of the user's own). The subreaper starts the member's
 command, and leads the process group in which the command and its child processes run.
 
-If the supervisor of the members ends, the guardian kills its descendants and its whole group. This is how to run it:
-`python -m delivery_verifier.applications.own.guardian WORD...`. The words are the command.
+If the supervisor of the members ends, the subreaper kills its descendants and its whole group. This is how to run it:
+`python -m delivery_verifier.applications.own.subreaper WORD...`. The words are the command.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from delivery_verifier.host.processes import dies_with_parent
 from delivery_verifier.host.supervision.descendants import adopt_orphans, descendants
 
 SUPERVISOR_ENDED = signal.SIGUSR1
-"""The signal that the kernel sends to the guardian when the supervisor has ended."""
+"""The signal that the kernel sends to the subreaper when the supervisor has ended."""
 _NOT_STARTED = 127
 
 
 def main() -> int:
-    """Runs the command, and waits until it has ended. The command may leave processes behind. If the guardian got
+    """Runs the command, and waits until it has ended. The command may leave processes behind. If the subreaper got
     SIGTERM, it waits until these processes have ended by themselves. Otherwise it kills them. The supervisor of the
     members has a deadline, and kills all processes that still run at the deadline.
 
     Returns the exit code of the command, or 127 if the command cannot be started. If a signal ended the command, the
-    guardian ends by the same signal.
+    subreaper ends by the same signal.
     """
     adopt_orphans()
     signal.signal(SUPERVISOR_ENDED, _kill_all)
