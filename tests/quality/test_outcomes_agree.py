@@ -19,7 +19,7 @@ from support.stored_runs import arm, doubts, judge_again, reseal, rewrite
 
 from delivery_verifier.canary import FORGOTTEN
 from delivery_verifier.load import publish_ledger
-from delivery_verifier.load.forgetful import send_and_forget
+from delivery_verifier.load.lossy_mock import send_and_forget
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.settlement.sealing import seal_ledgers
 from delivery_verifier.store.ledger import outcomes_key

@@ -27,8 +27,8 @@ COMBINED = 9
 """How many sequence numbers are used for records with two anomalies, and for cases that are easily missed."""
 
 FORGOTTEN = 10
-"""The number of records that the canary's real producer process sends to a fake broker (see `load.forgetful`). The fake
-broker acknowledges these records and forgets them. It gives them the offsets from 0 on. At the same offsets of the
+"""The number of records that the canary's real producer process sends to a fake broker (see `load.lossy_mock`). The
+fake broker acknowledges these records and forgets them. It gives them the offsets from 0 on. At the same offsets of the
 canary's real topic, there are healthy records."""
 
 Plant = Callable[[Planter, int], None]

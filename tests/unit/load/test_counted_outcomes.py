@@ -22,10 +22,9 @@ from support.patience import PATIENCE_S
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load import forgetful, publish_ledger
+from delivery_verifier.load import lossy_mock, publish_ledger
 from delivery_verifier.load.delivery_reports import delivery_callback, record_refusals
 from delivery_verifier.load.error_codes import code_of
-from delivery_verifier.load.forgetful import send_and_forget
 from delivery_verifier.load.live_ledger import (
     FAILED,
     INDETERMINATE,
@@ -36,6 +35,7 @@ from delivery_verifier.load.live_ledger import (
     Word,
     encode_error,
 )
+from delivery_verifier.load.lossy_mock import send_and_forget
 from delivery_verifier.load.producer import SequencedProducer
 from delivery_verifier.load.producer_process import ProducerDied, ProducerProcess
 from delivery_verifier.load.resends import COUNTERS, recount
@@ -282,7 +282,7 @@ def test_the_canarys_real_producer_is_told_that_records_were_acknowledged_which_
 
 
 def test_a_canary_without_its_real_producer_ends_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forgetful, "MOCK_CLUSTER", {"bootstrap.servers": "127.0.0.1:1"})
-    monkeypatch.setattr(forgetful, "DEADLINE_S", 2.0)
+    monkeypatch.setattr(lossy_mock, "MOCK_CLUSTER", {"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setattr(lossy_mock, "DEADLINE_S", 2.0)
     with pytest.raises(ProducerDied, match="canary/1/0"):
         send_and_forget(a_scenario(), tmp_path / "live", 10)

@@ -19,7 +19,7 @@ from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.optional import optional
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.forgetful import send_and_forget
+from delivery_verifier.load.lossy_mock import send_and_forget
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.settlement.acked_writer import AckedWriter
@@ -65,17 +65,17 @@ def settle(run_dir: Path) -> None:
     with (
         run.writing("settle") as output,
         lease.renewed(cluster.socket),
-        ThreadPoolExecutor(1, "forgetful") as pool,
+        ThreadPoolExecutor(1, "lossy_mock") as pool,
     ):
         # This load has a broker of its own, so it runs beside what waits for the cluster.
-        forgetful = pool.submit(send_and_forget, scenario, cluster.workspace / "canary", canary.FORGOTTEN)
+        lossy_mock = pool.submit(send_and_forget, scenario, cluster.workspace / "canary", canary.FORGOTTEN)
         _end_faults(cluster, names)
         writer = AckedWriter(cluster.connection)
         layout, offsets = plant_canary(scenario, writer, output)
         early = EarlyReading(cluster)
         # What applications do takes minutes. An early reading would know nothing of the replicas after that.
         snapshot = take_snapshot(scenario, cluster, writer, None if scenario.applied else early.begin)
-        seal_ledgers([forgetful.result()], output)
+        seal_ledgers([lossy_mock.result()], output)
         connection, folder = cluster.load_connection.client_properties(), cluster.workspace / "canary-effects"
         apply_canary(scenario, layout, offsets, snapshot, folder, connection, output, VisibleRecords(cluster))
         drain_applications(scenario, cluster, snapshot, output)
