@@ -40,7 +40,7 @@ class Word(ControlWord):
     PARKED = 9, "process", "the count of PARKS that the member obeys while it is parked, otherwise 0"
     ASSIGNMENTS = 10, "process", "how often the member was given its partitions in this life"
     REFUSALS = 11, "process", "how often its group refused a commit, or a transaction had to be aborted"
-    ZOMBIE = 12, "fault plan", "1 once it was frozen for a substitute; it may then end by itself, if it is fenced"
+    ZOMBIE = 12, "fault plan", "1 once it was frozen for a replacement; it may then end by itself, if it is fenced"
     KILLS = 13, "fault plan", "how often the supervisor was asked to kill the member"
     KILLS_DONE = 14, "supervisor", "how many of KILLS were carried out"
     STOPS = 15, "fault plan", "how often the supervisor was asked to stop the member in an orderly way"

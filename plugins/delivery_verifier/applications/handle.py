@@ -106,8 +106,8 @@ class RunningApplications:
 
     def are_idle(self) -> bool:
         """Returns whether every member has applied all records that were handed over to it. Own members (processes of
-        the user's own applications) are left out, because they do not report what they apply. If a substitute has taken
-        the place of a member, the member is left out, and the substitute counts."""
+        the user's own applications) are left out, because they do not report what they apply. If a replacement has
+        taken the place of a member, the member is left out, and the replacement counts."""
         controls = [
             control
             for arm, controls in self._members.items()
@@ -115,7 +115,7 @@ class RunningApplications:
             if self._disciplines[arm] != "own" and not control[Word.ZOMBIE]
         ]
         return all(
-            control[Word.HANDED_OVER] == control[Word.APPLIED] for control in (*controls, *self.zombies.substitutes)
+            control[Word.HANDED_OVER] == control[Word.APPLIED] for control in (*controls, *self.zombies.replacements)
         )
 
     def kill(self) -> None:

@@ -128,7 +128,7 @@ def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
 
     Each member has a transactional.id of its own, because members with the same id would fence each other. A member
     keeps its id in every life. Otherwise a life could not end the transaction that the previous life left open. With
-    the discipline `transform_fenced`, a substitute must fence the member that it replaces. So the substitute and the
+    the discipline `transform_fenced`, a replacement must fence the member that it replaces. So the replacement and the
     member have the same id.
     """
     settings = member.application.producer

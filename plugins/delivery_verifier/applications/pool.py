@@ -19,7 +19,7 @@ from delivery_verifier.host.supervision.children import Child
 from delivery_verifier.host.supervision.control_block import carry_out
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
-from delivery_verifier.model.fault_plan import substitutes_of
+from delivery_verifier.model.fault_plan import replacements_of
 from delivery_verifier.model.scenario import Arm, Scenario
 
 ASSIGNMENT_DEADLINE_S = 90.0
@@ -37,24 +37,24 @@ class MemberPool:
     cluster. Several steps of a run may each have a pool, one after the other. A later pool continues the numbers of the
     lives. `adopt` is called with the pid of each new process, so that the process ends with the cluster.
 
-    The attribute `members` lists the regular members and the substitutes. A substitute is a process that takes the
-    place of a member that the fault plan freezes. The substitute runs only once the fault plan asks for it.
+    The attribute `members` lists the regular members and the replacements. A replacement is a process that takes the
+    place of a member that the fault plan freezes. The replacement runs only once the fault plan asks for it.
     """
 
     def __init__(
         self, scenario: Scenario, connection: Mapping[str, str], workspace: Path, adopt: Callable[[int], None]
     ) -> None:
         self._scenario, self._connection, self._adopt = scenario, connection, adopt
-        self._regulars, self._substitutes = list[MemberProcess](), list[MemberProcess]()
+        self._regulars, self._replacements = list[MemberProcess](), list[MemberProcess]()
         for arm, application in applications_of(scenario):
-            for number in (*range(application.members), *substitutes_of(scenario.fault, application)):
+            for number in (*range(application.members), *replacements_of(scenario.fault, application)):
                 folder = folder_of(workspace, arm.name, number)
-                crew = self._regulars if number < application.members else self._substitutes
+                crew = self._regulars if number < application.members else self._replacements
                 crew.append(MemberProcess(arm, application, number, folder, Control(folder)))
-        self.members = [*self._regulars, *self._substitutes]
+        self.members = [*self._regulars, *self._replacements]
 
     def start(self) -> None:
-        """Begins another life of every member, but not of substitutes. Waits until each of these members has its
+        """Begins another life of every member, but not of replacements. Waits until each of these members has its
         partitions.
 
         Raises MemberDied, and DeadlinePassed after `ASSIGNMENT_DEADLINE_S` seconds.
@@ -83,8 +83,8 @@ class MemberPool:
         """Finds out how far own members (processes of the user's own applications) have come. Returns True.
 
         Raises MemberDied if a member ended without a request. Raises StepFailed if a part of the place to which an own
-        member writes is gone or has shrunk. One end is allowed: a member that a substitute has replaced may end because
-        it was fenced.
+        member writes is gone or has shrunk. One end is allowed: a member that a replacement has replaced may end
+        because it was fenced.
         """
         for member in self.members:
             if member.process is None:
@@ -107,12 +107,12 @@ class MemberPool:
 
     def apply_commands(self) -> None:
         """Carries out the latest command of the fault plan. A command goes to all regular members or to all
-        substitutes. The pool carries it out once the command is in the control blocks of all of them.
+        replacements. The pool carries it out once the command is in the control blocks of all of them.
 
         The fault plan gives its next command only after this command is carried out. A start counts as carried out
         before the members have partitions. Raises MemberDied if a member does not end as requested.
         """
-        for members in (self._regulars, self._substitutes):
+        for members in (self._regulars, self._replacements):
             carry_out(
                 [member.control for member in members],
                 (
@@ -227,8 +227,8 @@ def _running(members: Sequence[MemberProcess]) -> list[tuple[MemberProcess, Chil
 
 
 def _is_fenced(member: MemberProcess, code: int) -> bool:
-    """Returns whether the member, which ended with the exit code `code`, had been replaced by a substitute and was then
-    fenced."""
+    """Returns whether the member, which ended with the exit code `code`, had been replaced by a replacement and was
+    then fenced."""
     return bool(member.control[Word.ZOMBIE]) and code in (OFFSET_MOVED, FENCED)
 
 

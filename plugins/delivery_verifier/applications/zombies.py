@@ -1,6 +1,6 @@
 """Zombies: members that were frozen and replaced, and that go on when they are thawed.
 
-The fault plan freezes the only member of each application with SIGSTOP. A substitute takes its place: another process
+The fault plan freezes the only member of each application with SIGSTOP. A replacement takes its place: another process
 with the same settings, in a folder of its own. Once the member is thawed, two processes of one application run at the
 same time. The thawed member goes on with the records that it has in hand. It ends its work when it is refused, or has
 nothing more to do.
@@ -19,13 +19,13 @@ from delivery_verifier.applications.pool import applications_of
 from delivery_verifier.host.processes import is_frozen
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import ASSIGNED, Application, member_client_id
-from delivery_verifier.model.fault_plan import substitutes_of
+from delivery_verifier.model.fault_plan import replacements_of
 from delivery_verifier.model.scenario import Arm, Scenario
 
 FREEZE_S = 10.0
 """Seconds in which every thread of a member must stand still after SIGSTOP."""
 REPLACED_S = 90.0
-"""Seconds in which the substitutes must be given their partitions. A group first waits until the session of the frozen
+"""Seconds in which the replacements must be given their partitions. A group first waits until the session of the frozen
 member is over."""
 
 NEVER = 1 << 62
@@ -34,13 +34,13 @@ NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class Zombie:
-    """A member that the fault plan may freeze, and its substitute (the process that then takes its place). `control` is
-    the control block of the member. `substitute` is the control block of the substitute."""
+    """A member that the fault plan may freeze, and its replacement (the process that then takes its place). `control`
+    is the control block of the member. `replacement` is the control block of the replacement."""
 
     arm: Arm
     application: Application
     control: Control
-    substitute: Control
+    replacement: Control
     folder: Path
 
     @property
@@ -50,7 +50,7 @@ class Zombie:
 
     @property
     def client_ids(self) -> tuple[str, str]:
-        """The client.id of the member, and the client.id of its substitute."""
+        """The client.id of the member, and the client.id of its replacement."""
         return member_client_id(self.arm.name, 0), member_client_id(self.arm.name, 1)
 
     @property
@@ -60,7 +60,7 @@ class Zombie:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the member and its substitute assign partitions to themselves. If so, their group has no members."""
+        """Whether the member and its replacement assign partitions to themselves. If so, their group has no members."""
         return self.application.discipline in ASSIGNED
 
     @property
@@ -90,13 +90,13 @@ class Zombies:
                 folder_of(workspace, arm.name, 0),
             )
             for arm, application in applications_of(scenario)
-            for number in substitutes_of(scenario.fault, application)
+            for number in replacements_of(scenario.fault, application)
         ]
 
     @property
-    def substitutes(self) -> list[Control]:
-        """The control blocks of the substitutes."""
-        return [zombie.substitute for zombie in self.all]
+    def replacements(self) -> list[Control]:
+        """The control blocks of the replacements."""
+        return [zombie.replacement for zombie in self.all]
 
     def freeze(self) -> None:
         """Freezes all members. Waits until every thread of the members is stopped. Raises DeadlinePassed."""
@@ -106,12 +106,12 @@ class Zombies:
         wait_until(lambda: all(zombie.is_frozen for zombie in self.all), "the members to stand still", FREEZE_S, 0.005)
 
     def replace(self) -> None:
-        """Asks the supervisor to start the substitutes. Waits until each substitute has its partitions. Raises
+        """Asks the supervisor to start the replacements. Waits until each replacement has its partitions. Raises
         DeadlinePassed."""
-        command(self.substitutes, Word.STARTS, Word.STARTS_DONE, "start the substitutes")
+        command(self.replacements, Word.STARTS, Word.STARTS_DONE, "start the replacements")
         wait_until(
-            lambda: all(control[Word.STATE] >= State.ASSIGNED for control in self.substitutes),
-            "all substitutes to be given their partitions",
+            lambda: all(control[Word.STATE] >= State.ASSIGNED for control in self.replacements),
+            "all replacements to be given their partitions",
             REPLACED_S,
         )
 

@@ -44,12 +44,12 @@ def step(
 
 
 def zombies_at(point: CrashPoint, blocks: int) -> FaultPlan:
-    """Returns the plan that freezes every member at `point` of a batch, starts a substitute for the member, and then
+    """Returns the plan that freezes every member at `point` of a batch, starts a replacement for the member, and then
     thaws the member.
 
     The plan first sends one block. The members have this block in hand when they are frozen. While they are frozen, the
-    plan sends `blocks` further blocks, which only the substitutes get. If `blocks` is 0, the plan sends nothing more,
-    and thaws the members once the substitutes have taken over.
+    plan sends `blocks` further blocks, which only the replacements get. If `blocks` is 0, the plan sends nothing more,
+    and thaws the members once the replacements have taken over.
     """
     more = (step(AT_ONCE, "send", "none", blocks=blocks), step(CAUGHT_UP, "wait", "none")) if blocks else ()
     return FaultPlan(

@@ -1,4 +1,4 @@
-"""Actions on members that become zombies. Such a member is frozen, a substitute takes its place, and then the member
+"""Actions on members that become zombies. Such a member is frozen, a replacement takes its place, and then the member
 goes on."""
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from delivery_verifier.model.application import IN_TRANSACTIONS
 from delivery_verifier.model.history import now_us
 
 TAKEN_OVER_S = 60.0
-"""Seconds in which the substitutes must take over what the frozen members had in hand."""
+"""Seconds in which the replacements must take over what the frozen members had in hand."""
 THAWED_S = 60.0
 """Seconds in which a thawed member must end, or do all that it has to do (see `_is_done`)."""
 
 
 @dataclass(frozen=True)
 class FreezeApplication:
-    """Freezes the member of every application, and starts a substitute for each. The action `thaw_application` heals
+    """Freezes the member of every application, and starts a replacement for each. The action `thaw_application` heals
     the injection.
 
     The proof shows for each member:
 
     * The member had records in hand, and was parked at the crash point of its order.
     * Every thread of the member is stopped.
-    * The group lists the substitute with partitions, and does not list the member any more. This is not required if the
-      member and the substitute assign partitions to themselves.
-    * The substitute has applied records. Or the coordinator says that the substitute waits for offsets, which the open
-      transaction of the member is about to commit.
+    * The group lists the replacement with partitions, and does not list the member any more. This is not required if
+      the member and the replacement assign partitions to themselves.
+    * The replacement has applied records. Or the coordinator says that the replacement waits for offsets, which the
+      open transaction of the member is about to commit.
 
-    If the member has committed all that was sent, the substitute can apply nothing until more is sent.
+    If the member has committed all that was sent, the replacement can apply nothing until more is sent.
     """
 
     def do(self, context: ActionContext) -> Done:
-        """Freezes the members, starts the substitutes, and waits until each substitute has taken over. If there is
-        nothing to apply, a substitute can take over without applying anything. Raises DeadlinePassed."""
+        """Freezes the members, starts the replacements, and waits until each replacement has taken over. If there is
+        nothing to apply, a replacement can take over without applying anything. Raises DeadlinePassed."""
         zombies, frozen_at_us = applications_in(context).zombies, now_us()
         zombies.freeze()
         zombies.replace()
         wait_until(
             lambda: not any(_lacks(context, _is_idle)),
-            "the substitutes to take over:",
+            "the replacements to take over:",
             TAKEN_OVER_S,
             every_s=0.1,
             detail=lambda: "; ".join(_lacks(context, _is_idle)),
@@ -58,7 +58,7 @@ class FreezeApplication:
 
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns, for each arm, that its member is frozen and where the member is parked, how many records the member
-        has in hand, and how many records the substitute has applied.
+        has in hand, and how many records the replacement has applied.
 
         The keys are `member <name>`, `member <name> parked at`, `in hand of <arm>` and `taken over of <arm>`. The
         result is empty if the freeze is not proven (see the class).
@@ -72,7 +72,7 @@ class FreezeApplication:
             **{f"member {zombie.name}": "frozen" for zombie in zombies},
             **{f"member {name} parked at": point for name, point in parked.items()},
             **{f"in hand of {arm}": count for arm, count in in_hand.items()},
-            **{f"taken over of {zombie.arm.name}": zombie.substitute[Word.APPLIED] for zombie in zombies},
+            **{f"taken over of {zombie.arm.name}": zombie.replacement[Word.APPLIED] for zombie in zombies},
         }
 
 
@@ -127,14 +127,14 @@ def _in_hand(applications: RunningApplications) -> dict[str, int]:
 
 
 def _lacks(context: ActionContext, may_rest: Callable[[ActionContext, Zombie], bool]) -> Iterator[str]:
-    """Yields a text for each substitute that has not taken over. The text says what is missing. `may_rest` returns
-    whether a substitute may have applied nothing yet."""
+    """Yields a text for each replacement that has not taken over. The text says what is missing. `may_rest` returns
+    whether a replacement may have applied nothing yet."""
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
     for zombie in applications_in(context).zombies.all:
         group, (frozen, successor) = group_of(scenario, zombie.arm), zombie.client_ids
         if not zombie.is_frozen:
             yield f"{zombie.name} is not frozen"
-        elif not zombie.substitute[Word.APPLIED] and not may_rest(context, zombie):
+        elif not zombie.replacement[Word.APPLIED] and not may_rest(context, zombie):
             yield f"{successor} has applied nothing"
         elif not zombie.is_assigned:
             members = groups.assignments(client, group)
@@ -145,7 +145,7 @@ def _lacks(context: ActionContext, may_rest: Callable[[ActionContext, Zombie], b
 
 
 def _is_idle(context: ActionContext, zombie: Zombie) -> bool:
-    """Returns whether the substitute has nothing to apply. Either it waits for the end of a transaction, or its group
+    """Returns whether the replacement has nothing to apply. Either it waits for the end of a transaction, or its group
     has committed all records that were sent."""
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
     partitions = range(scenario.load.partitions)
@@ -156,19 +156,20 @@ def _is_idle(context: ActionContext, zombie: Zombie) -> bool:
 
 
 def _waits(context: ActionContext, zombie: Zombie) -> bool:
-    """Returns whether the substitute waits until the transaction of the frozen member ends (KIP-447). This is so if the
-    coordinator of the group says that offsets are about to be committed, and the substitute was handed no record."""
-    if zombie.application.discipline not in IN_TRANSACTIONS or zombie.substitute[Word.HANDED_OVER]:
+    """Returns whether the replacement waits until the transaction of the frozen member ends (KIP-447). This is so if
+    the coordinator of the group says that offsets are about to be committed, and the replacement was handed no
+    record."""
+    if zombie.application.discipline not in IN_TRANSACTIONS or zombie.replacement[Word.HANDED_OVER]:
         return False
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
     partitions = range(scenario.load.partitions)
     is_pending = groups.has_pending_offsets(client, group_of(scenario, zombie.arm), zombie.arm.topic_name, partitions)
-    # If the substitute was handed records meanwhile, the pending offsets may be those of its own transaction.
-    return is_pending and not zombie.substitute[Word.HANDED_OVER]
+    # If the replacement was handed records meanwhile, the pending offsets may be those of its own transaction.
+    return is_pending and not zombie.replacement[Word.HANDED_OVER]
 
 
 def _counts(zombie: Zombie) -> tuple[int, int, int]:
-    """Returns three counts of the member itself, not of its substitute: how often the member was given partitions, how
+    """Returns three counts of the member itself, not of its replacement: how often the member was given partitions, how
     many records it applied, and how often it was refused."""
     control = zombie.control
     return control[Word.ASSIGNMENTS], control[Word.APPLIED], control[Word.REFUSALS]

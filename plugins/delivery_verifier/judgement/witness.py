@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.application import STORED, TIMED, Application, member_client_id
-from delivery_verifier.model.fault_plan import substitutes_of
+from delivery_verifier.model.fault_plan import replacements_of
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.store.witness import Row, Witness, last_commits
 
@@ -100,7 +100,7 @@ def _strangers(scenario: Scenario, arm: Arm, witness: Witness, sendable: _Sendab
             location = f"{row['log_partition']}:{row['log_offset']}"
             yield "witness_stranger", f"{detail} __consumer_offsets at {location}"
     assert arm.application is not None, "only an application has a group"
-    numbers = (*range(arm.application.members), *substitutes_of(scenario.fault, arm.application))
+    numbers = (*range(arm.application.members), *replacements_of(scenario.fault, arm.application))
     members = {member_client_id(arm.name, number) for number in numbers}
     clients = {row["client_id"] for row in witness.generations if row["client_id"] is not None}
     if strangers := sorted(clients - members):

@@ -117,7 +117,7 @@ def check_freezes(scenario: Scenario) -> None:
     """Raises BadInput if the fault plan freezes or thaws applications in a way that is not allowed.
 
     The plan must have exactly one step that parks applications, then one that freezes them, then one that thaws them.
-    No other step of the plan may be about applications, because substitutes run in place of some members after the
+    No other step of the plan may be about applications, because replacements run in place of some members after the
     thaw. Each application must have exactly one member. No application may be a program of the user's own.
     """
     actions = [step.action for step in scenario.fault.steps]
@@ -134,5 +134,5 @@ def check_freezes(scenario: Scenario) -> None:
     if refused := own or several:
         raise BadInput(
             f"fault.steps freezes applications, but that of {refused[0]} is "
-            f"{'an own one' if own else 'one of several members'}: a substitute can take the place of one member only"
+            f"{'an own one' if own else 'one of several members'}: a replacement can take the place of one member only"
         )

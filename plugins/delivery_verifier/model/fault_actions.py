@@ -51,7 +51,7 @@ OF_APPLICATIONS: tuple[Act, ...] = (
     ),
     Act(
         name="freeze_application",
-        summary="SIGSTOP for the member of every application: another process, its substitute, takes its place.",
+        summary="SIGSTOP for the member of every application: another process, its replacement, takes its place.",
         done="was frozen and replaced",
         bites=True,
         proof_only_before_heal=True,
@@ -62,7 +62,7 @@ OF_APPLICATIONS: tuple[Act, ...] = (
         name="thaw_application",
         summary="SIGCONT for the frozen members: each goes on with what it has in hand, until it is refused or has "
         "no more to do. Then it ends.",
-        done="went on behind its substitute",
+        done="went on behind its replacement",
         bites=True,
         momentary=True,
         heals=("freeze_application",),

@@ -128,10 +128,10 @@ def equipment_of(plan: FaultPlan) -> tuple[Capability, ...]:
     return tuple(sorted({need for step in plan.steps for need in step.act.needs}))
 
 
-def substitutes_of(plan: FaultPlan, application: Application) -> range:
-    """Returns the numbers of the substitutes. A substitute is a process that takes the place of a frozen member.
+def replacements_of(plan: FaultPlan, application: Application) -> range:
+    """Returns the numbers of the replacements. A replacement is a process that takes the place of a frozen member.
 
-    If `plan` freezes applications, there is one substitute for each member. Their numbers follow the numbers of the
+    If `plan` freezes applications, there is one replacement for each member. Their numbers follow the numbers of the
     members. Otherwise the result is empty.
     """
     freezes = any(step.action == "freeze_application" for step in plan.steps)

@@ -26,7 +26,7 @@ from delivery_verifier.cluster import groups, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
-from delivery_verifier.model.fault_plan import substitutes_of
+from delivery_verifier.model.fault_plan import replacements_of
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.settlement.outputs import VisibleRecords
@@ -172,12 +172,12 @@ def _seal(inputs: SinkInputs, application: Application, scenario: Scenario, outp
     Raises FileNotFoundError if the supervisor did not see a life end.
     """
     rows, killed, lives, orders, arm = list[dict[str, object]](), 0, 0, 0, inputs.arm
-    numbers = (*range(application.members), *substitutes_of(scenario.fault, application))
+    numbers = (*range(application.members), *replacements_of(scenario.fault, application))
     for member in numbers:
         folder = inputs.folder / str(member)
         control = Control(folder)
         orders += control[Word.KILLS]
-        if member < application.members or control[Word.PID]:  # a substitute may never have been started
+        if member < application.members or control[Word.PID]:  # a replacement may never have been started
             lives += control[Word.LIFE] + 1  # the supervisor's own count: a life whose folder is gone breaks a law
         for life, path in lives_of(folder).items():
             killed += read_end(path).killed

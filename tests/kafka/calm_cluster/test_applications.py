@@ -127,7 +127,7 @@ class Stage:
                 self.offsets(life) for life in sink_of(member.application.discipline).read(self.inputs(member))
             ]
             for member in self.members.members
-            if member.number == 0  # the effects of an application are read at once, those of its substitute, too
+            if member.number == 0  # the effects of an application are read at once, those of its replacement, too
         }
 
     def offsets(self, life: LifeEffects) -> list[int]:
@@ -249,14 +249,14 @@ ZOMBIES = (
 def test_members_that_were_thawed_behind_our_back_were_not_replaced(
     cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No group stands in the way, so that the substitutes have their partitions at once."""
+    """No group stands in the way, so that the replacements have their partitions at once."""
     stage = Stage(cluster, workspace, entry_of(*ZOMBIES, names=("transform_assigned",)))
     replace, thaw = stage.handle.zombies.replace, stage.handle.zombies.thaw
     monkeypatch.setattr(zombies, "TAKEN_OVER_S", 1.0)
     monkeypatch.setattr(stage.handle.zombies, "replace", lambda: (thaw(), replace()))
     (frozen,) = stage.play()
     assert not frozen.bit and frozen.proof["process"] == {}
-    assert "the substitutes to take over: transform_assigned/0 is not frozen" in str(frozen.proof["failed"])
+    assert "the replacements to take over: transform_assigned/0 is not frozen" in str(frozen.proof["failed"])
 
 
 def test_a_zombie_that_never_goes_on_has_not_been_thawed(

@@ -210,12 +210,12 @@ def test_only_a_fenced_zombie_may_end_by_itself(
 
 
 @pytest.mark.slow
-def test_a_substitute_runs_only_when_it_is_asked_for_and_takes_the_place_of_the_frozen(
+def test_a_replacement_runs_only_when_it_is_asked_for_and_takes_the_place_of_the_frozen(
     stage: Callable[..., Stage],
 ) -> None:
     made = stage(frozen(scenario_of()))
-    member, substitute = made.pool.members
-    assert member.process is not None and substitute.process is None and substitute.number == 1
+    member, replacement = made.pool.members
+    assert member.process is not None and replacement.process is None and replacement.number == 1
     (zombie,) = made.handle.zombies.all
     made.handle.park("polled", 1, 1)
     made.write(10)
@@ -224,15 +224,15 @@ def test_a_substitute_runs_only_when_it_is_asked_for_and_takes_the_place_of_the_
     assert zombie.is_frozen and not made.handle.exits()
     with made.supervised():
         zombie_command(made.handle)
-        assert substitute.process is not None and substitute.control[Word.LIFE] == 0
+        assert replacement.process is not None and replacement.control[Word.LIFE] == 0
         made.handle.zombies.thaw()
         wait_until(lambda: not zombie.is_frozen and not zombie.control[Word.PARKED], "the member to go on", PATIENCE_S)
         made.handle.zombies.stop()
-        assert member.process is None and substitute.process is not None and zombie.ended == ""
-        wait_until(lambda: substitute.control[Word.STATE], "the substitute to have its partitions", PATIENCE_S)
+        assert member.process is None and replacement.process is not None and zombie.ended == ""
+        wait_until(lambda: replacement.control[Word.STATE], "the replacement to have its partitions", PATIENCE_S)
         made.pool.stop()
     assert [
-        read_end(folder).exit_code for each in (member, substitute) for folder in lives_of(each.folder).values()
+        read_end(folder).exit_code for each in (member, replacement) for folder in lives_of(each.folder).values()
     ] == [
         0,
         0,
@@ -246,11 +246,11 @@ def frozen(scenario: Scenario) -> Scenario:
 
 
 def zombie_command(handle: RunningApplications) -> None:
-    """Has the substitutes started, without waiting for partitions: the session of the frozen member lasts 6 s."""
-    for control in handle.zombies.substitutes:
+    """Has the replacements started, without waiting for partitions: the session of the frozen member lasts 6 s."""
+    for control in handle.zombies.replacements:
         control[Word.STARTS] += 1
     wait_until(
-        lambda: all(each[Word.STARTS_DONE] for each in handle.zombies.substitutes), "the substitutes", PATIENCE_S
+        lambda: all(each[Word.STARTS_DONE] for each in handle.zombies.replacements), "the replacements", PATIENCE_S
     )
 
 

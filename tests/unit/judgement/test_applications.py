@@ -216,7 +216,7 @@ FROZEN = FaultPlan(
         ("database_compared", "contract", "VIOLATED"),
     ],
 )
-def test_only_who_does_not_compare_may_apply_again_behind_its_substitute(
+def test_only_who_does_not_compare_may_apply_again_behind_its_replacement(
     discipline: Discipline, claim: Claim, expected: str
 ) -> None:
     change = both(lambda rows: exposure(rows, 2), counted(Anomaly.REAPPLIED, 6))
@@ -229,7 +229,7 @@ def test_only_who_does_not_compare_may_apply_again_behind_its_substitute(
     ("proof", "said"),
     [
         ({"failed": "timed out: a/0"}, "injection 2 (thaw application) has no proof that it bit: timed out"),
-        ({}, "nothing shows that every application went on behind its substitute"),
+        ({}, "nothing shows that every application went on behind its replacement"),
     ],
 )
 def test_a_zombie_that_did_nothing_leaves_no_verdict_and_the_doubt_says_what_did_not_happen(

@@ -176,7 +176,7 @@ def test_a_member_that_was_killed_may_have_been_handed_more_than_its_journal_tel
 
 
 @pytest.mark.parametrize("is_frozen", [True, False])
-def test_a_substitute_is_a_member_of_the_group_only_where_the_plan_freezes_members(is_frozen: bool) -> None:
+def test_a_replacement_is_a_member_of_the_group_only_where_the_plan_freezes_members(is_frozen: bool) -> None:
     freeze = FaultStep(trigger=Trigger(kind="at_once"), action="freeze_application", target="none")
     plan = FaultPlan(name="frozen", summary="", steps=(freeze,) if is_frozen else ())
     witness = of_batches("committed")
