@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from delivery_verifier.applications.lives import LifeEnd, write_end
-from delivery_verifier.applications.own.described import landing_of, pattern_of
+from delivery_verifier.applications.own.described import location_of, pattern_of
 from delivery_verifier.applications.own.readers import EffectReader, reader_of
 from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
@@ -46,7 +46,7 @@ class Member:
         self.life += 1
         folder = self.folder / str(self.life)
         folder.mkdir()
-        count = self.reader.count(pattern_of(self.inputs, landing_of(self.inputs)))
+        count = self.reader.count(pattern_of(self.inputs, location_of(self.inputs)))
         self.reader.keep()
         sizes = self.reader.sizes()
         write_end(folder, LifeEnd(applied=count, exit_code=0, killed=False, ended_us=1 + self.life, sizes=sizes))

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from delivery_verifier.model.data import Data, Name, Setting
-from delivery_verifier.model.effects_place import EffectsKind
+from delivery_verifier.model.sink_location import EffectsKind
 
 Discipline = Literal[
     "at_handover",

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from delivery_verifier.model.data import Data, Name
-from delivery_verifier.model.effects_place import EffectsPlace, place_problems
 from delivery_verifier.model.inputs import BadInput, nearest
+from delivery_verifier.model.sink_location import SinkLocation, place_problems
 
 PLACEHOLDERS: dict[str, str] = {
     "bootstrap.servers": "the addresses of the brokers, separated by commas",
@@ -73,7 +73,7 @@ class OwnApplication(Data, frozen=True, kw_only=True):
     summary: str = "An application of your own."
     command: Annotated[str, Meta(min_length=1)]
     members: Annotated[int, Meta(ge=1, le=16)] = 1
-    effects: EffectsPlace = EffectsPlace()
+    effects: SinkLocation = SinkLocation()
     environment: dict[str, str] = {}
     connections: dict[str, Name] = {}
 
@@ -178,7 +178,7 @@ def _in_words(error: str) -> str:
     message, _, path = error.partition(" - at `$")
     field = path.rstrip("`").removeprefix(".")
     fields = ", ".join(OwnApplication.__struct_fields__)
-    hint = f"; allowed fields: {fields}, and in [effects]: {', '.join(EffectsPlace.__struct_fields__)}"
+    hint = f"; allowed fields: {fields}, and in [effects]: {', '.join(SinkLocation.__struct_fields__)}"
     return f"{field or 'the file'}: {message}" + (hint if "field" in message else "; write it so")
 
 

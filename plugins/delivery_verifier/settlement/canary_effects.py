@@ -17,9 +17,9 @@ from delivery_verifier.canary.effects import DRAINED
 from delivery_verifier.canary.layout import NOWHERE, CanaryEffect
 from delivery_verifier.model import record
 from delivery_verifier.model.application import Discipline
-from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.sink_location import SinkLocation
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.settlement.applications import seal_life
 from delivery_verifier.store.run_directory import StepOutput
@@ -62,15 +62,15 @@ def apply_canary(
     disciplines: set[Discipline] = {application.discipline for _, application in applications_of(scenario)}
     if "own" in disciplines:  # its effects do not say where their records stand: those of slots are reconciled
         disciplines.add("commit_after")
-    landings = _landings(scenario)
+    locations = _locations(scenario)
     sinks: dict[str, Sink] = {kind: sink for kind, sink in sinks_of(disciplines).items() if kind != "own"}
-    for kind, sink in (sinks | {name: OwnEffects(landing) for name, landing in landings.items()}).items():
+    for kind, sink in (sinks | {name: OwnEffects(location) for name, location in locations.items()}).items():
         inputs = SinkInputs(arm, folder / kind, len(effects), scenario.run_token, connection, count_visible, size)
         sink.plant(inputs, effects)
         (read[kind],) = sink.read(inputs)
     (first, life), *others = read.items()
     for name, other in others:
-        if not _agree(life, other, landings.get(name)):
+        if not _agree(life, other, locations.get(name)):
             raise StepFailed(f"the canary's effects differ between the sinks {first} and {name}")
     seal_life(life, arm.name, output)
     output.counts |= {f"lives/{arm.name}": 1, f"killed/{arm.name}": 0, f"kill_orders/{arm.name}": 0}
@@ -86,20 +86,20 @@ def _planned(effect: CanaryEffect, offsets: list[int]) -> PlannedEffect:
     return PlannedEffect(effect.partition, offset, effect.value)
 
 
-def _landings(scenario: Scenario) -> dict[str, EffectsPlace]:
+def _locations(scenario: Scenario) -> dict[str, SinkLocation]:
     """Maps `own <name>` to the place of the effects of the own application `<name>`. The place is in the folder of the
     member."""
     names = {application.name for _, application in applications_of(scenario) if application.discipline == "own"}
     return {f"own {name}": in_folder(read_own(name).effects) for name in sorted(names)}
 
 
-def _agree(life: LifeEffects, other: LifeEffects, landing: EffectsPlace | None) -> bool:
+def _agree(life: LifeEffects, other: LifeEffects, location: SinkLocation | None) -> bool:
     """Returns whether two sinks gave back the same effects of one life, in the same order, with the same count.
 
-    `landing`: if `other` comes from an own application, the place where these effects land; else None. An own
-    application keeps neither partition nor offset nor batch. So these columns are compared only if `landing` is None.
+    `location`: if `other` comes from an own application, the place where these effects land; else None. An own
+    application keeps neither partition nor offset nor batch. So these columns are compared only if `location` is None.
     """
-    expected = life.rows if landing is None else as_kept(life.rows, landing)
-    left_out = _OF_THE_SINK if landing is None else (*_OF_THE_SINK, *_OF_SLOTS)
+    expected = life.rows if location is None else as_kept(life.rows, location)
+    left_out = _OF_THE_SINK if location is None else (*_OF_THE_SINK, *_OF_SLOTS)
     names = [name for name in expected.dtype.names or () if name not in left_out]
     return life.counted == other.counted and expected[names].tolist() == other.rows[names].tolist()

@@ -17,10 +17,10 @@ from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.model.sink_location import SinkLocation
 from delivery_verifier.settlement.acked_writer import AckedWriter
 
 AT_ONCE = Trigger(kind="at_once")
@@ -46,8 +46,8 @@ class WatchedLoad(QuietLoad):
     """Writes three records to a topic for each step `send`, and notes the watermarks of the topic in `folder`."""
 
     def __init__(self, cluster: Cluster, topic: str, folder: Path) -> None:
-        landing = EffectsPlace(kind="topic")
-        self._reader = Topic(topic, cluster.connection.client_properties(), landing, lambda _: -1, folder)
+        location = SinkLocation(kind="topic")
+        self._reader = Topic(topic, cluster.connection.client_properties(), location, lambda _: -1, folder)
         self._connection, self._topic = cluster.connection, topic
 
     def send(self, blocks: int) -> None:

@@ -16,14 +16,14 @@ from delivery_verifier.applications.control import Control
 from delivery_verifier.applications.lives import LifeEnd, read_end, write_end
 from delivery_verifier.applications.member_process import MemberProcess
 from delivery_verifier.applications.own import files
-from delivery_verifier.applications.own.described import landing_of
+from delivery_verifier.applications.own.described import location_of
 from delivery_verifier.applications.own.files import sizes_of
 from delivery_verifier.applications.own.process import Progress
 from delivery_verifier.applications.own.scan import RecordPattern, Scan
 from delivery_verifier.model import record
-from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.sink_location import SinkLocation
 
 
 def lines(*sequences: int) -> bytes:
@@ -89,7 +89,7 @@ def test_several_members_of_a_scenario_do_not_share_a_path(member: Member, tmp_p
     own_applications.toml(tmp_path / "own", "true", "[effects]", f'where = "{tmp_path}/out.jsonl"')
     (arm,) = own_applications.scenario(members=2).subjects
     with pytest.raises(BadInput, match=r"sink\.toml: effects\.where is one path for several members.*members = 1"):
-        landing_of(member.inputs._replace(arm=arm))
+        location_of(member.inputs._replace(arm=arm))
 
 
 def test_a_file_that_vanishes_while_the_folder_is_read_is_left_out(
@@ -108,7 +108,7 @@ def test_a_file_that_vanishes_while_the_folder_is_read_is_left_out(
     is_file = Path.is_file
     monkeypatch.setattr(Path, "is_file", lambda path: path.name == "a.jsonl" or is_file(path))
     monkeypatch.setattr(Path, "glob", outdated)
-    assert list(sizes_of(landing_of(member.inputs), member.folder)) == [str(member.work / "b.jsonl")]
+    assert list(sizes_of(location_of(member.inputs), member.folder)) == [str(member.work / "b.jsonl")]
 
 
 def test_the_scan_does_not_count_itself(member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,8 +124,8 @@ def test_the_scan_does_not_count_itself(member: Member, tmp_path: Path, monkeypa
     assert read_end(member.folder / "0").applied == 4
     read = files.scans_of
 
-    def blind(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
-        for part in read(landing, file, pattern):
+    def blind(location: SinkLocation, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
+        for part in read(location, file, pattern):
             yield Scan(part.rows[1:], part.positions[1:], part.foreign + 1)
 
     monkeypatch.setattr(files, "scans_of", blind)

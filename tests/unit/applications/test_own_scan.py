@@ -16,7 +16,7 @@ from delivery_verifier.applications.own.files import effects_in, scans_of
 from delivery_verifier.applications.own.scan import RecordPattern, blocks_of, count, scan
 from delivery_verifier.applications.sink import CRC_OK, FOREIGN, PARSED, identity
 from delivery_verifier.model import record
-from delivery_verifier.model.effects_place import EffectsPlace
+from delivery_verifier.model.sink_location import SinkLocation
 
 RUN, OTHER, ARM, SIZE = "a1b2c3d4", "ffffffff", 3, 120
 WANTED = RecordPattern(RUN, ARM, SIZE)
@@ -124,8 +124,8 @@ def test_many_lines_do_not_pile_up_in_memory(tmp_path: Path) -> None:
     with file.open("wb") as stream:
         for _ in range(5):
             stream.write(block)
-    parts = [len(part.rows) for part in scans_of(EffectsPlace(), file, WANTED)]
-    assert sum(parts) == 100_000 == effects_in(EffectsPlace(), file, WANTED)
+    parts = [len(part.rows) for part in scans_of(SinkLocation(), file, WANTED)]
+    assert sum(parts) == 100_000 == effects_in(SinkLocation(), file, WANTED)
     assert max(parts) <= 2 * module.BLOCK_BYTES // SIZE
 
 
@@ -134,8 +134,8 @@ def test_rows_of_parquet_files(tmp_path: Path) -> None:
     columns = {"producer": [1, 1], "sequence": [5, None], "attempt": [0, 0]}
     pq.write_table(pa.table({"value": [value(5).decode(), None], **columns}), file)
     for place, expected in (
-        (EffectsPlace(kind="files", where="/x"), [(5, SOUND), (0, 0)]),
-        (EffectsPlace(kind="files", where="/x", identity="columns"), [(5, SOUND), (0, 0)]),
+        (SinkLocation(kind="files", where="/x"), [(5, SOUND), (0, 0)]),
+        (SinkLocation(kind="files", where="/x", identity="columns"), [(5, SOUND), (0, 0)]),
     ):
         rows = [row for part in scans_of(place, file, WANTED) for row in part.rows]
         assert [(int(row["sequence"]), int(row["flags"])) for row in rows] == expected
@@ -145,7 +145,7 @@ def test_rows_of_parquet_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["empty", "cut", "size", "footer"])
 def test_a_parquet_file_without_a_sound_footer_is_one_effect_without_a_record(tmp_path: Path, damage: str) -> None:
     """A file that is being written, or that a kill cut short, may end with any bytes."""
-    file, place = tmp_path / "part.parquet", EffectsPlace(kind="files", where="/x")
+    file, place = tmp_path / "part.parquet", SinkLocation(kind="files", where="/x")
     pq.write_table(pa.table({"value": [value(5).decode()] * 9}), file)
     whole = file.read_bytes()
     contents = {

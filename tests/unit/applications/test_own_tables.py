@@ -15,10 +15,10 @@ from support.own_members import ARM, OTHER_RUN, Member, value
 from delivery_verifier.applications.own.scan import PlaceBusy
 from delivery_verifier.applications.own.table import Table, _as_url
 from delivery_verifier.applications.sink import CRC_OK, PARSED
-from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.record import HEADER_BYTES
+from delivery_verifier.model.sink_location import SinkLocation
 
 FIELDS = ("[effects]", 'kind = "table"', 'where = "ORDERS_DSN"', 'table = "orders"')
 
@@ -143,9 +143,9 @@ def test_a_table_that_is_locked_is_busy_and_no_error_of_the_run(
     ],
 )
 def test_no_error_has_a_secret(tmp_path: Path, url: str, error: type[Exception], message: str) -> None:
-    landing = EffectsPlace(kind="table", where="DSN", table="orders")
+    location = SinkLocation(kind="table", where="DSN", table="orders")
     with pytest.raises(error, match=message) as raised:
-        Table(url, landing, "t", tmp_path).sizes()
+        Table(url, location, "t", tmp_path).sizes()
     assert SECRET not in str(raised.value) and raised.value.__cause__ is None and raised.value.__context__ is None
 
 

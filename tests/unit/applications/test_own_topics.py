@@ -12,13 +12,13 @@ from support.own_members import ARM, OTHER_RUN, Member, value
 from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.control import Control
-from delivery_verifier.applications.own.described import landing_of, pattern_of
+from delivery_verifier.applications.own.described import location_of, pattern_of
 from delivery_verifier.applications.own.process import Progress
 from delivery_verifier.applications.own.topic import Topic
 from delivery_verifier.applications.watermarks import highest_watermarks
 from delivery_verifier.model.application import output_topic
-from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.record import HEADER_BYTES, MARKER_PRODUCER
+from delivery_verifier.model.sink_location import SinkLocation
 
 TOPIC = output_topic(ARM.topic_name)
 
@@ -66,7 +66,7 @@ def test_a_key_may_name_the_record(broker: MockBroker, member: Member, tmp_path:
 
 def test_markers_are_found_once_they_are_written(broker: MockBroker, member: Member) -> None:
     broker.write(TOPIC, [value(1), value(0, attempt=2, producer=MARKER_PRODUCER)])
-    pattern, searched = pattern_of(member.inputs, landing_of(member.inputs)), dict[str, int]()
+    pattern, searched = pattern_of(member.inputs, location_of(member.inputs)), dict[str, int]()
     reader = member.reader
     assert list(reader.markers(pattern, searched)) == [(2, 0)]
     assert list(reader.markers(pattern, searched)) == []
@@ -79,7 +79,7 @@ def test_a_topic_that_the_cluster_cut_off_is_read_to_its_end_and_what_it_had_is_
     broker: MockBroker, member: Member
 ) -> None:
     broker.write(TOPIC, [value(number) for number in range(4)])
-    pattern, searched = pattern_of(member.inputs, landing_of(member.inputs)), dict[str, int]()
+    pattern, searched = pattern_of(member.inputs, location_of(member.inputs)), dict[str, int]()
     assert list(member.reader.markers(pattern, searched)) == []
     member.end_life()
     assert highest_watermarks(member.inputs.folder)[-1].offset == 4
@@ -102,11 +102,11 @@ def test_a_topic_that_the_cluster_cut_off_is_read_to_its_end_and_what_it_had_is_
 
 @pytest.mark.parametrize("column", ["value", "key"])
 def test_the_canary_is_planted_where_the_reader_looks(broker: MockBroker, tmp_path: Path, column: str) -> None:
-    landing = EffectsPlace(kind="topic", column=column)
-    topic = Topic("canary-out", broker.connection, landing, lambda _: -1, tmp_path / "application")
+    location = SinkLocation(kind="topic", column=column)
+    topic = Topic("canary-out", broker.connection, location, lambda _: -1, tmp_path / "application")
     broker.write("canary-out", [])
     member = Member(tmp_path)
     topic.plant([value(1), value(2)])
-    pattern = pattern_of(member.inputs, landing)
+    pattern = pattern_of(member.inputs, location)
     sequences = [number for _, part in topic.scans(pattern) for number in part.rows["sequence"].tolist()]
     assert sequences[:2] == [1, 2]

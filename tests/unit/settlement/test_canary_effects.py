@@ -22,9 +22,9 @@ from delivery_verifier.applications.own.table import Table
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
 from delivery_verifier.applications.sinks import sinks_of
 from delivery_verifier.model.application import SINKS, Discipline
-from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.sink_location import SinkLocation
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.settlement.canary_effects import apply_canary
 from delivery_verifier.store.run_directory import StepOutput
@@ -138,7 +138,7 @@ def test_a_canary_that_its_only_sink_loses_breaks_its_count(tmp_path: Path, monk
     assert (tmp_path / "sinks" / "table" / FILE).is_file()
 
 
-LANDINGS = (
+LOCATIONS = (
     "",
     'where = "{folder}/*.jsonl"',
     'where = "/never/written/**/out-*.jsonl"\ncontaining = "APPLIED"',
@@ -153,26 +153,26 @@ LANDINGS = (
 DSN = '[environment]\nDSN = "postgresql://nobody:never-reached@invalid/d"'
 
 
-@pytest.mark.parametrize("landing", LANDINGS)
-def test_the_canary_goes_to_the_place_of_each_own_application(own: Path, tmp_path: Path, landing: str) -> None:
-    (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{landing}\n{DSN}\n')
+@pytest.mark.parametrize("location", LOCATIONS)
+def test_the_canary_goes_to_the_place_of_each_own_application(own: Path, tmp_path: Path, location: str) -> None:
+    (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{location}\n{DSN}\n')
     output = applied(tmp_path, "own")
     assert {folder.name for folder in (tmp_path / "sinks").iterdir()} == {"slots", "own sink"}
     assert output.counts["applied/canary/0/0"] > 10
     work = tmp_path / "sinks" / "own sink" / "0" / "work"
     assert [file.suffix for file in work.rglob("*.*")] == [
-        suffix for suffix in (".jsonl", ".parquet") if f'{suffix}"' in landing
+        suffix for suffix in (".jsonl", ".parquet") if f'{suffix}"' in location
     ]
 
 
-@pytest.mark.parametrize("landing", LANDINGS)
+@pytest.mark.parametrize("location", LOCATIONS)
 def test_a_reader_that_is_blind_for_a_place_ends_the_run(
-    own: Path, tmp_path: Path, landing: str, monkeypatch: pytest.MonkeyPatch
+    own: Path, tmp_path: Path, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{landing}\n{DSN}\n')
+    (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{location}\n{DSN}\n')
     read = files.scans_of
 
-    def blind(place: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
+    def blind(place: SinkLocation, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
         for part in read(place, file, pattern):
             part.rows["sequence"][part.rows["sequence"] == 3] = 4
             yield part

@@ -12,10 +12,10 @@ from delivery_verifier.applications.own.scan import RecordPattern
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.host import folders
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.effects_place import EffectsPlace, several_at_one_path
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.own_application import OwnApplication, parse, short_secret
+from delivery_verifier.model.sink_location import SinkLocation, several_at_one_path
 
 
 def read_own(name: str) -> OwnApplication:
@@ -25,7 +25,7 @@ def read_own(name: str) -> OwnApplication:
     return parse(file.read_bytes(), file)
 
 
-def landing_of(inputs: SinkInputs) -> EffectsPlace:
+def location_of(inputs: SinkInputs) -> SinkLocation:
     """Returns the place where the effects of an arm land. The effects of the canary land in lines (text files).
 
     Raises BadInput if all members of the arm would write to the same place. Raises StepFailed if the file that
@@ -34,7 +34,7 @@ def landing_of(inputs: SinkInputs) -> EffectsPlace:
     """
     application = inputs.arm.application
     if application is None:
-        return EffectsPlace()
+        return SinkLocation()
     own = read_own(application.name)
     if problem := several_at_one_path(own.effects, application.members):
         raise BadInput(f"{application.name}.toml: effects.where {problem}")
@@ -55,14 +55,14 @@ def _digest(own: OwnApplication) -> str:
     return hashlib.sha256(dumps(replace(own, environment={}, connections={}))).hexdigest()
 
 
-def pattern_of(inputs: SinkInputs, landing: EffectsPlace) -> RecordPattern:
+def pattern_of(inputs: SinkInputs, location: SinkLocation) -> RecordPattern:
     """Returns the pattern with which a reader finds the records of the arm in the arm's effects."""
     return RecordPattern(
         inputs.run_token,
         inputs.arm.ordinal,
         inputs.payload_bytes,
-        landing.identity == "header",
-        landing.containing.encode(),
+        location.identity == "header",
+        location.containing.encode(),
     )
 
 

@@ -27,12 +27,12 @@ def end_of_own(progress: Progress, end: LifeEnd) -> None:
     """
     folder, control = progress.folder, progress.control
     *earlier, life = lives_of(folder).values()
-    keep_output(progress.landing, life, progress.secrets.texts)
+    keep_output(progress.location, life, progress.secrets.texts)
     if not progress.has_effects:
         control[Word.APPLIED] = 0
         write_end(life, replace(end, applied=0, ended_us=now_us()))
         return
-    total = progress.reader.count(pattern_of(progress.inputs, progress.landing))
+    total = progress.reader.count(pattern_of(progress.inputs, progress.location))
     progress.reader.keep()
     control[Word.APPLIED] = max(total - (read_end(earlier[-1]).applied if earlier else 0), 0)
     write_end(life, replace(end, applied=total, ended_us=now_us(), sizes=progress.reader.sizes()))
@@ -42,5 +42,5 @@ def describe_end(progress: Progress) -> str:
     """Returns the last words that a member printed before it ended by itself. Secrets are removed from the kept output
     first."""
     *_, life = lives_of(progress.folder).values()
-    keep_output(progress.landing, life, progress.secrets.texts)
+    keep_output(progress.location, life, progress.secrets.texts)
     return last_words(life)

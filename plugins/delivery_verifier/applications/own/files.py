@@ -22,8 +22,8 @@ from delivery_verifier.applications.lives import lives_of
 from delivery_verifier.applications.own.scan import MAGIC, RecordPattern, Scan, blocks_of, count, scan
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
 from delivery_verifier.model import record
-from delivery_verifier.model.effects_place import IN_FOLDER, OF_COLUMNS, STDOUT, EffectsPlace
 from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.sink_location import IN_FOLDER, OF_COLUMNS, STDOUT, SinkLocation
 
 WORK = "work"
 """The name of the folder, in the folder of a member, in which the member runs."""
@@ -31,11 +31,11 @@ _TAILS, _TAIL_BYTES = "tails.json", 256
 
 
 class Files:
-    """Reads the effects of one member from files. `landing` says which files hold effects. `folder` is the folder of
+    """Reads the effects of one member from files. `location` says which files hold effects. `folder` is the folder of
     the member."""
 
-    def __init__(self, landing: EffectsPlace, folder: Path) -> None:
-        self._landing, self._folder = landing, folder
+    def __init__(self, location: SinkLocation, folder: Path) -> None:
+        self._location, self._folder = location, folder
         file = folder / _TAILS
         self._tails = msgspec.json.decode(file.read_bytes(), type=dict[str, _Tail]) if file.exists() else {}
 
@@ -45,7 +45,7 @@ class Files:
         Raises StepFailed if a file has grown, but the program did not only append to it: the last bytes of the earlier
         content have changed.
         """
-        sizes = sizes_of(self._landing, self._folder)
+        sizes = sizes_of(self._location, self._folder)
         for name, size in sizes.items():
             earlier = self._tails.get(name)
             if earlier is not None and size > earlier.size and _tail(name, earlier.size) != earlier:
@@ -59,26 +59,26 @@ class Files:
 
     def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
         """Yields the effects in each file, with the path of the file. The positions of the effects are in bytes."""
-        for file in files_of(self._landing, self._folder):
-            for part in scans_of(self._landing, file, pattern):
+        for file in files_of(self._location, self._folder):
+            for part in scans_of(self._location, file, pattern):
                 yield str(file), part
 
     def count(self, pattern: RecordPattern) -> int:
         """Returns how many effects the files hold. Counts them with `effects_in`."""
-        return sum(effects_in(self._landing, file, pattern) for file in files_of(self._landing, self._folder))
+        return sum(effects_in(self._location, file, pattern) for file in files_of(self._location, self._folder))
 
     def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
         """Yields the partition and the round of each marker in the files that have changed. `searched` maps each file
         to the position in bytes up to which it was searched before. The call updates `searched`."""
-        for file in files_of(self._landing, self._folder):
+        for file in files_of(self._location, self._folder):
             size = file.stat().st_size
             if size == searched.get(str(file)):
                 continue
-            if self._landing.kind == "lines":
+            if self._location.kind == "lines":
                 yield from _markers_in_lines(file, pattern, searched)
                 continue
             searched[str(file)] = size
-            for part in scans_of(self._landing, file, pattern):
+            for part in scans_of(self._location, file, pattern):
                 for row in part.rows[part.rows["producer"] == record.MARKER_PRODUCER]:
                     yield int(row["attempt"]), int(row["sequence"])
 
@@ -122,14 +122,14 @@ def _markers_in_lines(file: Path, pattern: RecordPattern, searched: dict[str, in
     searched[str(file)] = begin + len(text)
 
 
-def files_of(landing: EffectsPlace, folder: Path) -> list[Path]:
+def files_of(location: SinkLocation, folder: Path) -> list[Path]:
     """Returns the files that hold effects of a member. `folder` is the folder of the member. A file with several names
     (links) appears once."""
-    if landing.output:
+    if location.output:
         return [file for life in lives_of(folder).values() if (file := life / STDOUT).is_file()]
-    is_inside = landing.where.startswith(IN_FOLDER)
+    is_inside = location.where.startswith(IN_FOLDER)
     root, pattern = (
-        (folder / WORK, landing.where.removeprefix(IN_FOLDER)) if is_inside else (Path("/"), landing.where[1:])
+        (folder / WORK, location.where.removeprefix(IN_FOLDER)) if is_inside else (Path("/"), location.where[1:])
     )
     paths = sorted(root.glob(pattern), key=lambda path: (path.is_symlink(), path))  # links last: they may change
     names: dict[tuple[int, int], Path] = {}
@@ -148,48 +148,48 @@ def _status(path: Path) -> os.stat_result | None:
         return None
 
 
-def sizes_of(landing: EffectsPlace, folder: Path) -> dict[str, int]:
+def sizes_of(location: SinkLocation, folder: Path) -> dict[str, int]:
     """Maps the path of each file with effects of a member to the size of the file in bytes. `folder` is the folder of
     the member."""
-    statuses = {str(file): _status(file) for file in files_of(landing, folder)}
+    statuses = {str(file): _status(file) for file in files_of(location, folder)}
     return {file: status.st_size for file, status in statuses.items() if status is not None}
 
 
-def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
+def scans_of(location: SinkLocation, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
     """Yields the effects in a file, portion by portion. The positions are in bytes from the beginning of the file. In a
     Parquet file, all positions are 0."""
-    if landing.kind == "lines":
+    if location.kind == "lines":
         for position, text in blocks_of(file):
             part = scan(text, pattern)
             yield part._replace(positions=part.positions + position)
     elif _footer(file) is None:
         yield _in_parquet(np.zeros(1, EFFECT), 0)
     else:
-        names = [*OF_COLUMNS] if landing.identity == "columns" else [landing.column]
+        names = [*OF_COLUMNS] if location.identity == "columns" else [location.column]
         for batch in pq.ParquetFile(file).iter_batches(columns=names):
-            if landing.identity == "columns":
+            if location.identity == "columns":
                 yield _in_parquet(_of_columns(batch), 0)
             else:
                 part = scan(_as_lines(batch.column(0)), pattern)
                 yield _in_parquet(part.rows, part.foreign)
 
 
-def effects_in(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> int:
+def effects_in(location: SinkLocation, file: Path, pattern: RecordPattern) -> int:
     """Returns how many effects a file holds. Does not use `scans_of`: counts lines, or takes the number of rows from
     the footer of a Parquet file. Lines and rows that hold only records of other runs do not count. If columns identify
     a record, every row of a Parquet file counts."""
-    if landing.kind == "lines":
+    if location.kind == "lines":
         return sum(count(text, pattern) for _, text in blocks_of(file))
     footer = _footer(file)
     if footer is None:
         return 1
-    return int(footer.num_rows) - (0 if landing.identity == "columns" else _foreign_rows(landing, file, pattern))
+    return int(footer.num_rows) - (0 if location.identity == "columns" else _foreign_rows(location, file, pattern))
 
 
-def _foreign_rows(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> int:
+def _foreign_rows(location: SinkLocation, file: Path, pattern: RecordPattern) -> int:
     """Returns how many rows of a Parquet file hold only records of other runs."""
     count = 0
-    for batch in pq.ParquetFile(file).iter_batches(columns=[landing.column]):
+    for batch in pq.ParquetFile(file).iter_batches(columns=[location.column]):
         values = batch.column(0).cast(pa.binary())
         is_own = pc.match_substring(values, pattern.beginning)
         count += pc.sum(pc.and_not(pc.match_substring(values, MAGIC), is_own)).as_py() or 0

@@ -15,7 +15,7 @@ import numpy as np
 
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import application_folder, folder_of
-from delivery_verifier.applications.own.described import landing_of, pattern_of
+from delivery_verifier.applications.own.described import location_of, pattern_of
 from delivery_verifier.applications.own.in_hand import Applied, Commits, InHand, Offsets, unapplied, uncommitted
 from delivery_verifier.applications.own.readers import EffectReader, reader_of
 from delivery_verifier.applications.own.scan import RecordPattern
@@ -119,8 +119,8 @@ class OwnHandle:
         folder = application_folder(self._workspace, arm.name)
         inputs = SinkInputs(arm, folder, 1, token, self._connection, payload_bytes=size)
         members = arm.application.members if arm.application else 0
-        for member in range(1 if landing_of(inputs).is_shared else members):
+        for member in range(1 if location_of(inputs).is_shared else members):
             if (arm.name, member) not in self._open:
-                pattern = pattern_of(inputs, landing_of(inputs))._replace(is_header=True)
+                pattern = pattern_of(inputs, location_of(inputs))._replace(is_header=True)
                 self._open[arm.name, member] = reader_of(inputs, folder / str(member)), pattern
         return [each for (name, _), each in self._open.items() if name == arm.name]

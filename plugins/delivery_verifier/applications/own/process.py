@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.lives import note_marker
-from delivery_verifier.applications.own.described import landing_of, pattern_of, read_own, secret_environment
+from delivery_verifier.applications.own.described import location_of, pattern_of, read_own, secret_environment
 from delivery_verifier.applications.own.files import WORK
 from delivery_verifier.applications.own.readers import EffectReader, check_grown, reader_of
 from delivery_verifier.applications.own.scan import PlaceBusy, blocks_of
@@ -26,8 +26,8 @@ from delivery_verifier.host import folders
 from delivery_verifier.host.processes import dies_with_parent
 from delivery_verifier.host.supervision.descendants import kill_tree, send_to_tree
 from delivery_verifier.model.application import output_topic
-from delivery_verifier.model.effects_place import STDOUT, EffectsPlace
 from delivery_verifier.model.own_application import VARIABLES, redacted_end, secrets_of
+from delivery_verifier.model.sink_location import STDOUT, SinkLocation
 
 INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
 """The environment variables of the verifier that a member gets, too. It gets no others, because their values may be
@@ -118,7 +118,7 @@ class Progress(NamedTuple):
     of the place to the position up to which the verifier has looked for markers. `secrets` are those of the life."""
 
     inputs: SinkInputs
-    landing: EffectsPlace
+    location: SinkLocation
     reader: EffectReader
     folder: Path
     control: Control
@@ -135,18 +135,18 @@ class Progress(NamedTuple):
         sizes = reader.sizes()
         size = sum(sizes.values())
         began_s, secrets = time.monotonic(), Secrets(inputs)
-        return cls(inputs, landing_of(inputs), reader, folder, control, began_s, size, sizes, secrets)
+        return cls(inputs, location_of(inputs), reader, folder, control, began_s, size, sizes, secrets)
 
     @property
     def has_effects(self) -> bool:
         """Whether the effects in the place count for this member. If all members write to one place, its effects count
         for member 0."""
-        return not self.landing.is_shared or self.folder.name == "0"
+        return not self.location.is_shared or self.folder.name == "0"
 
     @property
     def is_remote(self) -> bool:
         """Whether the effects are in an output topic or a database."""
-        return self.landing.is_shared
+        return self.location.is_shared
 
     def update(self, before: Mapping[str, int]) -> Mapping[str, int]:
         """Notes in the control block how far the member has come. From outside, only the place of its effects can be
@@ -161,12 +161,12 @@ class Progress(NamedTuple):
         life, sizes = self.folder / str(self.control[Word.LIFE]), before
         with suppress(PlaceBusy):  # this is about progress, from which no verdict follows
             sizes = self.reader.sizes()
-            check_grown(before, sizes, self.landing)
+            check_grown(before, sizes, self.location)
             self.control[Word.APPLIED] = max(sum(sizes.values()) - self.size, 0)
         if self.control[Word.APPLIED] > 0 or time.monotonic() - self.began_s >= BEGUN_S:
             self.control[Word.STATE] = State.ASSIGNED
         for name in _OUTPUTS:
-            if name != self.landing.output:
+            if name != self.location.output:
                 _cut(life / name)
         return sizes
 
@@ -175,13 +175,13 @@ class Progress(NamedTuple):
         each, and the round in which it was written (see `settlement.snapshot`)."""
         if not self.has_effects:
             return
-        pattern, life = pattern_of(self.inputs, self.landing), self.folder / str(self.control[Word.LIFE])
+        pattern, life = pattern_of(self.inputs, self.location), self.folder / str(self.control[Word.LIFE])
         with suppress(PlaceBusy):  # a later call finds the same markers
             for partition, number in self.reader.markers(pattern, self.searched):
                 note_marker(life, partition, number)
 
 
-def keep_output(landing: EffectsPlace, life: Path, secrets: Sequence[str]) -> None:
+def keep_output(location: SinkLocation, life: Path, secrets: Sequence[str]) -> None:
     """Cuts what a life has printed down to its end, and takes `secrets` out of it. The life has ended.
 
     Leaves an output with effects as it is, and writes a copy without secrets, if it holds any. `life` is the folder of
@@ -189,7 +189,7 @@ def keep_output(landing: EffectsPlace, life: Path, secrets: Sequence[str]) -> No
     """
     for name in _OUTPUTS:
         file = life / name
-        if name != landing.output:
+        if name != location.output:
             file.write_text(redacted_end(_end_of(file), list(secrets)))
             continue
         words = [secret.encode() for secret in secrets]
@@ -211,7 +211,7 @@ def redact_effects(life: Path) -> None:
 def printed(inputs: SinkInputs, life: Path) -> str:
     """Returns what a life has printed, except an output that holds effects. Call it after `keep_output`. `life` is the
     folder of the life."""
-    output = landing_of(inputs).output
+    output = location_of(inputs).output
     return "".join(f"[{name}]\n{(life / name).read_text(errors='replace')}\n" for name in _OUTPUTS if name != output)
 
 

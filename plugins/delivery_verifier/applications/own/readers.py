@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from delivery_verifier.applications.own.described import landing_of, read_own, secret_environment
+from delivery_verifier.applications.own.described import location_of, read_own, secret_environment
 from delivery_verifier.applications.own.files import Files
 from delivery_verifier.applications.own.scan import RecordPattern, Scan
 from delivery_verifier.applications.own.topic import Topic
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.model.application import output_topic
-from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.sink_location import SinkLocation
 
 
 class EffectReader(Protocol):
@@ -49,34 +49,35 @@ class EffectReader(Protocol):
         which life they were written."""
 
 
-def reader_of(inputs: SinkInputs, folder: Path, landing: EffectsPlace | None = None) -> EffectReader:
+def reader_of(inputs: SinkInputs, folder: Path, location: SinkLocation | None = None) -> EffectReader:
     """Returns the reader of a member's effects. `folder` is the folder of the member.
 
-    `landing` is the place of the effects. If it is None, the file that describes the application names the place. The
-    canary has no such file, so its caller must give `landing`. If the place is a table, the canary's rows are in a
-    database of the verifier. Raises BadInput and StepFailed in the same cases as `landing_of` and `secret_environment`.
+    `location` is the place of the effects. If it is None, the file that describes the application names the place. The
+    canary has no such file, so its caller must give `location`. If the place is a table, the canary's rows are in a
+    database of the verifier. Raises BadInput and StepFailed in the same cases as `location_of` and
+    `secret_environment`.
     """
-    landing = landing or landing_of(inputs)
+    location = location or location_of(inputs)
     topic = inputs.arm.topic_name
-    if landing.kind == "topic":
-        return Topic(output_topic(topic), inputs.connection, landing, inputs.count_visible, inputs.folder)
-    if landing.kind == "table":
+    if location.kind == "topic":
+        return Topic(output_topic(topic), inputs.connection, location, inputs.count_visible, inputs.folder)
+    if location.kind == "table":
         from delivery_verifier.applications.own.table import CANARY_FILE, Table
 
         if inputs.arm.application is None:
-            return Table(f"sqlite:///{inputs.folder / CANARY_FILE}", landing, topic, folder)
+            return Table(f"sqlite:///{inputs.folder / CANARY_FILE}", location, topic, folder)
         environment = secret_environment(read_own(inputs.arm.application.name))
-        return Table(environment[landing.where], landing, topic, folder)
-    return Files(landing, folder)
+        return Table(environment[location.where], location, topic, folder)
+    return Files(location, folder)
 
 
-def check_grown(before: Mapping[str, int], sizes: Mapping[str, int], landing: EffectsPlace) -> None:
-    """Raises StepFailed if a part of the place `landing` is gone or has shrunk. The program had written effects that
+def check_grown(before: Mapping[str, int], sizes: Mapping[str, int], location: SinkLocation) -> None:
+    """Raises StepFailed if a part of the place `location` is gone or has shrunk. The program had written effects that
     are now missing, and this must not count against the program. `before` has the earlier sizes of the parts.
 
     Never raises for an output topic: only the cluster can shrink it. `settlement.outputs` finds out whether it did.
     """
-    for name, size in before.items() if landing.kind != "topic" else ():
+    for name, size in before.items() if location.kind != "topic" else ():
         if sizes.get(name, -1) < size:
             what = f"has shrunk from {size} to {sizes[name]}" if name in sizes else "is gone"
             raise StepFailed(

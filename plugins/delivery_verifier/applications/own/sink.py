@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
-from delivery_verifier.applications.own.described import landing_of, pattern_of
+from delivery_verifier.applications.own.described import location_of, pattern_of
 from delivery_verifier.applications.own.planting import plant_values
 from delivery_verifier.applications.own.readers import EffectReader, check_grown, reader_of
 from delivery_verifier.applications.own.scan import RecordPattern
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED, LifeEffects, PlannedEffect, SinkInputs
-from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.record import MARKER_PRODUCER
+from delivery_verifier.model.sink_location import SinkLocation
 
 LEAST_REPEATED, REPEATED_SHARE = 20, 0.95
 """Two limits for effects that look doubled because a program writes two lines per record. If a life has at least
@@ -30,12 +30,12 @@ counted as anomalies."""
 
 
 class OwnEffects:
-    """The sink of own applications (programs of the user's own). `landing` is the place where the effects land. If it
+    """The sink of own applications (programs of the user's own). `location` is the place where the effects land. If it
     is None, the file that describes the application names the place, and the effects of the canary land in lines (text
     files)."""
 
-    def __init__(self, landing: EffectsPlace | None = None) -> None:
-        self._landing = landing
+    def __init__(self, location: SinkLocation | None = None) -> None:
+        self._location = location
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
         """Yields the effects of each life of each member, with their number. All effects of the member are also counted
@@ -51,30 +51,31 @@ class OwnEffects:
         * Nearly all records are there equally often, and more than once.
         * `effects.identity` is wrong.
         """
-        landing = self._landing or landing_of(inputs)
-        pattern = pattern_of(inputs, landing)
+        location = self._location or location_of(inputs)
+        pattern = pattern_of(inputs, location)
         members = members_of(inputs.folder)
         for member, folder in members.items():
-            if member and landing.is_shared:
+            if member and location.is_shared:
                 yield from (LifeEffects(member, life, np.zeros(0, EFFECT), 0) for life in lives_of(folder))
                 continue
             ends = {life: read_end(path) for life, path in lives_of(folder).items()}
             lives = {life: list[npt.NDArray[np.void]]() for life in ends}
-            reader = reader_of(inputs, folder, landing)
+            reader = reader_of(inputs, folder, location)
             counted = reader.count(pattern)
             for name, part in reader.scans(pattern):
-                which = _lives(name, part.positions, ends, landing)
+                which = _lives(name, part.positions, ends, location)
                 for life, parts in lives.items():
                     parts.append(part.rows[which == life])
-            if landing.kind != "topic":  # only the cluster can shrink it: `settlement.outputs` finds out whether it did
-                _check_growth(member, counted, ends, reader, landing)
-            _check_identity(reader, pattern, lives, landing)
+            # only the cluster can shrink it: `settlement.outputs` finds out whether it did
+            if location.kind != "topic":
+                _check_growth(member, counted, ends, reader, location)
+            _check_identity(reader, pattern, lives, location)
             for life, parts in lives.items():
                 rows = _completed(np.concatenate([np.zeros(0, EFFECT), *parts]), ends[life])
                 _check_repetition(member, life, rows)
                 counted -= len(rows)
                 is_last = life == max(lives)
-                is_shared = landing.is_shared and len(members) > 1
+                is_shared = location.is_shared and len(members) > 1
                 yield LifeEffects(member, life, rows, len(rows) + (counted if is_last else 0), is_shared)
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
@@ -82,14 +83,14 @@ class OwnEffects:
         verifier uses."""
         folder = inputs.folder / "0" / "0"
         folder.mkdir(parents=True)
-        landing = self._landing or landing_of(inputs)
-        reader = reader_of(inputs, folder.parent, landing)
-        plant_values(reader, landing, folder.parent, [effect.value for effect in effects])
+        location = self._location or location_of(inputs)
+        reader = reader_of(inputs, folder.parent, location)
+        plant_values(reader, location, folder.parent, [effect.value for effect in effects])
         write_end(folder, LifeEnd(applied=len(effects), exit_code=0, killed=False))
 
 
 def _check_growth(
-    member: int, count: int, ends: dict[int, LifeEnd], reader: EffectReader, landing: EffectsPlace
+    member: int, count: int, ends: dict[int, LifeEnd], reader: EffectReader, location: SinkLocation
 ) -> None:
     """Raises StepFailed if the place of a member holds less than when a life ended.
 
@@ -97,7 +98,7 @@ def _check_growth(
     """
     sizes = reader.sizes()
     for life, end in ends.items():
-        check_grown(end.sizes, sizes, landing)
+        check_grown(end.sizes, sizes, location)
         if count < end.applied:
             raise StepFailed(
                 f"member {member} had {end.applied} effects when its life {life} ended, and now there are only "
@@ -106,12 +107,12 @@ def _check_growth(
 
 
 def _check_identity(
-    reader: EffectReader, pattern: RecordPattern, lives: dict[int, list[npt.NDArray[np.void]]], landing: EffectsPlace
+    reader: EffectReader, pattern: RecordPattern, lives: dict[int, list[npt.NDArray[np.void]]], location: SinkLocation
 ) -> None:
     """Raises StepFailed if these three conditions hold: `effects.identity` is `value`, no effect holds a whole record,
     and some effects hold the header of a record."""
     parts = [part for parts in lives.values() for part in parts]
-    if landing.identity != "value" or any(np.any(part["flags"] & CRC_OK) for part in parts):
+    if location.identity != "value" or any(np.any(part["flags"] & CRC_OK) for part in parts):
         return
     scans = [scan for _, scan in reader.scans(pattern._replace(is_header=True))]
     if headers := sum(int(np.count_nonzero(scan.rows["flags"] & PARSED)) for scan in scans):
@@ -136,7 +137,7 @@ def _check_repetition(member: int, life: int, rows: npt.NDArray[np.void]) -> Non
 
 
 def _lives(
-    name: str, positions: npt.NDArray[np.int64], ends: dict[int, LifeEnd], landing: EffectsPlace
+    name: str, positions: npt.NDArray[np.int64], ends: dict[int, LifeEnd], location: SinkLocation
 ) -> npt.NDArray[np.int64]:
     """Returns, for each effect, the number of the life in which it was written. `positions` has the position of each
     effect in the part `name` of the place.
@@ -145,7 +146,7 @@ def _lives(
     belongs to the first life at whose end the part already contained the effect.
     """
     numbers = np.array(list(ends))
-    if landing.output:
+    if location.output:
         return np.full(len(positions), int(Path(name).parent.name))
     sizes = np.maximum.accumulate([end.sizes.get(name, 0) for end in ends.values()])
     which = np.searchsorted(sizes, positions, side="right")

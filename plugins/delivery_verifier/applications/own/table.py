@@ -22,10 +22,10 @@ from sqlalchemy import exc
 from delivery_verifier.applications.own.scan import MAGIC, PlaceBusy, RecordPattern, Scan, scan_values
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
 from delivery_verifier.model import record
-from delivery_verifier.model.effects_place import OF_COLUMNS, TOPIC, EffectsPlace
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.own_application import redacted, secrets_of
+from delivery_verifier.model.sink_location import OF_COLUMNS, TOPIC, SinkLocation
 
 CANARY_FILE = "canary.sqlite"
 """The name of the SQLite database that holds the canary's rows."""
@@ -37,17 +37,17 @@ _SQLITE_S = 1.0
 
 
 class Table:
-    """Reads effects from a table. `url` is the URL of the database, as SQLAlchemy or Airflow writes it. `landing` names
-    the table and its columns. `topic` is the arm's topic. `folder` is the folder of the member.
+    """Reads effects from a table. `url` is the URL of the database, as SQLAlchemy or Airflow writes it. `location`
+    names the table and its columns. `topic` is the arm's topic. `folder` is the folder of the member.
 
     The constructor raises BadInput if `url` cannot be used. Methods that read the database raise StepFailed if they
     cannot read it, and PlaceBusy if SQLite has locked it. No error message has the URL or its password.
     """
 
-    def __init__(self, url: str, landing: EffectsPlace, topic: str, folder: Path) -> None:
-        self._landing, self._topic, self._folder, self._url = landing, topic, folder, url
-        schema, _, name = landing.table.rpartition(".")
-        columns = [*OF_COLUMNS, TOPIC] if landing.identity == "columns" else [landing.column]
+    def __init__(self, url: str, location: SinkLocation, topic: str, folder: Path) -> None:
+        self._location, self._topic, self._folder, self._url = location, topic, folder, url
+        schema, _, name = location.table.rpartition(".")
+        columns = [*OF_COLUMNS, TOPIC] if location.identity == "columns" else [location.column]
         self._table = sqlalchemy.table(name, *map(sqlalchemy.column, columns), schema=schema or None)
         self._engine = self._create_engine()
 
@@ -72,7 +72,7 @@ class Table:
         """
         if not (sizes := self.sizes()):
             raise StepFailed(
-                f"effects.table is {self._landing.table!r}, which the database does not have; there are: "
+                f"effects.table is {self._location.table!r}, which the database does not have; there are: "
                 f"{', '.join(self._tables()) or 'none'}; name the table to which the program writes"
             )
         return sizes[_PART] - sum(self._is_foreign(value, pattern) for value in self._values())
@@ -103,15 +103,15 @@ class Table:
         """Creates the table, and writes one row for each of `values`. If columns identify a record, a row gets three
         numbers of its record. For a value that is not a record, each of the three numbers is -1."""
         text, number = sqlalchemy.LargeBinary, sqlalchemy.BigInteger
-        columns = {TOPIC: sqlalchemy.Text, **dict.fromkeys(OF_COLUMNS, number), self._landing.column: text}
-        is_columns = self._landing.identity == "columns"
+        columns = {TOPIC: sqlalchemy.Text, **dict.fromkeys(OF_COLUMNS, number), self._location.column: text}
+        is_columns = self._location.identity == "columns"
         kinds = {column.name: columns[column.name] for column in self._table.columns}
         table = sqlalchemy.Table(
             self._table.name,
             sqlalchemy.MetaData(),
             *[sqlalchemy.Column(name, kind) for name, kind in kinds.items()],
         )
-        rows = [self._columns(value) if is_columns else {self._landing.column: value} for value in values]
+        rows = [self._columns(value) if is_columns else {self._location.column: value} for value in values]
         with self._engine.begin() as connection:
             table.create(connection)
             connection.execute(sqlalchemy.insert(table), rows)
@@ -146,7 +146,7 @@ class Table:
 
     @property
     def _is_columns(self) -> bool:
-        return self._landing.identity == "columns"
+        return self._location.identity == "columns"
 
     def _is_foreign(self, value: bytes | None, pattern: RecordPattern) -> bool:
         """Returns whether `value`, which identifies the record of a row, holds only records of other runs."""
@@ -171,7 +171,7 @@ class Table:
                 later += 1
         if gone := sum(map(len, free.values())):
             raise StepFailed(
-                f"{gone} rows of the table {self._landing.table} are gone that were there when a life ended: their "
+                f"{gone} rows of the table {self._location.table} are gone that were there when a life ended: their "
                 "effects can be counted no more; let the program only insert rows: it must not change or delete them"
             )
         return positions
@@ -194,7 +194,7 @@ class Table:
             )
         except (exc.ArgumentError, ValueError):
             problem = "holds no URL of a database; write e.g. postgresql://user:password@host/database"
-        raise BadInput(f"effects.where: the variable {self._landing.where} {problem}")
+        raise BadInput(f"effects.where: the variable {self._location.where} {problem}")
 
     @contextmanager
     def _connection(self) -> Iterator[sqlalchemy.Connection]:
@@ -207,9 +207,9 @@ class Table:
         except exc.SQLAlchemyError as error:
             text = redacted(str(getattr(error, "orig", None) or error), secrets_of({"URL": self._url}))
         if "database is locked" in text:
-            raise PlaceBusy(f"the table {self._landing.table} cannot be read now: {text}")
+            raise PlaceBusy(f"the table {self._location.table} cannot be read now: {text}")
         raise StepFailed(
-            f"the table {self._landing.table} cannot be read: {text}; effects.where ({self._landing.where}), "
+            f"the table {self._location.table} cannot be read: {text}; effects.where ({self._location.where}), "
             "effects.table and effects.column say where the rows are: correct them, or the right to read them"
         )
 

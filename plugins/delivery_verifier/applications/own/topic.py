@@ -16,8 +16,8 @@ from delivery_verifier.applications.output_topic import CANARY_PRODUCER, read_co
 from delivery_verifier.applications.own.scan import MAGIC, RecordPattern, Scan, scan_values
 from delivery_verifier.applications.watermarks import Watermark, Watermarks
 from delivery_verifier.host.waiting import pause
-from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.record import MARKER_PRODUCER
+from delivery_verifier.model.sink_location import SinkLocation
 
 PATIENCE_S = 30.0
 """Seconds in which a leader must tell the end of its partition, e.g. after a change of the leader."""
@@ -25,7 +25,7 @@ _PORTION = 10_000
 
 
 class Topic:
-    """Reads effects from the topic `name`. `landing` says which part of a record, value or key, identifies the applied
+    """Reads effects from the topic `name`. `location` says which part of a record, value or key, identifies the applied
     record. `connection` has the client properties. `count_visible`: see SinkInputs. `folder` is the folder of the
     application, in which watermarks are noted."""
 
@@ -33,11 +33,11 @@ class Topic:
         self,
         name: str,
         connection: Mapping[str, str],
-        landing: EffectsPlace,
+        location: SinkLocation,
         count_visible: Callable[[str], int],
         folder: Path,
     ) -> None:
-        self._name, self._connection, self._landing = name, connection, landing
+        self._name, self._connection, self._location = name, connection, location
         self._count_visible = count_visible
         self._watermarks = Watermarks(folder)
         self._admin: AdminClient | None = None
@@ -100,7 +100,7 @@ class Topic:
         for end in (client.commit_transaction, client.abort_transaction):
             client.begin_transaction()
             for value in values:
-                key = value if self._landing.column == "key" else None
+                key = value if self._location.column == "key" else None
                 client.produce(self._name, None if key else value, key, partition=0)
             client.flush(DEADLINE_S)
             end(DEADLINE_S)
@@ -119,7 +119,7 @@ class Topic:
                 yield f"{self._name}/{partition}", part
 
     def _identity(self, message: Message) -> bytes | None:
-        text = message.key() if self._landing.column == "key" else message.value()
+        text = message.key() if self._location.column == "key" else message.value()
         return text.encode() if isinstance(text, str) else text
 
     def _ends(self, isolation: IsolationLevel) -> dict[str, int]:

@@ -13,7 +13,7 @@ from msgspec import Meta
 from delivery_verifier.model.data import Data
 
 STDOUT = "stdout"
-"""The value of `EffectsPlace.where` for an application that writes its effects to its standard output."""
+"""The value of `SinkLocation.where` for an application that writes its effects to its standard output."""
 IN_FOLDER = "{folder}/"
 """A path that begins with this text is in the folder of a member."""
 
@@ -26,7 +26,7 @@ TOPIC = "topic"
 """The column of a table that holds the name of the topic of the applied record."""
 
 
-class EffectsPlace(Data, frozen=True, kw_only=True):
+class SinkLocation(Data, frozen=True, kw_only=True):
     """The place where the effects of an application land, and how the reader finds out which record an effect belongs
     to.
 
@@ -61,13 +61,13 @@ class EffectsPlace(Data, frozen=True, kw_only=True):
         return self.kind in ("topic", "table")
 
 
-def several_at_one_path(effects: EffectsPlace, members: int) -> str:
+def several_at_one_path(effects: SinkLocation, members: int) -> str:
     """Returns a text that says what is wrong if several members write to the same files. Otherwise returns ""."""
     is_wrong = effects.where.startswith("/") and members > 1
     return "is one path for several members; write {folder}/ in front, or members = 1" if is_wrong else ""
 
 
-def place_problems(effects: EffectsPlace, members: int, variables: Collection[str]) -> Iterator[tuple[str, str]]:
+def place_problems(effects: SinkLocation, members: int, variables: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yields each problem of `effects` as a pair: the name of a field, and a text with the problem and its remedy.
 
     The types of the fields were checked before. `variables` are the environment variables that the operator gives to
@@ -93,7 +93,7 @@ def place_problems(effects: EffectsPlace, members: int, variables: Collection[st
         yield "effects.containing", f'is about lines, but kind is {effects.kind}; leave it out, or write kind = "lines"'
 
 
-def _table_problems(effects: EffectsPlace, variables: Collection[str]) -> Iterator[tuple[str, str]]:
+def _table_problems(effects: SinkLocation, variables: Collection[str]) -> Iterator[tuple[str, str]]:
     if not re.fullmatch(r"[^\s.;'\"]+(\.[^\s.;'\"]+)?", effects.table):
         yield "effects.table", f"is {effects.table!r}; write the name of the table, e.g. orders or sales.orders"
     if effects.where not in variables:
@@ -105,14 +105,14 @@ def _table_problems(effects: EffectsPlace, variables: Collection[str]) -> Iterat
         )
 
 
-def _topic_problems(effects: EffectsPlace) -> Iterator[tuple[str, str]]:
+def _topic_problems(effects: SinkLocation) -> Iterator[tuple[str, str]]:
     if effects.where != STDOUT:
         yield "effects.where", "is given, but effects in a topic always land in {output.topic}; leave it out"
     if effects.column not in ("value", "key"):
         yield "effects.column", f"is {effects.column!r}; allowed for a topic: value, key; write one of them"
 
 
-def _path_problems(effects: EffectsPlace) -> Iterator[tuple[str, str]]:
+def _path_problems(effects: SinkLocation) -> Iterator[tuple[str, str]]:
     if effects.where == STDOUT:
         if effects.kind == "files":
             yield "effects.where", 'is stdout, but kind is files; write kind = "lines", or name Parquet files'
