@@ -1,4 +1,4 @@
-"""The effects of own applications, i.e. of programs that the user brings. Such effects keep neither the partition nor
+"""The effects of user applications, i.e. of programs that the user brings. Such effects keep neither the partition nor
 the offset of a record. This module finds the partitions, so that the effects can be counted per partition.
 
 The partition of a record of the load comes from the ledger. The partition of a marker comes from the marker's header,
@@ -18,8 +18,8 @@ from spark_jobs.schemas import EFFECTS, LEDGER, promise
 
 
 def with_places(effects: DataFrame, ledger: DataFrame, scenario: Scenario, offsets: Offsets) -> DataFrame:
-    """Returns `effects` (rows of EFFECTS), with a partition in each row of an own application that had none. Other rows
-    stay unchanged.
+    """Returns `effects` (rows of EFFECTS), with a partition in each row of an user application that had none. Other
+    rows stay unchanged.
 
     If the effect names no attempt, or an attempt that the ledger lacks, the partition is 0. The offset stays -1, with
     one exception: the marker of the last round. This marker shows that its partition is drained, so the row of this

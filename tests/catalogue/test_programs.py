@@ -22,7 +22,7 @@ from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.planning.own_applications import known
+from delivery_verifier.planning.user_applications import known
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 

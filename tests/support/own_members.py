@@ -1,4 +1,5 @@
-"""A member of an own application whose program is played by the test: nothing runs, and effects are written by hand."""
+"""A member of an user application whose program is played by the test: nothing runs, and effects are written by
+hand."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from delivery_verifier.applications.own.readers import EffectReader, reader_of
 from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
 from delivery_verifier.model import record
-from support import own_applications
+from support import user_applications
 
-SCENARIO = own_applications.scenario()
+SCENARIO = user_applications.scenario()
 ARM = SCENARIO.subjects[0]
 SIZE = SCENARIO.load.payload_bytes
 
@@ -28,7 +29,7 @@ OTHER_RUN = record.encode("ffffffff", ARM.ordinal, 0, 0, 9, 0, 9, SIZE)
 
 
 class Member:
-    """Member 0 of the own application `sink`. `connection` has the client properties."""
+    """Member 0 of the user application `sink`. `connection` has the client properties."""
 
     def __init__(self, folder: Path, connection: Mapping[str, str] | None = None) -> None:
         properties = connection or {}

@@ -36,7 +36,7 @@ the member has it in hand until the record is applied: it commits earlier, or a 
 class RunningApplications:
     """The running applications of `scenario`. `workspace` is the folder that holds the control blocks. An *own*
     application is a program of the user's own, and its members are *own* members. `connection` has the client
-    properties with which the output topics of own applications are read."""
+    properties with which the output topics of user applications are read."""
 
     def __init__(
         self, scenario: Scenario, workspace: Path, connection: Mapping[str, str] = MappingProxyType({})
@@ -68,7 +68,7 @@ class RunningApplications:
 
     def are_parked(self) -> bool:
         """Returns whether every member has parked where the latest order says. A member that was killed while it was
-        parked there counts as parked. Own members (processes of the user's own applications) are left out."""
+        parked there counts as parked. Own members (processes of the user application) are left out."""
         controls = self._parkable()
         return bool(controls) and all(0 < control[Word.PARKS] == control[Word.PARKED] for control in controls)
 
@@ -92,7 +92,7 @@ class RunningApplications:
 
         A record is in hand from the hand-over to the member until the end of the work on it. With the disciplines in
         UNCOMMITTED, this end is the commit of the record. With other disciplines, it is the application of the record.
-        Own applications are left out, because they count nothing (see `OwnHandle.in_hand`).
+        User applications are left out, because they count nothing (see `OwnHandle.in_hand`).
         """
         return {
             arm: sum(
@@ -106,7 +106,7 @@ class RunningApplications:
 
     def are_idle(self) -> bool:
         """Returns whether every member has applied all records that were handed over to it. Own members (processes of
-        the user's own applications) are left out, because they do not report what they apply. If a replacement has
+        the user application) are left out, because they do not report what they apply. If a replacement has
         taken the place of a member, the member is left out, and the replacement counts."""
         controls = [
             control

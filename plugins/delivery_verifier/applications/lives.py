@@ -19,11 +19,11 @@ class LifeEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How a life of a member ended.
 
     * `applied`: the number of records that the member counted as applied. If the member was killed, it may have written
-      one effect more than it counted. For an own application, the number of effects of all lives of the member so far.
+      one effect more than it counted. For an user application, the number of effects of all lives of the member so far.
     * `exit_code`: the exit code of the process, in the form of `Popen.returncode`.
     * `killed`: true if the fault plan asked for the kill, or if the member was killed because it did not end in time.
-    * `ended_us`: only for an own application: when the life ended, in µs since the epoch.
-    * `sizes`: only for an own application: maps each part of the place of the effects to its size at the end of the
+    * `ended_us`: only for an user application: when the life ended, in µs since the epoch.
+    * `sizes`: only for an user application: maps each part of the place of the effects to its size at the end of the
       life. The size is in bytes for a file, in offsets for a partition, and in rows for a table.
     """
 

@@ -56,7 +56,7 @@ class MemberProcess:
         return self.application.discipline == "own"
 
     def send(self, number: int) -> None:
-        """Sends the signal `number` to the process. For an own member (a process of the user's own application), sends
+        """Sends the signal `number` to the process. For an own member (a process of the user application), sends
         the signal to all its processes."""
         assert self.process is not None, "only a member with a process gets signals"
         if self.is_own:
@@ -65,7 +65,7 @@ class MemberProcess:
             self.process.send_signal(number)
 
     def update(self) -> None:
-        """Finds out how far an own member (a process of the user's own application) has come. Does nothing for other
+        """Finds out how far an own member (a process of the user application) has come. Does nothing for other
         members. Asks brokers and databases at most once in `ASKED_S` seconds.
 
         Raises StepFailed if a part of the place to which the member writes is gone. Also raises StepFailed if a part

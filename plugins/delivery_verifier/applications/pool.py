@@ -64,7 +64,7 @@ class MemberPool:
         self._wait_assigned([member for member in self._regulars if not member.is_own])
 
     def wait_applying(self) -> None:
-        """Waits until each own member (a process of a user's own application) has applied something. Does not wait
+        """Waits until each own member (a process of a user application) has applied something. Does not wait
         longer for a member that applies nothing for 60 s.
 
         Raises the same errors as `start`.
@@ -80,7 +80,7 @@ class MemberPool:
         )
 
     def check(self) -> bool:
-        """Finds out how far own members (processes of the user's own applications) have come. Returns True.
+        """Finds out how far own members (processes of the user application) have come. Returns True.
 
         Raises MemberDied if a member ended without a request. Raises StepFailed if a part of the place to which an own
         member writes is gone or has shrunk. One end is allowed: a member that a replacement has replaced may end
@@ -99,7 +99,7 @@ class MemberPool:
         return True
 
     def note_markers(self) -> None:
-        """Notes which markers own members (processes of the user's own applications) have applied since the last call.
+        """Notes which markers own members (processes of the user application) have applied since the last call.
         Other members note their markers themselves."""
         for member in self.members:
             if member.progress is not None:
@@ -137,7 +137,7 @@ class MemberPool:
         ends, it applies the records that it has in hand, and leaves its group.
 
         Raises MemberDied if a member ends with an error, and DeadlinePassed after `STOP_DEADLINE_S` seconds. An own
-        member (a process of the user's own application) that still runs at this deadline is killed instead. The law
+        member (a process of the user application) that still runs at this deadline is killed instead. The law
         `lives` is then broken, because the fault plan did not ask for a kill.
         """
         running = _running(self.members if members is None else members)
@@ -197,7 +197,7 @@ class MemberPool:
 
         * A killed process did not end by SIGKILL.
         * A stopped process did not leave its group and end with exit code 0. One other end is allowed: it was fenced.
-        * A stopped own member (a process of the user's own application) ended with an exit code that is not in ORDERLY.
+        * A stopped own member (a process of the user application) ended with an exit code that is not in ORDERLY.
         """
         process, control = member.process, member.control
         assert process is not None, "only a member with a process can end"

@@ -100,7 +100,7 @@ def read_slots(folder: Path) -> npt.NDArray[np.void]:
 
 
 class Slots:
-    """The sink of the verifier's own applications: each life of a member writes slots to files in its own folder."""
+    """The sink of the verifier's user applications: each life of a member writes slots to files in its own folder."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
         """Yields the effects of each life. Raises the same errors as `read_slots`, and FileNotFoundError if the

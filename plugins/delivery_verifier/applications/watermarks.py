@@ -1,4 +1,4 @@
-"""The high watermarks that were seen in the output topics of own applications while they ran.
+"""The high watermarks that were seen in the output topics of user applications while they ran.
 
 A high watermark never falls: every replica in the ISR has the records below it. If such records are gone later, the
 cluster has lost them, and not the application. So the watermarks that were seen are the evidence against the cluster.

@@ -102,7 +102,7 @@ def application_lines(application: Application | None) -> list[str]:
     """Returns lines of text about an arm's application: what the application does, its consumer settings and, for a
     transform, its producer settings.
 
-    For a user's own application, returns only the first of these lines. For None, returns no lines.
+    For a user application, returns only the first of these lines. For None, returns no lines.
     """
     if application is None:
         return []

@@ -86,7 +86,7 @@ def list_(arguments: argparse.Namespace) -> int:
 
     Runs are in order of time, newest first.
     """
-    from delivery_verifier.planning import consumers, own_applications
+    from delivery_verifier.planning import consumers, user_applications
     from delivery_verifier.planning.own_settings import profiles
 
     if arguments.what in ("all", "profiles"):
@@ -97,7 +97,7 @@ def list_(arguments: argparse.Namespace) -> int:
             print(f"  {file} cannot be read: {why}")
     if arguments.what in ("all", "applications"):
         print("applications")
-        for line in (*consumers.listing(), *own_applications.listing()):
+        for line in (*consumers.listing(), *user_applications.listing()):
             print(f"  {line}")
     if arguments.what in ("all", "faults"):
         print("faults")

@@ -133,7 +133,7 @@ class Settings:
     def consumed_by(self, application: Application) -> Settings:
         """Returns these settings for an arm whose records `application` applies.
 
-        The settings of a user's own application are unknown. For such an application, the contract assumes two things:
+        The settings of a user application are unknown. For such an application, the contract assumes two things:
         the application may read records of aborted transactions, and auto.offset.reset excuses no skipped record.
         """
         consumer = application.consumer

@@ -102,5 +102,5 @@ def scenario_in(context: ActionContext) -> Scenario:
 def load_in(context: ActionContext) -> RunningLoad:
     """Returns the load of the run. Raises ValueError if the context has none."""
     if context.load is None:
-        raise ValueError("an action on own applications needs the load")
+        raise ValueError("an action on user applications needs the load")
     return context.load

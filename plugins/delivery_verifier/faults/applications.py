@@ -22,16 +22,16 @@ from delivery_verifier.faults.action import (
     applications_in,
     scenario_in,
 )
-from delivery_verifier.faults.own_applications import begin_life, commits, freeze_in_hand, goes_on, in_hand
+from delivery_verifier.faults.user_applications import begin_life, commits, freeze_in_hand, goes_on, in_hand
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.history import now_us
 
 NEVER_COMMITTED = "has never committed"
-"""What the proof of a kill says of the group of an own application that keeps its offsets elsewhere."""
-GOES_ON = "own applications go on after the kill"
-"""The fact of a kill that says whether an own application applied or committed anything after it."""
+"""What the proof of a kill says of the group of an user application that keeps its offsets elsewhere."""
+GOES_ON = "user applications go on after the kill"
+"""The fact of a kill that says whether an user application applied or committed anything after it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class KillApplication:
 
     * SIGKILL ended every member.
     * Every member that was ordered to park was parked.
-    * The user's own applications neither applied nor committed anything in the 2 s after the kill. Otherwise a part of
+    * The user application neither applied nor committed anything in the 2 s after the kill. Otherwise a part of
       the program runs elsewhere, e.g. in a container, and was not killed.
 
     The proof also says how many records each arm had in hand. An arm without any was not put to the test.
@@ -78,7 +78,7 @@ class KillApplication:
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns how each member ended, where it had parked, and how many records each arm had in hand.
 
-        The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. For an own application, there
+        The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. For an user application, there
         are two more: `applied, not committed of <arm>` and `committed, not applied of <arm>`. If its group has never
         committed, the only key is `group of <arm>`. The result is empty if the kill is not proven.
         """

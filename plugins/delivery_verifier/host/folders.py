@@ -57,7 +57,7 @@ def runs_dir() -> Path:
 
 
 def applications_dir() -> Path:
-    """Returns the folder of the user's own applications: KDV_APPLICATIONS or, if that variable is unset,
+    """Returns the folder of the user application: KDV_APPLICATIONS or, if that variable is unset,
     `applications/` below the home."""
     return variables.path("KDV_APPLICATIONS") or home() / "applications"
 

@@ -173,7 +173,7 @@ def output_topic(topic: str) -> str:
 
 
 def member_client_id(arm: str, member: int) -> str:
-    """Returns the client.id of the consumer of member number `member` of the arm's application. A member of an own
+    """Returns the client.id of the consumer of member number `member` of the arm's application. A member of an user
     application (a program of the user's own) chooses its client.id itself."""
     return f"{arm}-member-{member}"
 
@@ -186,7 +186,7 @@ class Application(Data, frozen=True):
     * `effects`: the kind of place where the effects of an `own` application land. Empty for every other discipline.
 
     An application with the discipline `own` is a program of the user's own. `consumer` is then empty, and `name` is the
-    name of a file on the host of the run (see `own_application`).
+    name of a file on the host of the run (see `user_application`).
     """
 
     name: Name

@@ -32,10 +32,10 @@ def check_application(arm: str, application: Application) -> None:
     where, consumer = f"arms.{arm}.application.consumer", application.consumer
     if application.discipline == "own":
         if consumer:
-            raise BadInput(f"{where} is given, but the settings of an own application are unknown: leave them out")
+            raise BadInput(f"{where} is given, but the settings of an user application are unknown: leave them out")
         return
     if application.effects:
-        raise BadInput(f"arms.{arm}.application.effects is given, but only own applications have it: leave it out")
+        raise BadInput(f"arms.{arm}.application.effects is given, but only user applications have it: leave it out")
     if missing := [name for name in REQUIRED if name not in consumer]:
         raise BadInput(f"{where} lacks {missing[0]}: nothing is left to a default; state {', '.join(REQUIRED)}")
     timed = zip(("enable.auto.commit", "enable.auto.offset.store"), TIMED[application.discipline], strict=True)

@@ -127,7 +127,7 @@ def _check_applications(scenario: Scenario) -> None:
             )
         if _all_are_own(scenario) and (step.action == "park" or step.trigger.kind == "parked"):
             raise BadInput(
-                f"fault.steps[{number}] is about crash points, and the own application of {scenario.applied[0]} has "
+                f"fault.steps[{number}] is about crash points, and the user application of {scenario.applied[0]} has "
                 "none: kill it without them"
             )
         ids = [arm.name for arm in scenario.loaded if arm.application and arm.transactional_id]

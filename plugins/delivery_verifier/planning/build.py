@@ -13,7 +13,7 @@ from delivery_verifier.cluster.backends import default_name
 from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
-from delivery_verifier.planning import own_applications, subject
+from delivery_verifier.planning import subject, user_applications
 from delivery_verifier.planning.consistency import check_request, check_scenario
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.planning.repetition import repeating_command
@@ -67,7 +67,7 @@ def _ad_hoc_scenario(values: Mapping[str, Any], name: str) -> Scenario:
         load=load,
         records=request.records,
         producers=request.producers,
-        application=own_applications.known()[request.application] if request.application else None,
+        application=user_applications.known()[request.application] if request.application else None,
         cluster=ClusterSpec(
             backend=default_name(),
             kafka_version=request.kafka_version,

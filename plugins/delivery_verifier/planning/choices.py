@@ -31,9 +31,9 @@ def profiles() -> dict[str, str]:
 
 def applications() -> dict[str, str]:
     """Returns the label of each application by name: of the catalogue, and the user's own."""
-    from delivery_verifier.planning import own_applications
+    from delivery_verifier.planning import user_applications
 
-    return _summaries(own_applications.known())
+    return _summaries(user_applications.known())
 
 
 def faults() -> dict[str, str]:
@@ -79,9 +79,9 @@ def check_profile(field: str, value: object) -> str:
 
 def check_application(field: str, value: object) -> str:
     """Returns `value`, the name of an application. Raises BadInput for anything else."""
-    from delivery_verifier.planning import own_applications
+    from delivery_verifier.planning import user_applications
 
-    return own_applications.check_name(field, value)
+    return user_applications.check_name(field, value)
 
 
 def check_fault(field: str, value: object) -> str:

@@ -14,7 +14,7 @@ from delivery_verifier.load.layout import require_room
 from delivery_verifier.model.inputs import BadInput, Refusals, bad_input, nearest
 from delivery_verifier.model.scenario import ClusterSpec, Load, Profile, Scenario
 from delivery_verifier.model.scenario_checks import check
-from delivery_verifier.planning import own_applications, subject
+from delivery_verifier.planning import subject, user_applications
 from delivery_verifier.planning.choices import OWN
 from delivery_verifier.planning.own_settings import librdkafka, producer, topic
 from delivery_verifier.planning.request import FIELDS, Request
@@ -130,12 +130,12 @@ def _require_length(request: Request) -> None:
 
 
 def _require_order(request: Request) -> None:
-    """Raises BadInput if the application is an own application and the claim is `ordered`, because nobody checks the
-    order of the effects of own applications."""
-    application = own_applications.known()[request.application] if request.application else None
+    """Raises BadInput if the application is an user application and the claim is `ordered`, because nobody checks the
+    order of the effects of user applications."""
+    application = user_applications.known()[request.application] if request.application else None
     if application is not None and application.discipline == "own" and request.claim == "ordered":
         raise BadInput(
-            "claim is 'ordered', which cannot be checked of an own application: its effects have no order; allowed "
+            "claim is 'ordered', which cannot be checked of an user application: its effects have no order; allowed "
             "with it: contract, at_most_once, at_least_once, exactly_once"
         )
 

@@ -35,10 +35,10 @@ from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.table import arrow_schema
 
 QUIET_S = 2.0
-"""Seconds without any output from an own application. After this time, it has also finished the records before the
+"""Seconds without any output from an user application. After this time, it has also finished the records before the
 markers."""
 BUSY_S = 10.0
-"""Seconds for which the run waits until an own application is quiet. From then on, the application counts as finished
+"""Seconds for which the run waits until an user application is quiet. From then on, the application counts as finished
 once its group has committed all records before the markers."""
 STALLED_S = 60.0
 """Seconds that the run waits for members that apply no record. After this time, the run stops the members."""
@@ -53,8 +53,8 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
     applications earlier, and names in the notes the partitions that are not drained.
 
     Raises MemberDied if a member ends in another way than it was told. Raises DeadlinePassed if a member is given no
-    partitions, or if an own application (a program of the user's own) does not finish the records before the markers in
-    time.
+    partitions, or if an user application (a program of the user's own) does not finish the records before the markers
+    in time.
     """
     pool = MemberPool(scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.agent.adopt)
     if not pool.members:
@@ -94,7 +94,7 @@ def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], o
     and names in the notes of `output` the partitions that are not drained.
 
     `ends` maps (arm, partition) to the offset of the marker at which the partition's snapshot ends. The effects of an
-    own application (a program of the user's own) have no offsets. For its arm, the value is the number of the last
+    user application (a program of the user's own) have no offsets. For its arm, the value is the number of the last
     round of markers.
     """
     applied, end = -1, 0.0
@@ -114,7 +114,7 @@ def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], o
 
 
 def _wait_until_quiet(scenario: Scenario, pool: MemberPool, cluster: Cluster, snapshot: Offsets) -> None:
-    """Waits until own applications (programs of the user's own) have finished the records before the markers. Call it
+    """Waits until user applications (programs of the user's own) have finished the records before the markers. Call it
     when all markers are applied.
 
     The wait is needed because an application that works on several records of a partition at a time may apply the
@@ -134,12 +134,12 @@ def _wait_until_quiet(scenario: Scenario, pool: MemberPool, cluster: Cluster, sn
         return now_s - begin_s >= BUSY_S and _have_committed(scenario, cluster, snapshot)
 
     wait_until(
-        are_done, f"the own applications to commit, or to write nothing for {QUIET_S:g} s", STALLED_S, every_s=0.1
+        are_done, f"the user applications to commit, or to write nothing for {QUIET_S:g} s", STALLED_S, every_s=0.1
     )
 
 
 def _have_committed(scenario: Scenario, cluster: Cluster, snapshot: Offsets) -> bool:
-    """Returns whether the groups of all own applications have committed all records before the markers."""
+    """Returns whether the groups of all user applications have committed all records before the markers."""
     client = topics.admin(cluster.connection)
     for arm, application in applications_of(scenario):
         ends = {part.partition: part.end for part in snapshot.partitions if part.arm == arm.name}
@@ -191,7 +191,7 @@ def _seal(inputs: SinkInputs, application: Application, scenario: Scenario, outp
 
 
 def _keep_outputs(inputs: SinkInputs, output: StepOutput) -> None:
-    """Writes to `output` what the members of an own application have printed, one file per life. The texts are already
+    """Writes to `output` what the members of an user application have printed, one file per life. The texts are already
     shortened and free of secrets (see `keep_output`).
 
     If the members print their effects, these texts do not contain the effects. The function also replaces the secrets

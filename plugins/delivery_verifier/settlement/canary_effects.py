@@ -27,7 +27,7 @@ from delivery_verifier.store.run_directory import StepOutput
 _OF_THE_SINK = ("order", "applied_at")
 """The columns of an effect that differ between sinks."""
 _OF_SLOTS = ("partition", "offset", "batch")
-"""The columns of an effect that own applications do not keep."""
+"""The columns of an effect that user applications do not keep."""
 
 
 def apply_canary(
@@ -47,7 +47,7 @@ def apply_canary(
     properties of members. `count_visible`: see SinkInputs. The function adds counts of the canary to `output`, under
     the same names as `settlement.applications` does for other arms.
 
-    The function writes the effects to every kind of sink that the run uses, and to every place to which own
+    The function writes the effects to every kind of sink that the run uses, and to every place to which user
     applications of the run write. Raises StepFailed if two sinks give back different effects. So it is enough to
     reconcile the effects of one sink.
     """
@@ -87,7 +87,7 @@ def _planned(effect: CanaryEffect, offsets: list[int]) -> PlannedEffect:
 
 
 def _locations(scenario: Scenario) -> dict[str, SinkLocation]:
-    """Maps `own <name>` to the place of the effects of the own application `<name>`. The place is in the folder of the
+    """Maps `own <name>` to the place of the effects of the user application `<name>`. The place is in the folder of the
     member."""
     names = {application.name for _, application in applications_of(scenario) if application.discipline == "own"}
     return {f"own {name}": in_folder(read_own(name).effects) for name in sorted(names)}
@@ -96,7 +96,7 @@ def _locations(scenario: Scenario) -> dict[str, SinkLocation]:
 def _agree(life: LifeEffects, other: LifeEffects, location: SinkLocation | None) -> bool:
     """Returns whether two sinks gave back the same effects of one life, in the same order, with the same count.
 
-    `location`: if `other` comes from an own application, the place where these effects land; else None. An own
+    `location`: if `other` comes from an user application, the place where these effects land; else None. An user
     application keeps neither partition nor offset nor batch. So these columns are compared only if `location` is None.
     """
     expected = life.rows if location is None else as_kept(life.rows, location)

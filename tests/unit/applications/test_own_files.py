@@ -1,4 +1,4 @@
-"""Tests of the files of own applications: effects that the reader loses, or sees twice, are no anomalies."""
+"""Tests of the files of user applications: effects that the reader loses, or sees twice, are no anomalies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import own_applications
+from support import user_applications
 from support.own_members import ARM, SIZE, Member, value
 
 from delivery_verifier.applications.control import Control
@@ -33,7 +33,7 @@ def lines(*sequences: int) -> bytes:
 @pytest.fixture
 def member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Member:
     monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path / "own"))
-    own_applications.toml(tmp_path / "own", "true", "[effects]", 'where = "{folder}/*.jsonl"')
+    user_applications.toml(tmp_path / "own", "true", "[effects]", 'where = "{folder}/*.jsonl"')
     return Member(tmp_path)
 
 
@@ -79,15 +79,15 @@ def test_a_file_of_the_application_that_changes_during_the_run_ends_the_run(memb
     (member.work / "out.jsonl").write_bytes(lines(1))
     member.end_life()
     assert member.sequences() == [1]
-    own_applications.toml(tmp_path / "own", "true", "[effects]", 'where = "{folder}/*.json"')
+    user_applications.toml(tmp_path / "own", "true", "[effects]", 'where = "{folder}/*.json"')
     with pytest.raises(StepFailed, match=r"sink\.toml has changed during the run"):
         member.read()
 
 
 def test_several_members_of_a_scenario_do_not_share_a_path(member: Member, tmp_path: Path) -> None:
     """The file of the application says one member. A scenario that was written by hand may say two."""
-    own_applications.toml(tmp_path / "own", "true", "[effects]", f'where = "{tmp_path}/out.jsonl"')
-    (arm,) = own_applications.scenario(members=2).subjects
+    user_applications.toml(tmp_path / "own", "true", "[effects]", f'where = "{tmp_path}/out.jsonl"')
+    (arm,) = user_applications.scenario(members=2).subjects
     with pytest.raises(BadInput, match=r"sink\.toml: effects\.where is one path for several members.*members = 1"):
         location_of(member.inputs._replace(arm=arm))
 
@@ -113,7 +113,7 @@ def test_a_file_that_vanishes_while_the_folder_is_read_is_left_out(
 
 def test_the_scan_does_not_count_itself(member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scan that takes records of the run for foreign ones breaks the law `effects_read`, in Parquet files, too."""
-    own_applications.toml(
+    user_applications.toml(
         tmp_path / "own", "true", "[effects]", 'kind = "files"', 'where = "{folder}/*.parquet"', 'identity = "header"'
     )
     other = record.encode("ffffffff", ARM.ordinal, 0, 0, 9, 0, 9, SIZE)

@@ -1,4 +1,4 @@
-"""Tests of what an own application has in hand, by its effects and the commits of its group. No process runs."""
+"""Tests of what an user application has in hand, by its effects and the commits of its group. No process runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from support import own_applications
+from support import user_applications
 
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.handle import RunningApplications
@@ -21,14 +21,14 @@ from delivery_verifier.model import record
 from delivery_verifier.model.positions import Positions
 from delivery_verifier.model.scenario import Claim
 
-SCENARIO = own_applications.scenario()
+SCENARIO = user_applications.scenario()
 ARM = SCENARIO.subjects[0]
 
 
 def handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[bytes], claim: Claim = "contract") -> OwnHandle:
     """Returns the handle of an application that has printed `lines`."""
     monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path))
-    own_applications.toml(tmp_path, "true")
+    user_applications.toml(tmp_path, "true")
     life = folder_of(tmp_path, ARM.name, 0) / "0"
     life.mkdir(parents=True)
     (life / "stdout").write_bytes(b"".join(line + b"\n" for line in lines))

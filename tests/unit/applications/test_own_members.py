@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from support import own_applications
+from support import user_applications
 from support.mock_broker import MockBroker
 from support.patience import PATIENCE_S
 
@@ -35,16 +35,16 @@ from delivery_verifier.host.processes import is_frozen
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.own_application import OwnApplication
 from delivery_verifier.model.positions import Positions
+from delivery_verifier.model.user_application import UserApplication
 
-SCENARIO = own_applications.scenario()
+SCENARIO = user_applications.scenario()
 ARM = SCENARIO.subjects[0]
 SIZE = SCENARIO.load.payload_bytes
 
 
 class Stage:
-    """The pool of the own application `sink`, in a workspace of its own."""
+    """The pool of the user application `sink`, in a workspace of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.adopted = folder, list[int]()
@@ -70,7 +70,7 @@ class Stage:
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path / "own"))
-    own_applications.consumer(tmp_path / "own")
+    user_applications.consumer(tmp_path / "own")
     result = Stage(tmp_path)
     yield result
     result.pool.close()
@@ -122,12 +122,12 @@ def test_a_secret_stands_nowhere_but_in_the_environment_of_the_member(stage: Sta
     stage.wait_lines(1)
     lines = [b" ".join(file.read_bytes().split(b"\0")) for file in _command_lines()]
     assert any(b"consumer.py" in line for line in lines)
-    assert not [line for line in lines if own_applications.SECRET.encode() in line]
+    assert not [line for line in lines if user_applications.SECRET.encode() in line]
     stage.pool.stop()
     (life,) = lives_of(stage.pool.members[0].folder).values()
     assert "hello from" in (life / "stderr").read_text() and "***" in (life / "stderr").read_text()
     files = [file for file in (stage.folder / "workspace").rglob("*") if file.is_file()]
-    assert files and not [file for file in files if own_applications.SECRET.encode() in file.read_bytes()]
+    assert files and not [file for file in files if user_applications.SECRET.encode() in file.read_bytes()]
 
 
 def _command_lines() -> Iterator[Path]:
@@ -137,14 +137,14 @@ def _command_lines() -> Iterator[Path]:
 
 
 def test_a_member_that_dies_by_itself_is_an_error_with_its_last_words_and_no_secret(stage: Stage) -> None:
-    own_applications.toml(stage.folder / "own", "sh -c 'echo cannot reach $SINK_DSN >&2; exit 3'")
+    user_applications.toml(stage.folder / "own", "sh -c 'echo cannot reach $SINK_DSN >&2; exit 3'")
     stage.pool.start()
     with pytest.raises(MemberDied, match=r"exit code 3; it said last: cannot reach \*\*\*$"):
         wait_until(stage.pool.check, "never", 10) and wait_until(lambda: not stage.pool.check(), "its end", PATIENCE_S)
 
 
 def test_a_program_that_does_not_exist_is_named(stage: Stage) -> None:
-    own_applications.toml(stage.folder / "own", "/does/not/exist --x")
+    user_applications.toml(stage.folder / "own", "/does/not/exist --x")
     stage.pool.start()
     with pytest.raises(MemberDied, match=r"exit code 127; it said last: /does/not/exist cannot be started: No such"):
         wait_until(lambda: not stage.pool.check(), "its end", PATIENCE_S)
@@ -154,7 +154,7 @@ def test_a_member_that_does_not_end_is_killed_which_nobody_ordered(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool_module, "STOP_DEADLINE_S", 0.5)
-    own_applications.toml(stage.folder / "own", "sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.1; done'")
+    user_applications.toml(stage.folder / "own", "sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.1; done'")
     stage.pool.start()
     wait_until(
         lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", PATIENCE_S
@@ -165,7 +165,7 @@ def test_a_member_that_does_not_end_is_killed_which_nobody_ordered(
 
 
 def test_the_children_of_a_command_that_ends_are_killed(stage: Stage) -> None:
-    own_applications.toml(stage.folder / "own", "sh -c 'sleep 600 & echo ready; wait'")
+    user_applications.toml(stage.folder / "own", "sh -c 'sleep 600 & echo ready; wait'")
     stage.pool.start()
     wait_until(
         lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", PATIENCE_S
@@ -176,7 +176,7 @@ def test_the_children_of_a_command_that_ends_are_killed(stage: Stage) -> None:
 
 
 def test_what_has_left_the_group_of_a_member_is_frozen_and_killed_with_it(stage: Stage) -> None:
-    own_applications.toml(stage.folder / "own", "sh -c 'setsid sleep 600 & echo ready; wait'")
+    user_applications.toml(stage.folder / "own", "sh -c 'setsid sleep 600 & echo ready; wait'")
     stage.pool.start()
 
     def outside() -> list[psutil.Process]:
@@ -194,7 +194,7 @@ def test_what_has_left_the_group_of_a_member_is_frozen_and_killed_with_it(stage:
 def test_a_process_that_outlives_the_command_gets_the_time_to_end(stage: Stage) -> None:
     script = "trap 'sleep 0.2; echo bye > ended; exit' TERM; echo ready; while :; do sleep 0.02; done"
     (stage.folder / "own" / "slow.sh").write_text(script)
-    own_applications.toml(stage.folder / "own", "sh -c 'sh {home}/slow.sh & wait'")
+    user_applications.toml(stage.folder / "own", "sh -c 'sh {home}/slow.sh & wait'")
     stage.pool.start()
     wait_until(
         lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", PATIENCE_S
@@ -208,7 +208,7 @@ def test_a_member_that_ends_with_an_error_when_it_is_stopped_is_an_error(
     stage: Stage, code: int, is_orderly: bool
 ) -> None:
     (stage.folder / "own" / "run.sh").write_text(f"trap 'exit {code}' TERM; echo ready; while :; do sleep 0.02; done")
-    own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
+    user_applications.toml(stage.folder / "own", "sh {home}/run.sh")
     stage.pool.start()
     wait_until(
         lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", PATIENCE_S
@@ -220,13 +220,13 @@ def test_a_member_that_ends_with_an_error_when_it_is_stopped_is_an_error(
 def test_an_output_is_kept_without_secrets_after_an_error_and_when_its_effects_are_read(stage: Stage) -> None:
     script = "echo a $SINK_DSN; echo $SINK_DSN >&2; sleep 600"
     (stage.folder / "own" / "run.sh").write_text(script)
-    own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
+    user_applications.toml(stage.folder / "own", "sh {home}/run.sh")
     stage.pool.start()
     life = stage.pool.members[0].folder / "0"
     wait_until(lambda: (life / "stderr").stat().st_size, "its words", PATIENCE_S)
     stage.pool.close()
     assert (life / "stderr").read_text() == "***\n"
-    assert own_applications.SECRET in (life / "stdout").read_text()
+    assert user_applications.SECRET in (life / "stdout").read_text()
     redact_effects(life)
     assert (life / "stdout").read_text() == "a ***\n"
     redact_effects(life)
@@ -235,17 +235,17 @@ def test_an_output_is_kept_without_secrets_after_an_error_and_when_its_effects_a
 
 def test_a_secret_that_was_changed_while_its_life_ran_is_recognised_at_the_end(stage: Stage) -> None:
     (stage.folder / "own" / "run.sh").write_text("echo a $SINK_DSN; echo $SINK_DSN >&2; sleep 600")
-    own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
+    user_applications.toml(stage.folder / "own", "sh {home}/run.sh")
     stage.pool.start()
     life = stage.pool.members[0].folder / "0"
     wait_until(lambda: (life / "stderr").stat().st_size, "its words", PATIENCE_S)
     (file,) = (stage.folder / "own").glob("*.toml")
-    file.write_text(file.read_text().replace(own_applications.SECRET, "another-secret"))
-    assert own_applications.SECRET not in repr(stage.pool.members[0].progress), "a log may show it"
+    file.write_text(file.read_text().replace(user_applications.SECRET, "another-secret"))
+    assert user_applications.SECRET not in repr(stage.pool.members[0].progress), "a log may show it"
     stage.pool.kill()
     redact_effects(life)
     assert [(life / name).read_text() for name in ("stdout", "stderr")] == ["a ***\n", "***\n"]
-    assert not [each for each in life.iterdir() if own_applications.SECRET.encode() in each.read_bytes()]
+    assert not [each for each in life.iterdir() if user_applications.SECRET.encode() in each.read_bytes()]
 
 
 WRITER = """
@@ -264,14 +264,14 @@ def test_several_members_write_to_one_table_and_each_effect_counts_once(
 ) -> None:
     monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path / "own"))
     orders = tmp_path / "orders.sqlite"
-    own_applications.program(
-        tmp_path / "own", "sink", WRITER, *own_applications.LOADED, ORDERS_DSN=f"sqlite:///{orders}"
+    user_applications.program(
+        tmp_path / "own", "sink", WRITER, *user_applications.LOADED, ORDERS_DSN=f"sqlite:///{orders}"
     )
     planned = {"0-0": [0, 1, 2], "1-0": [3, 4], "0-1": [5, 1], "1-1": [4]}
     for name, sequences in planned.items():
         lines = [record.encode(SCENARIO.run_token, ARM.ordinal, 0, 0, each, 0, each, SIZE) for each in sequences]
         (tmp_path / "own" / name).write_bytes(b"\n".join(lines))
-    scenario, workspace = own_applications.scenario(members=2), tmp_path / "workspace"
+    scenario, workspace = user_applications.scenario(members=2), tmp_path / "workspace"
     pool = MemberPool(scenario, {"bootstrap.servers": "localhost:1"}, workspace, lambda _: None)
     handle = OwnHandle(scenario, workspace, {})
     arm = scenario.subjects[0]
@@ -302,11 +302,11 @@ def test_several_members_write_to_one_table_and_each_effect_counts_once(
 SUPERVISOR = """
 import sys
 from pathlib import Path
-from support import own_applications
+from support import user_applications
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.host.waiting import pause
 connection = {"bootstrap.servers": "localhost:1"}
-pool = MemberPool(own_applications.scenario(), connection, Path(sys.argv[1]), lambda pid: None)
+pool = MemberPool(user_applications.scenario(), connection, Path(sys.argv[1]), lambda pid: None)
 pool.start()
 print(pool.members[0].process.pid, flush=True)
 while True:
@@ -315,7 +315,7 @@ while True:
 
 
 def test_nothing_outlives_a_supervisor_that_is_killed(stage: Stage) -> None:
-    own_applications.toml(stage.folder / "own", "sh -c 'sleep 600 & sleep 601'")
+    user_applications.toml(stage.folder / "own", "sh -c 'sleep 600 & sleep 601'")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", SUPERVISOR, str(stage.folder / "elsewhere")]
     supervisor = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
@@ -331,7 +331,7 @@ def test_nothing_outlives_a_supervisor_that_is_killed(stage: Stage) -> None:
 def test_a_long_output_is_cut_and_effects_are_not(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_module, "MOST_BYTES", 1000)
     command = "sh -c 'while :; do echo 0123456789012345678901234567890123456789 >&2; echo effect; sleep 0.001; done'"
-    own_applications.toml(stage.folder / "own", command)
+    user_applications.toml(stage.folder / "own", command)
     stage.pool.start()
     life = stage.pool.members[0].folder / "0"
     wait_until(lambda: stage.pool.check() and (life / "stdout").stat().st_size > 1000, "many lines", PATIENCE_S)
@@ -340,7 +340,7 @@ def test_a_long_output_is_cut_and_effects_are_not(stage: Stage, monkeypatch: pyt
 
 
 def test_a_connection_comes_from_airflows_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = OwnApplication(command="a", connections={"SINK_DSN": "my_sink"})
+    own = UserApplication(command="a", connections={"SINK_DSN": "my_sink"})
     with pytest.raises(BadInput, match=r"my_sink.*set AIRFLOW_CONN_MY_SINK"):
         secret_environment(own)
     monkeypatch.setenv("AIRFLOW_CONN_MY_SINK", "postgres://u:password@h/d")

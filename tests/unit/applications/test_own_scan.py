@@ -1,4 +1,4 @@
-"""Tests of the scanner, which finds records in the lines of own applications."""
+"""Tests of the scanner, which finds records in the lines of user applications."""
 
 from __future__ import annotations
 

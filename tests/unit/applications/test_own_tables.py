@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support import own_applications
-from support.own_applications import SECRET
+from support import user_applications
 from support.own_members import ARM, OTHER_RUN, Member, value
+from support.user_applications import SECRET
 
 from delivery_verifier.applications.own.scan import PlaceBusy
 from delivery_verifier.applications.own.table import Table, _as_url
@@ -24,7 +24,7 @@ FIELDS = ("[effects]", 'kind = "table"', 'where = "ORDERS_DSN"', 'table = "order
 
 
 class Orders:
-    """The database of the own application, and its member 0."""
+    """The database of the user application, and its member 0."""
 
     def __init__(self, folder: Path, kind: str = "TEXT") -> None:
         self.file, self.member = folder / "orders.sqlite", Member(folder)
@@ -45,7 +45,7 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Orders]:
 
 
 def describe(folder: Path, *fields: str) -> None:
-    own_applications.toml(folder / "own", "true", *FIELDS, *fields)
+    user_applications.toml(folder / "own", "true", *FIELDS, *fields)
     with (folder / "own" / "sink.toml").open("a") as file:
         file.write(f'ORDERS_DSN = "sqlite:///{folder}/orders.sqlite"\n')
 

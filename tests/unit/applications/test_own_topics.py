@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from support import own_applications
+from support import user_applications
 from support.mock_broker import MockBroker
 from support.own_members import ARM, OTHER_RUN, Member, value
 from support.patience import PATIENCE_S
@@ -31,7 +31,7 @@ def broker() -> MockBroker:
 @pytest.fixture
 def member(broker: MockBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Member:
     monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path / "own"))
-    own_applications.toml(tmp_path / "own", "true", "[effects]", 'kind = "topic"')
+    user_applications.toml(tmp_path / "own", "true", "[effects]", 'kind = "topic"')
     return Member(tmp_path, broker.connection)
 
 
@@ -55,7 +55,7 @@ def test_the_count_comes_from_the_brokers_once_no_member_runs(broker: MockBroker
 
 def test_a_key_may_name_the_record(broker: MockBroker, member: Member, tmp_path: Path) -> None:
     fields = ('kind = "topic"', 'identity = "header"', 'column = "key"')
-    own_applications.toml(tmp_path / "own", "true", "[effects]", *fields)
+    user_applications.toml(tmp_path / "own", "true", "[effects]", *fields)
     client = Producer(broker.connection)
     for number in range(2):
         client.produce(TOPIC, b"forwarded", value(number)[:HEADER_BYTES], partition=0)

@@ -17,7 +17,7 @@ from delivery_verifier.faults import applications as module
 from delivery_verifier.faults.action import Done
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.injections import Injections
-from delivery_verifier.faults.own_applications import goes_on
+from delivery_verifier.faults.user_applications import goes_on
 from delivery_verifier.model.fault_plan import FaultStep, Trigger
 
 CONTEXT: Any = None

@@ -1,5 +1,5 @@
-"""Kills of own applications: the moment of the kill, and what proves it. A program that goes on after the kill, e.g. in
-a container, is no proof."""
+"""Kills of user applications: the moment of the kill, and what proves it. A program that goes on after the kill, e.g.
+in a container, is no proof."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from support import own_applications
+from support import user_applications
 
 from delivery_verifier.applications.own.in_hand import InHand
 from delivery_verifier.applications.own.scan import PlaceBusy
 from delivery_verifier.faults import applications
-from delivery_verifier.faults import own_applications as module
+from delivery_verifier.faults import user_applications as module
 from delivery_verifier.faults.applications import KillApplication
 from delivery_verifier.model.scenario import Arm, Claim
 
-ARM = own_applications.scenario().subjects[0]
+ARM = user_applications.scenario().subjects[0]
 KILLED = "exit code -9 (killed by SIGKILL)"
 BEHIND, AHEAD, NOTHING = InHand(uncommitted=2), InHand(unapplied=2), InHand()
 """What a program has in hand that commits behind its work, and one that commits ahead of it."""

@@ -92,10 +92,10 @@ def test_every_sin_is_committed() -> None:
 def test_there_is_a_sin_for_every_doubt_that_a_run_can_have() -> None:
     follows = {sin.follows.split(":")[0] for sin in SINS} | {doubt for doubt, _ in applications.SINS.values()}
     in_test_checker_doubts = {"anomaly_unproven"}
-    of_own_applications = {"effects_torn", "group_never_committed"}
+    of_user_applications = {"effects_torn", "group_never_committed"}
     in_test_witness = {"witness_disagrees", "witness_lacks_commit", "witness_stranger"}
     in_test_outputs = {"output_cut_off", "output_held_back", "output_unproven"}
-    others = in_test_checker_doubts | of_own_applications | in_test_witness | in_test_outputs | IN_TEST_AUDITS
+    others = in_test_checker_doubts | of_user_applications | in_test_witness | in_test_outputs | IN_TEST_AUDITS
     assert set(ADVICE) - follows == others
 
 

@@ -233,7 +233,7 @@ def test_what_runs_tests_sets_no_variable_that_the_program_would_warn_about() ->
 
 
 def test_every_variable_that_is_read_is_known() -> None:
-    from delivery_verifier.model.own_application import VARIABLES
+    from delivery_verifier.model.user_application import VARIABLES
 
     root = Path(cli.__file__).resolve().parents[3]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
-from support import own_applications
+from support import user_applications
 from support.applications import application
 from support.evidence import RUN
 
@@ -78,10 +78,10 @@ def test_the_canary_goes_through_every_sink_that_the_run_uses(tmp_path: Path) ->
 
 @pytest.fixture(autouse=True)
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the own applications, with the application `sink`."""
+    """The folder of the user applications, with the application `sink`."""
     folder = tmp_path / "applications"
     monkeypatch.setenv("KDV_APPLICATIONS", str(folder))
-    own_applications.toml(folder, "true")
+    user_applications.toml(folder, "true")
     return folder
 
 
@@ -154,7 +154,7 @@ DSN = '[environment]\nDSN = "postgresql://nobody:never-reached@invalid/d"'
 
 
 @pytest.mark.parametrize("location", LOCATIONS)
-def test_the_canary_goes_to_the_place_of_each_own_application(own: Path, tmp_path: Path, location: str) -> None:
+def test_the_canary_goes_to_the_place_of_each_user_application(own: Path, tmp_path: Path, location: str) -> None:
     (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{location}\n{DSN}\n')
     output = applied(tmp_path, "own")
     assert {folder.name for folder in (tmp_path / "sinks").iterdir()} == {"slots", "own sink"}

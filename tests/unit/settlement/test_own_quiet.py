@@ -1,4 +1,4 @@
-"""Markers that an own application has applied do not end its life: it may still be at work on earlier records."""
+"""Markers that an user application has applied do not end its life: it may still be at work on earlier records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support import own_applications
+from support import user_applications
 
 from delivery_verifier.applications.control import Word
 from delivery_verifier.cluster import groups, topics
@@ -16,7 +16,7 @@ from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.settlement import applications
 
-SCENARIO = own_applications.scenario()
+SCENARIO = user_applications.scenario()
 ARM = SCENARIO.subjects[0]
 
 
@@ -67,7 +67,7 @@ def test_an_application_that_always_writes_is_done_when_its_group_has_committed(
 
 
 def test_an_application_that_always_writes_and_has_not_committed_gets_no_verdict(commits: dict[int, int]) -> None:
-    with pytest.raises(DeadlinePassed, match="own applications to commit"):
+    with pytest.raises(DeadlinePassed, match="user applications to commit"):
         wait(Pool(count()))
 
 

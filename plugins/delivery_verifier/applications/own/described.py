@@ -1,5 +1,5 @@
-"""The TOML file that describes an own application (a program of the user's own). From this file, a run learns where the
-effects of the application land, and which values the environment of the application has."""
+"""The TOML file that describes an user application (a program of the user's own). From this file, a run learns where
+the effects of the application land, and which values the environment of the application has."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.own_application import OwnApplication, parse, short_secret
 from delivery_verifier.model.sink_location import SinkLocation, several_at_one_path
+from delivery_verifier.model.user_application import UserApplication, parse, short_secret
 
 
-def read_own(name: str) -> OwnApplication:
-    """Returns the user's own application called `name`. Raises BadInput if the file that describes the application is
+def read_own(name: str) -> UserApplication:
+    """Returns the user application called `name`. Raises BadInput if the file that describes the application is
     wrong, and FileNotFoundError if there is no such file."""
     file = folders.applications_dir() / f"{name}.toml"
     return parse(file.read_bytes(), file)
@@ -50,7 +50,7 @@ def location_of(inputs: SinkInputs) -> SinkLocation:
     return own.effects
 
 
-def _digest(own: OwnApplication) -> str:
+def _digest(own: UserApplication) -> str:
     """Returns the digest of the description of an application. Leaves out the environment, because it holds secrets."""
     return hashlib.sha256(dumps(replace(own, environment={}, connections={}))).hexdigest()
 
@@ -66,7 +66,7 @@ def pattern_of(inputs: SinkInputs, location: SinkLocation) -> RecordPattern:
     )
 
 
-def secret_environment(own: OwnApplication) -> dict[str, str]:
+def secret_environment(own: UserApplication) -> dict[str, str]:
     """Returns the environment variables that the operator gives to the application, and the variables that hold the
     URIs of the application's connections.
 

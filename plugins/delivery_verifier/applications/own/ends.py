@@ -1,4 +1,4 @@
-"""The end of a life of an own member (a process of the user's own application). At this end, the verifier counts the
+"""The end of a life of an own member (a process of the user application). At this end, the verifier counts the
 effects of the member, and keeps the last part of what the life printed, without secrets."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ reports 128 + 15 for a child that ended by this signal. Python reports -15."""
 
 
 def end_of_own(progress: Progress, end: LifeEnd) -> None:
-    """Writes down how the latest life of an own member (a process of the user's own application) ended. Sets
+    """Writes down how the latest life of an own member (a process of the user application) ended. Sets
     Word.APPLIED to the number of effects of this life.
 
     `end` says by what the life ended. Its other fields are replaced. If all members write to one place, its effects are

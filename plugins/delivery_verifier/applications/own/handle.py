@@ -1,9 +1,9 @@
-"""The handle of running own applications (programs of the user's own). It finds out what they have in hand, and freezes
-them.
+"""The handle of running user applications (programs of the user's own). It finds out what they have in hand, and
+freezes them.
 
-An own application does not report which records it has in hand. So the handle compares what the application has applied
-with what its group has committed, offset by offset (see `in_hand`). A record of the output topic is in hand if its
-transaction has not ended.
+An user application does not report which records it has in hand. So the handle compares what the application has
+applied with what its group has committed, offset by offset (see `in_hand`). A record of the output topic is in hand if
+its transaction has not ended.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from delivery_verifier.model.scenario import Arm, Scenario
 
 
 class OwnHandle:
-    """Observes and freezes the user's own applications of `scenario`. `workspace` is the folder that holds the folders
+    """Observes and freezes the user application of `scenario`. `workspace` is the folder that holds the folders
     of their members. `connection` has the client properties with which output topics are read.
 
-    The attribute `arms` lists the arms that have an own application.
+    The attribute `arms` lists the arms that have an user application.
     """
 
     def __init__(self, scenario: Scenario, workspace: Path, connection: Mapping[str, str]) -> None:

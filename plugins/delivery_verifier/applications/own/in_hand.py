@@ -1,4 +1,4 @@
-"""What an own application (a program of the user's own) has in hand at one moment, by the offsets of its records.
+"""What an user application (a program of the user's own) has in hand at one moment, by the offsets of its records.
 
 The verifier sees from outside which records the application has applied, and which offsets its group has committed. Two
 kinds of records are in hand:

@@ -1,5 +1,5 @@
-"""The processes of own applications (programs of the user's own): starts members, keeps their output, and finds out how
-far they have come."""
+"""The processes of user applications (programs of the user's own): starts members, keeps their output, and finds out
+how far they have come."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from delivery_verifier.host import folders
 from delivery_verifier.host.processes import dies_with_parent
 from delivery_verifier.host.supervision.descendants import kill_tree, send_to_tree
 from delivery_verifier.model.application import output_topic
-from delivery_verifier.model.own_application import VARIABLES, redacted_end, secrets_of
 from delivery_verifier.model.sink_location import STDOUT, SinkLocation
+from delivery_verifier.model.user_application import VARIABLES, redacted_end, secrets_of
 
 INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
 """The environment variables of the verifier that a member gets, too. It gets no others, because their values may be
@@ -103,7 +103,7 @@ Python's variables in the environment of the user's application, e.g. PYTHONPATH
 
 
 def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
-    """Sends the signal `number` to all processes of an own member (a process of the user's own application), if the
+    """Sends the signal `number` to all processes of an own member (a process of the user application), if the
     member still runs. For SIGKILL, waits until all are dead.
 
     Raises DeadlinePassed if a process does not die.
@@ -238,7 +238,7 @@ def _end_of(file: Path) -> str:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the program of the user's own application that `process` guards, with every process that the program has
+    """Kills the program of the user application that `process` guards, with every process that the program has
     started. Waits until the subreaper has ended."""
     send_to_group(process, signal.SIGKILL)
     process.wait()

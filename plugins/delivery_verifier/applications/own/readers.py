@@ -1,5 +1,5 @@
-"""Readers of the effects of own applications (programs of the user's own). Files, output topics and tables have readers
-with the same interface."""
+"""Readers of the effects of user applications (programs of the user's own). Files, output topics and tables have
+readers with the same interface."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The sink of own applications (programs of the user's own). Reads back, at the end of the run, what the user's command
-has written.
+"""The sink of user applications (programs of the user's own). Reads back, at the end of the run, what the user's
+command has written.
 
 These effects have neither the partition nor the offset of their records: both are -1. `spark_jobs.effects.own_effects`
 finds the partitions and the offsets.
@@ -30,7 +30,7 @@ counted as anomalies."""
 
 
 class OwnEffects:
-    """The sink of own applications (programs of the user's own). `location` is the place where the effects land. If it
+    """The sink of user applications (programs of the user's own). `location` is the place where the effects land. If it
     is None, the file that describes the application names the place, and the effects of the canary land in lines (text
     files)."""
 
@@ -154,7 +154,7 @@ def _lives(
 
 
 def _completed(rows: npt.NDArray[np.void], end: LifeEnd) -> npt.NDArray[np.void]:
-    """Returns `rows` with the fields filled in that an own application does not report. Partition, offset and batch
+    """Returns `rows` with the fields filled in that an user application does not report. Partition, offset and batch
     become -1. The order is the order of the lines. The time of every effect is the end of the life."""
     rows["partition"] = rows["offset"] = rows["batch"] = -1
     rows["order"] = end.ended_us * 1000 + np.arange(len(rows))

@@ -1,4 +1,4 @@
-"""A table of a database as the place of the effects of an own application: each row is one effect.
+"""A table of a database as the place of the effects of an user application: each row is one effect.
 
 This module only reads the rows. Their order is unknown. So `Table.keep` remembers after each life which rows there are.
 Other modules import this one inside functions, because few runs have a table, and SQLAlchemy is slow to import.
@@ -24,8 +24,8 @@ from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
 from delivery_verifier.model import record
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.own_application import redacted, secrets_of
 from delivery_verifier.model.sink_location import OF_COLUMNS, TOPIC, SinkLocation
+from delivery_verifier.model.user_application import redacted, secrets_of
 
 CANARY_FILE = "canary.sqlite"
 """The name of the SQLite database that holds the canary's rows."""

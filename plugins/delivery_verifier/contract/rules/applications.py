@@ -90,7 +90,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="reapplied.own",
         anomaly=Anomaly.REAPPLIED,
-        condition="an own application",
+        condition="an user application",
         applies=lambda settings: settings.discipline == "own",
         kinds=(),
         sentence="When an application of the user's own commits is unknown. Without a stronger claim it promises at "
@@ -141,7 +141,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="overtaken.own",
         anomaly=Anomaly.OVERTAKEN,
-        condition="an own application",
+        condition="an user application",
         applies=lambda settings: settings.discipline == "own",
         kinds=(),
         sentence="The order of effects is not checked: an effect does not say at which offset its record stood.",

@@ -1,4 +1,4 @@
-"""Airflow connections for own applications, i.e. for programs that the user brings. A task gets the URIs of the
+"""Airflow connections for user applications, i.e. for programs that the user brings. A task gets the URIs of the
 connections as variables of its environment, and nowhere else."""
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from airflow.sdk import Connection
 
-from delivery_verifier.planning.own_applications import connections_of
+from delivery_verifier.planning.user_applications import connections_of
 from delivery_verifier.store.run_directory import RunDirectory
 
 
 def provide(run_dir: Path) -> None:
-    """Sets AIRFLOW_CONN_<ID> in the environment of this process, for each connection that an own application of the run
-    needs. A variable that is set already keeps its value.
+    """Sets AIRFLOW_CONN_<ID> in the environment of this process, for each connection that an user application of the
+    run needs. A variable that is set already keeps its value.
 
     Raises AirflowNotFoundException if Airflow does not know a connection.
     """

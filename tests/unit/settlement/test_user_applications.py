@@ -1,4 +1,4 @@
-"""Tests of the end of own applications: they run up to the markers, and the run directory gets their effects and no
+"""Tests of the end of user applications: they run up to the markers, and the run directory gets their effects and no
 secret. The broker is a mock, and the program is real."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import own_applications
+from support import user_applications
 from support.mock_broker import MockBroker
 from support.patience import PATIENCE_S
 
@@ -23,7 +23,7 @@ from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.settlement import applications
 from delivery_verifier.store.run_directory import StepOutput
 
-SCENARIO = own_applications.scenario()
+SCENARIO = user_applications.scenario()
 ARM = SCENARIO.subjects[0]
 SIZE = SCENARIO.load.payload_bytes
 
@@ -93,7 +93,7 @@ class Run:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path / "own"))
-    own_applications.consumer(tmp_path / "own")
+    user_applications.consumer(tmp_path / "own")
     return Run(tmp_path)
 
 
@@ -117,7 +117,7 @@ def test_what_was_applied_up_to_the_last_marker_is_sealed_without_a_secret(run: 
     kept = (run.output.staging / "printed" / f"{ARM.name}-0-1.txt").read_text()
     assert "hello from" in kept and "***" in kept
     everything = [file for file in run.output.staging.rglob("*") if file.is_file()]
-    assert not [file for file in everything if own_applications.SECRET.encode() in file.read_bytes()]
+    assert not [file for file in everything if user_applications.SECRET.encode() in file.read_bytes()]
     assert not [file for file in everything if b"consumer.py" in file.read_bytes()], "no text of a command"
 
 
@@ -130,7 +130,7 @@ def test_without_the_last_marker_the_partition_is_not_drained(run: Run, monkeypa
 
 def test_lines_cut_short_drain_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run.stall(monkeypatch, 3)
-    own_applications.consumer(tmp_path / "own", length=30)
+    user_applications.consumer(tmp_path / "own", length=30)
     run.write((0, 0), (record.MARKER_PRODUCER, 0), (record.MARKER_PRODUCER, 1))
     run.drain()
     assert run.output.notes == {"not_drained": f"{ARM.name}/0"}

@@ -60,7 +60,7 @@ _LEAK = (
 )
 
 
-class OwnApplication(Data, frozen=True, kw_only=True):
+class UserApplication(Data, frozen=True, kw_only=True):
     """The content of a TOML file. The fields:
 
     * `command`: the command line of one member, split as a shell would split it. No shell runs it.
@@ -83,26 +83,26 @@ class OwnApplication(Data, frozen=True, kw_only=True):
         return [_filled(word, values) for word in shlex.split(self.command)]
 
 
-def parse(content: bytes, file: Path) -> OwnApplication:
+def parse(content: bytes, file: Path) -> UserApplication:
     """Returns the application that `content`, the content of the TOML file `file`, describes.
 
     Raises BadInput if the content is wrong. The message names the file, the field and the remedy.
     """
     try:
-        own = msgspec.toml.decode(content, type=OwnApplication)
+        own = msgspec.toml.decode(content, type=UserApplication)
     except msgspec.ValidationError as error:
         raise BadInput(f"{file}: {_in_words(str(error))}") from None
     except msgspec.DecodeError as error:
-        raise BadInput(f"{file} is no TOML: {error}; the page own-application.md has an example") from None
+        raise BadInput(f"{file} is no TOML: {error}; the page user-application.md has an example") from None
     for field, problem in _problems(own):
         raise BadInput(f"{file}: {field} {problem}")
     return own
 
 
-def read_folder(folder: Path) -> dict[str, OwnApplication | str]:
+def read_folder(folder: Path) -> dict[str, UserApplication | str]:
     """Maps the name of each TOML file in `folder` to the application that the file describes. The names have no suffix.
     If a file cannot be read, the value is a text that says what is wrong."""
-    results: dict[str, OwnApplication | str] = {}
+    results: dict[str, UserApplication | str] = {}
     for file in sorted(folder.glob("*.toml")):
         try:
             msgspec.convert(file.stem, Name)
@@ -177,12 +177,12 @@ def _in_words(error: str) -> str:
     a hint at the end."""
     message, _, path = error.partition(" - at `$")
     field = path.rstrip("`").removeprefix(".")
-    fields = ", ".join(OwnApplication.__struct_fields__)
+    fields = ", ".join(UserApplication.__struct_fields__)
     hint = f"; allowed fields: {fields}, and in [effects]: {', '.join(SinkLocation.__struct_fields__)}"
     return f"{field or 'the file'}: {message}" + (hint if "field" in message else "; write it so")
 
 
-def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
+def _problems(own: UserApplication) -> Iterator[tuple[str, str]]:
     """Yields each problem of `own` as a pair: the name of the field, and a text with the problem and its remedy.
 
     The types of the fields were checked before.
@@ -197,7 +197,7 @@ def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
             yield f"environment.{name}", problem
 
 
-def _command_problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
+def _command_problems(own: UserApplication) -> Iterator[tuple[str, str]]:
     try:
         words = shlex.split(own.command)
     except ValueError as error:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from support.own_applications import SECRET
 from support.patience import PATIENCE_S
+from support.user_applications import SECRET
 
 from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.lives import application_folder

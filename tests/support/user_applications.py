@@ -1,4 +1,4 @@
-"""Own applications for tests: small programs that consume with confluent-kafka, and the TOML files that name them."""
+"""User applications for tests: small programs that consume with confluent-kafka, and the TOML files that name them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ SECRET = "hunter2-hunter2"
 
 
 def toml(folder: Path, command: str, *lines: str) -> None:
-    """Writes the own application `sink` to `folder`, with the DSN of a database in its environment."""
+    """Writes the user application `sink` to `folder`, with the DSN of a database in its environment."""
     folder.mkdir(parents=True, exist_ok=True)
     dsn = f'[environment]\nSINK_DSN = "postgresql://sink:{SECRET}@db/sink"\n'
     (folder / "sink.toml").write_text("\n".join([f"command = '''{command}'''", *lines, dsn]))
@@ -100,13 +100,13 @@ def consumer(folder: Path, length: int = 1000) -> None:
 
 
 def scenario(members: int = 1) -> Scenario:
-    """Returns a scenario of which the first arm has the own application `sink`."""
+    """Returns a scenario of which the first arm has the user application `sink`."""
     own = Application(name="sink", summary="", discipline="own", consumer={}, members=members)
     return replace(RUN, arms=(replace(RUN.subjects[0], application=own), RUN.canary))
 
 
 def program(folder: Path, name: str, text: str, *effects: str, members: int = 1, **environment: str) -> None:
-    """Writes the own application `name` to `folder`: a Python program with `text`, and the fields `effects`."""
+    """Writes the user application `name` to `folder`: a Python program with `text`, and the fields `effects`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.py").write_text(text)
     variables = {"SINK_DSN": f"postgresql://sink:{SECRET}@db/sink", **environment}

@@ -1,4 +1,4 @@
-"""Tests of what a verdict says of a user's own applications: lines that name no record, and what may be claimed."""
+"""Tests of what a verdict says of a user application: lines that name no record, and what may be claimed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def counted(kind: Anomaly, count: int) -> Change:
 
 @pytest.mark.parametrize("sin", SINS)
 @pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
-def test_the_same_holds_for_an_own_application(sin: str, claim: Claim) -> None:
+def test_the_same_holds_for_a_user_application(sin: str, claim: Claim) -> None:
     doubt, change = SINS[sin]
     if doubt == "effects_unparsed":  # 13 of 1212 effects are more than one in a hundred
         change = setting(EFFECTS, "unparsed", 13, arm=SUBJECT, partition=0)
@@ -57,13 +57,13 @@ def test_the_same_holds_for_an_own_application(sin: str, claim: Claim) -> None:
     assert doubt in {name.split(":")[0] for _, name in doubts(verdict)}
 
 
-def test_an_own_application_may_have_a_few_lines_without_a_record() -> None:
+def test_a_user_application_may_have_a_few_lines_without_a_record() -> None:
     few = setting(EFFECTS, "unparsed", 10, arm=SUBJECT, partition=0)
     assert judged(evidence_of(applied_by("own"), few)).verdict == "HELD"
 
 
 @pytest.mark.parametrize(("discipline", "is_checked"), [("commit_after", True), ("own", False)])
-def test_no_order_is_claimed_of_an_own_application(discipline: Discipline, is_checked: bool) -> None:
+def test_no_order_is_claimed_of_a_user_application(discipline: Discipline, is_checked: bool) -> None:
     verdict = judged(evidence_of(applied_by(discipline)))
     assert ("applied exactly once and in order" in arm(verdict).sentence) is is_checked
     assert "applied exactly once" in arm(verdict).sentence
@@ -100,7 +100,7 @@ def unparsed(count: int, arm: str = SUBJECT) -> Change:
 
 
 @pytest.mark.parametrize(("count", "effects", "torn"), [(12, 1200, False), (13, 1299, True)])
-def test_an_own_application_may_have_one_line_without_a_record_in_a_hundred(
+def test_a_user_application_may_have_one_line_without_a_record_in_a_hundred(
     count: int, effects: int, torn: bool
 ) -> None:
     others = 2 * 401
@@ -117,7 +117,7 @@ def test_one_torn_line_may_be_the_one_skipped_record(skipped: int, torn: bool) -
     assert bool(list(torn_effects(run_of("own", change)))) == torn
 
 
-def test_lines_are_torn_only_in_own_applications_and_in_each_of_them() -> None:
+def test_lines_are_torn_only_in_user_applications_and_in_each_of_them() -> None:
     assert not list(torn_effects(run_of("commit_after", unparsed(13))))
     ((name, _, _),) = torn_effects(run_of("own", unparsed(13, WEAK), arm=WEAK))
     assert name == WEAK, "the arm before it has no application"

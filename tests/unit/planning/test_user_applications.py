@@ -11,16 +11,16 @@ from delivery_verifier import catalogue
 from delivery_verifier.cluster import topics
 from delivery_verifier.command_line.main import main
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.own_application import (
-    OwnApplication,
+from delivery_verifier.model.scenario_checks import check, loads
+from delivery_verifier.model.user_application import (
+    UserApplication,
     parse,
     read_folder,
     redacted,
     redacted_end,
     secrets_of,
 )
-from delivery_verifier.model.scenario_checks import check, loads
-from delivery_verifier.planning import own_applications
+from delivery_verifier.planning import user_applications
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.explanation import describe
 
@@ -33,14 +33,14 @@ COMMAND = "java -jar {home}/sink.jar --brokers {bootstrap.servers} --topic {topi
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the own applications, with the application `sink`."""
+    """The folder of the user applications, with the application `sink`."""
     monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path))
     (tmp_path / "sink.toml").write_text(f'command = "{COMMAND}"\nmembers = 2\n')
     return tmp_path
 
 
 def test_the_example_of_the_documentation_is_read() -> None:
-    page = (ROOT / "docs" / "own-application.md").read_text()
+    page = (ROOT / "docs" / "user-application.md").read_text()
     example = page.split("```toml\n")[1].split("```")[0]
     own = parse(example.encode(), FILE)
     assert own.effects.where == "{folder}/orders.jsonl" and own.environment
@@ -61,7 +61,7 @@ def test_no_part_of_a_secret_survives_a_cut(text: str, kept: str) -> None:
 
 
 def test_placeholders_are_filled_word_by_word() -> None:
-    own = OwnApplication(command="run '{folder}/a b' {topic}{member}")
+    own = UserApplication(command="run '{folder}/a b' {topic}{member}")
     values = dict.fromkeys(("bootstrap.servers", "group", "output.topic", "life", "home"), "")
     assert own.words({**values, "folder": "/f", "topic": "t; rm", "member": 1}) == ["run", "/f/a b", "t; rm1"]
 
@@ -70,7 +70,7 @@ def test_placeholders_are_filled_word_by_word() -> None:
     ("content", "parts"),
     [
         ("", ("sink.toml", "command", "allowed fields")),
-        ("command = ", ("sink.toml", "is no TOML", "own-application.md")),
+        ("command = ", ("sink.toml", "is no TOML", "user-application.md")),
         ("command = 3", ("command: Expected `str`, got `int`",)),
         ('command = "a"\nmemebers = 2', ("unknown field `memebers`", "allowed fields: summary, command, members")),
         ('command = "a"\n[effects]\nkind = "tables"', ("effects.kind: Invalid enum value 'tables'",)),
@@ -185,7 +185,7 @@ def test_the_claim_ordered_is_refused(folder: Path) -> None:
         scenario_from_params({"application": "sink", "claim": "ordered"}, "r")
 
 
-def test_the_list_names_each_own_application_with_its_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_names_each_user_application_with_its_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "broken.toml").write_text("command = 1")
     (folder / "commit_after.toml").write_text('command = "a"')
     assert main(["list", "applications"]) == 0
@@ -193,7 +193,7 @@ def test_the_list_names_each_own_application_with_its_file(folder: Path, capsys:
     assert f"2 members, effects in lines; {folder}/sink.toml" in printed
     assert f"broken         cannot be read: {folder}/broken.toml: command" in printed
     assert "its name is taken by an application of the catalogue" in printed
-    assert list(own_applications.known()) == [*catalogue.APPLICATIONS, "sink"]
+    assert list(user_applications.known()) == [*catalogue.APPLICATIONS, "sink"]
 
 
 def test_a_file_whose_name_is_no_name_is_not_offered(folder: Path) -> None:
@@ -213,16 +213,16 @@ def test_secrets_are_the_values_and_the_passwords_in_them() -> None:
 
 def test_a_run_names_the_connections_that_its_tasks_need(folder: Path) -> None:
     (folder / "sink.toml").write_text('command = "a"\n[connections]\nSINK_DSN = "my_sink"')
-    assert own_applications.connections_of(scenario_from_params({"application": "sink"}, "r")) == {"my_sink"}
-    assert own_applications.connections_of(scenario_from_params({"application": "commit_after"}, "r")) == set()
+    assert user_applications.connections_of(scenario_from_params({"application": "sink"}, "r")) == {"my_sink"}
+    assert user_applications.connections_of(scenario_from_params({"application": "commit_after"}, "r")) == set()
 
 
-def test_an_own_application_cannot_stand_at_a_crash_point(folder: Path) -> None:
+def test_a_user_application_cannot_stand_at_a_crash_point(folder: Path) -> None:
     scenario = scenario_from_params({"application": "sink", "fault": "kill-application"}, "r")
     assert [each.action for each in scenario.fault.steps] == ["park", "kill_application", "restart_application"]
     check(scenario)  # the control parks
     alone = tuple(arm for arm in scenario.arms if arm.role != "control")
-    with pytest.raises(BadInput, match="about crash points, and the own application of safe has none"):
+    with pytest.raises(BadInput, match="about crash points, and the user application of safe has none"):
         check(msgspec.structs.replace(scenario, arms=alone))
 
 

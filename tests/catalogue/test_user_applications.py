@@ -1,4 +1,4 @@
-"""Own applications, from their names to a verdict, on real brokers. One commits what it has applied to a table. The
+"""User applications, from their names to a verdict, on real brokers. One commits what it has applied to a table. The
 other commits what it has not yet written to a topic. Each has two members, which write to one place."""
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from support import own_applications
-from support.own_applications import SECRET
+from support import user_applications
 from support.stored_runs import arm, claiming, copy_of, judge_again, with_scenario
+from support.user_applications import SECRET
 
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
@@ -25,7 +25,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.planning.own_applications import known
+from delivery_verifier.planning.user_applications import known
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -58,12 +58,12 @@ def entry() -> Entry:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the own applications."""
+    """The folder of the user applications."""
     folder = tmp_path / "programs"
     folder.mkdir()
     monkeypatch.setenv("KDV_APPLICATIONS", str(folder))
-    own_applications.loader(folder)
-    own_applications.forwarder(folder)
+    user_applications.loader(folder)
+    user_applications.forwarder(folder)
     return folder
 
 
@@ -109,11 +109,11 @@ def claimed(run: RunDirectory, claim: str) -> RunVerdict:
     return judge_again(copy)
 
 
-def test_own_applications_keep_what_they_claim_and_no_more(
+def test_user_applications_keep_what_they_claim_and_no_more(
     programs: Path, kafka_spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(catalogue.SCENARIOS, "own", entry())
-    run, verdict = run_directly("own-applications", kafka_spark, scenario="own")
+    run, verdict = run_directly("user-applications", kafka_spark, scenario="own")
     loader, forwarder = (arm(verdict, name) for name in ("loader", "forwarder"))
     assert (loader.verdict, forwarder.verdict, verdict.exit_code) == ("HELD", "VIOLATED", 1), verdict.sentence
     assert loader.books["reapplied"] > 0 == loader.books["skipped"] + loader.books["ghost"]

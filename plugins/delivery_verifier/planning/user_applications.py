@@ -12,21 +12,21 @@ from delivery_verifier import catalogue
 from delivery_verifier.host import folders
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.inputs import BadInput, choice
-from delivery_verifier.model.own_application import OwnApplication, read_folder
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.user_application import UserApplication, read_folder
 
 LISTED = "`kdv list applications` describes them"
 
 
 def known() -> dict[str, Application]:
-    """Returns all applications by name: first the applications of the catalogue, then the user's own. Leaves out own
+    """Returns all applications by name: first the applications of the catalogue, then the user's own. Leaves out user
     applications whose files cannot be read."""
-    own = {name: _as_data(name, each) for name, each in _all().items() if isinstance(each, OwnApplication)}
+    own = {name: _as_data(name, each) for name, each in _all().items() if isinstance(each, UserApplication)}
     return {**catalogue.APPLICATIONS, **own}
 
 
 def unreadable() -> dict[str, str]:
-    """Maps the name of each own application whose file cannot be read to a text that says what is wrong."""
+    """Maps the name of each user application whose file cannot be read to a text that says what is wrong."""
     return {name: each for name, each in _all().items() if isinstance(each, str)}
 
 
@@ -34,7 +34,7 @@ def check_name(field: str, value: object) -> str:
     """Returns `value` if it is the name of an application.
 
     Raises BadInput for anything else. If the value is a command, the message says where commands belong. If the file of
-    the own application with this name cannot be read, the message says what is wrong.
+    the user application with this name cannot be read, the message says what is wrong.
     """
     names = known()
     if isinstance(value, str) and value not in names:
@@ -49,14 +49,14 @@ def check_name(field: str, value: object) -> str:
 
 
 def connections_of(scenario: Scenario) -> set[str]:
-    """Returns the ids of the Airflow connections that the own applications of `scenario` need."""
+    """Returns the ids of the Airflow connections that the user applications of `scenario` need."""
     own = [_all().get(arm.application.name) for arm in scenario.loaded if arm.application]
-    return {name for each in own if isinstance(each, OwnApplication) for name in each.connections.values()}
+    return {name for each in own if isinstance(each, UserApplication) for name in each.connections.values()}
 
 
 def listing() -> Iterator[str]:
-    """Yields two lines for each own application. The first has the name and the summary. The second has the file or, if
-    it cannot be read, what is wrong with it."""
+    """Yields two lines for each user application. The first has the name and the summary. The second has the file or,
+    if it cannot be read, what is wrong with it."""
     folder = folders.applications_dir()
     for name, each in _all().items():
         file = folder / f"{name}.toml"
@@ -65,10 +65,10 @@ def listing() -> Iterator[str]:
             continue
         yield f"{name:<14} {each.summary}"
         members = f"{each.members} member{'s' if each.members > 1 else ''}"
-        yield f"{'':<14} own application, judged by the claim alone; {members}, effects in {each.effects.kind}; {file}"
+        yield f"{'':<14} user application, judged by the claim alone; {members}, effects in {each.effects.kind}; {file}"
 
 
-def _all() -> dict[str, OwnApplication | str]:
+def _all() -> dict[str, UserApplication | str]:
     folder = folders.applications_dir()
     taken = "its name is taken by an application of the catalogue; rename the file"
     return {
@@ -77,7 +77,7 @@ def _all() -> dict[str, OwnApplication | str]:
     }
 
 
-def _as_data(name: str, own: OwnApplication) -> Application:
+def _as_data(name: str, own: UserApplication) -> Application:
     return Application(
         name=name,
         summary=own.summary,

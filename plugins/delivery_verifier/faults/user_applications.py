@@ -1,4 +1,4 @@
-"""The moment at which own applications (programs of the user's own) are killed, and what they have in hand then.
+"""The moment at which user applications (programs of the user's own) are killed, and what they have in hand then.
 
 They have no crash points. So the verifier freezes each of them again and again, until it has records in hand, and kills
 all of them frozen.
@@ -46,19 +46,19 @@ def commits(context: ActionContext) -> Committed:
 
 
 def begin_life(context: ActionContext) -> None:
-    """Tells the handle of the own applications that their members are about to begin another life."""
+    """Tells the handle of the user applications that their members are about to begin another life."""
     if own := applications_in(context).own.arms:
         committed = commits(context)
         applications_in(context).own.begin_life({arm.name: committed(arm) for arm in own})
 
 
 def in_hand(context: ActionContext, arm: Arm, committed: Committed) -> InHand:
-    """Returns what the own application of `arm` has in hand. Call it while its members are frozen or dead."""
+    """Returns what the user application of `arm` has in hand. Call it while its members are frozen or dead."""
     return applications_in(context).own.in_hand(arm, committed(arm), load_in(context).positions(arm))
 
 
 def freeze_in_hand(context: ActionContext) -> None:
-    """Freezes the members of each own application at a moment at which the application has records in hand. Leaves the
+    """Freezes the members of each user application at a moment at which the application has records in hand. Leaves the
     members running if there is no such moment within 20 s.
 
     For the first 6 s, waits for the worst moment of the application.
@@ -102,7 +102,7 @@ def _is_worst(arm: Arm, hand: InHand) -> bool:
 
 
 def goes_on(context: ActionContext) -> bool:
-    """Returns whether an own application applies or commits anything although its members were killed."""
+    """Returns whether an user application applies or commits anything although its members were killed."""
     own = applications_in(context).own
     if not own.arms:
         return False
