@@ -11,8 +11,8 @@ Owns: reading the topics, parsing, matching, the books, their second count by Du
     such as LEDGER, stands for a DataFrame or table with the columns of the schema with this name in
     `spark_jobs.schemas`. A claim is a row of the ledger. A line is a record in the log. A copy is a line that holds an
     attempt. A subject, in this room, is not an arm: it is any attempt or line that can be a case of an anomaly. A
-    stretch is a run of consecutive records of one producer. The screen proves that some stretches are without
-    anomalies. The records of these stretches are not matched one by one.
+    chunk is a run of consecutive records of one producer. The screen proves that some chunks are without
+    anomalies. The records of these chunks are not matched one by one.
 May use: store, host, model.
 Weak spot: a batch that becomes corrupt on disk after the step `settle` has looked at it makes Kafka's consumer raise an
     error. The run then ends without a verdict.

@@ -59,7 +59,7 @@ def reconcile(
     """Reconciles the run in `run_dir`, and writes the result to `run_dir`. Anomalies in the result are no error.
 
     `from_log`: whether log/ exists already; if so, Kafka is not read. `exhaustive`: whether every record is matched,
-    without the screen (see `spark_jobs.matching.screen`). `bits`: each stretch of the screen has at least 2**bits
+    without the screen (see `spark_jobs.matching.screen`). `bits`: each chunk of the screen has at least 2**bits
     sequences. `connection`: options by which Spark reaches the brokers. Raises IncompleteRun if an earlier step is
     missing or altered, BadInput if ledger or log have wrong columns, and StepFailed if Kafka was not read completely.
     Raises every error of Spark, e.g. if records disappeared between the snapshot and the read. After an error, there is
@@ -224,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
     parser.add_argument("--from-log", action="store_true", help="do not read Kafka: start from log/, as a read left it")
-    exhaustive = "match every record by itself: the same result, without the screen for stretches that agree"
+    exhaustive = "match every record by itself: the same result, without the screen for chunks that agree"
     parser.add_argument("--exhaustive", action="store_true", help=exhaustive)
     options = parser.parse_args(argv)
     spark = local_session()

@@ -160,8 +160,8 @@ this schema.
 copy. `first_partition`: that of the first copy; null without one, or for `extra`. The rest is as in SUBJECTS.
 """
 
-STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
-"""One row per stretch: a numbered range of consecutive sequences of a producer (see `spark_jobs.matching.screen`)."""
+CHUNKS = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "chunk": _LONG})
+"""One row per chunk: a numbered range of consecutive sequences of a producer (see `spark_jobs.matching.screen`)."""
 
 _OF_BORDERS = {"producer": _INT, "session": _INT, "partition": _INT, "partition_sequence": _LONG, "offset": _LONG}
 BORDERS = _internal({"arm": _STRING}, _OF_BORDERS)
@@ -183,15 +183,15 @@ _SPANS_OF_BUCKETS = [
 ]
 BUCKETS = _internal(
     {"arm": _STRING, "partition": _INT} | dict.fromkeys(_COUNTS_OF_BUCKETS, _LONG),
-    {"producer": _INT, "session": _INT, "stretch": _LONG, "attempt": _INT}
+    {"producer": _INT, "session": _INT, "chunk": _LONG, "attempt": _INT}
     | dict.fromkeys(("from_us", "until_us", *_SUMS_OF_BUCKETS, *_SPANS_OF_BUCKETS), _LONG),
 )
-"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a record in the log.
-`spark_jobs.matching.screen` defines stretches and fingerprints.
+"""Counts per chunk and partition. In this table, a claim is a row of the ledger, and a line is a record in the log.
+`spark_jobs.matching.screen` defines chunks and fingerprints.
 
 * `attempted` to `indeterminate`, `attempt`, `from_us`, `until_us`: counts of claims. `records` to `foreign`: counts of
   lines. `spark_jobs.matching.census` defines all these counts.
-* `copies`: the number of believable lines. Only rows with claims or copies have a producer, a session and a stretch.
+* `copies`: the number of believable lines. Only rows with claims or copies have a producer, a session and a chunk.
 * `low`: the sum of the lower halves of the claims' fingerprints, minus this sum for the copies' fingerprints. `high`:
   the same difference for the upper halves. `logged_low`, `logged_high`: these sums for the copies alone.
 * `sequences_low`, `sequences_high`: the sums of the halves of the hashes of the claims' sequences.

@@ -132,7 +132,7 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
 
 
 def _screened(inputs: EffectInputs, rows: DataFrame) -> effect_screen.EffectScreen | None:
-    """Returns the stretches whose effects need no matching. `rows`: EFFECTS of the arms in `Scenario.applied`.
+    """Returns the chunks whose effects need no matching. `rows`: EFFECTS of the arms in `Scenario.applied`.
 
     Arms that write transactions are left out: the screen of the log compares the ledger with the raw view, but a
     consumer sees the committed view.

@@ -1,8 +1,8 @@
-"""The screen of effects: finds stretches whose records were each applied exactly once, and in order. The effects of
-these stretches need no matching.
+"""The screen of effects: finds chunks whose records were each applied exactly once, and in order. The effects of
+these chunks need no matching.
 
 The screen of the log (see `spark_jobs.matching.screen`) compares ledger and log. This screen adds effects as the third
-side. A stretch is *applied* exactly if
+side. A chunk is *applied* exactly if
 
 1. the screen of the log has proven it. Then each of its attempts stands exactly once in the log;
 2. it has effects in the partitions of its copies only, and in each partition it has as many effects as copies. Effects
@@ -13,11 +13,11 @@ side. A stretch is *applied* exactly if
 To prove condition 3, effects are counted in *groups*. The effects of one *series* have the same partition, the same
 member and life, and the same difference offset - `nth`. `nth` numbers the effects of a life in a partition, in the
 order of the column `order`. So within one series, offsets have the order of application, and no effect is behind
-another. A group is the part of a series in one stretch. Groups of different series are compared by the times and the
+another. A group is the part of a series in one chunk. Groups of different series are compared by the times and the
 offsets of their first and last effects.
 
 All other effects and copies are matched one by one. Whether a matched effect is behind may depend on effects that are
-not matched. *Borders* stand for these: the last effect of each group of an applied stretch.
+not matched. *Borders* stand for these: the last effect of each group of an applied chunk.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.effects.effect_attempts import is_of_attempt
-from spark_jobs.matching.buckets import BOUND, STRETCH, Row, Stretch, fingerprint, number, stretch_of
+from spark_jobs.matching.buckets import BOUND, CHUNK, Chunk, Row, chunk_of, fingerprint, number
 from spark_jobs.matching.screen import Screen, unproven
-from spark_jobs.schemas import EFFECTS, STRETCHES, arrow, promise
+from spark_jobs.schemas import CHUNKS, EFFECTS, arrow, promise
 
 SERIES = ("member", "life", "series")
 """The columns that identify a series within a partition."""
-Place = tuple[Stretch, int]
-"""A stretch, and one of its partitions."""
+Place = tuple[Chunk, int]
+"""A chunk, and one of its partitions."""
 
 
 class EffectScreen(NamedTuple):
-    """The applied stretches. `proven` names them in the form of the screen of the log. `borders`: rows of EFFECTS that
-    stand for the effects of applied stretches. `counts`: the counts of the applied stretches, in the form of
+    """The applied chunks. `proven` names them in the form of the screen of the log. `borders`: rows of EFFECTS that
+    stand for the effects of applied chunks. `counts`: the counts of the applied chunks, in the form of
     `effect_attempts.counts`."""
 
     proven: Screen
@@ -55,14 +55,14 @@ class EffectScreen(NamedTuple):
 def count(effects: DataFrame, bits: int) -> list[Row] | None:
     """Returns one row per group of `effects` (rows of EFFECTS), or None if there are more than BOUND groups.
 
-    A row has the columns STRETCH, SERIES and `partition`, which identify the group, and:
+    A row has the columns CHUNK, SERIES and `partition`, which identify the group, and:
 
     * `effects`: the number of effects. `low`, `high`: the sums of the halves of their fingerprints.
     * `shift_min`, `shift_max`: the least and the greatest difference offset - partition sequence.
     * `order_min`, `order_max`, `offset_min`, `offset_max`: the first and the last place of the effects in the order of
       application, and in the partition.
 
-    Effects that name no attempt are in groups without producer, session and stretch. Effects without an offset have no
+    Effects that name no attempt are in groups without producer, session and chunk. Effects without an offset have no
     series (null).
     """
     of_attempt = is_of_attempt()
@@ -70,7 +70,7 @@ def count(effects: DataFrame, bits: int) -> list[Row] | None:
     rows = promise(effects, EFFECTS).select(
         "arm",
         *[column.alias(name) for name, column in names.items()],
-        F.when(of_attempt, number(bits)).alias("stretch"),
+        F.when(of_attempt, number(bits)).alias("chunk"),
         *("partition", "member", "life", "order", "offset"),
         F.when(F.col("offset") >= 0, F.col("offset") - F.col("nth")).alias("series"),
         (F.col("offset") - F.col("partition_sequence")).alias("shift"),
@@ -81,7 +81,7 @@ def count(effects: DataFrame, bits: int) -> list[Row] | None:
         for name in ("shift", "order", "offset")
         for function in (F.min, F.max)
     ]
-    groups = rows.groupBy(*STRETCH, "partition", *SERIES).agg(
+    groups = rows.groupBy(*CHUNK, "partition", *SERIES).agg(
         F.count(F.lit(1)).alias("effects"),
         F.sum(F.col("fingerprint").bitwiseAND(0xFFFFFFFF)).alias("low"),
         F.sum(F.shiftright("fingerprint", 32)).alias("high"),
@@ -92,31 +92,31 @@ def count(effects: DataFrame, bits: int) -> list[Row] | None:
 
 
 def prove(proven: Screen, arms: Collection[str], groups: Sequence[Row]) -> EffectScreen | None:
-    """Returns the applied stretches of `arms`, or None if there are none.
+    """Returns the applied chunks of `arms`, or None if there are none.
 
     `proven`: the result of the screen of the log. `groups`: the result of `count` for all effects of `arms`, with the
-    width of the stretches of `proven`.
+    width of the chunks of `proven`.
     """
     copies: dict[Place, Row] = {
-        (stretch_of(row), row["partition"]): row for row in proven.rows if row["arm"] in arms and row["copies"]
+        (chunk_of(row), row["partition"]): row for row in proven.rows if row["arm"] in arms and row["copies"]
     }
     effects = defaultdict[Place, list[Row]](list)
     for group in groups:
-        if group["stretch"] is not None:
-            effects[stretch_of(group), group["partition"]].append(group)
+        if group["chunk"] is not None:
+            effects[chunk_of(group), group["partition"]].append(group)
     keys = copies.keys() | effects.keys()
     dirty = {key[0] for key in keys if not _each_once(copies.get(key), effects.get(key, []))}
-    dirty |= {stretch_of(group) for group in _entangled(groups) if group["stretch"] is not None}
-    rows = [row for (stretch, _), row in copies.items() if stretch not in dirty]
+    dirty |= {chunk_of(group) for group in _entangled(groups) if group["chunk"] is not None}
+    rows = [row for (chunk, _), row in copies.items() if chunk not in dirty]
     if not rows:
         return None
     whole = {row["arm"] for row in rows} & {*proven.whole} - {arm for arm, *_ in dirty}
-    partial = sorted({stretch_of(row) for row in rows if row["arm"] not in whole})
-    stretches = [dict(zip(STRETCH, stretch, strict=True)) for stretch in partial]
-    applied = {stretch_of(row) for row in rows}
+    partial = sorted({chunk_of(row) for row in rows if row["arm"] not in whole})
+    chunks = [dict(zip(CHUNK, chunk, strict=True)) for chunk in partial]
+    applied = {chunk_of(row) for row in rows}
     return EffectScreen(
-        proven._replace(whole=sorted(whole), stretches=pa.Table.from_pylist(stretches, schema=arrow(STRETCHES))),
-        _borders(group for group in groups if group["arm"] not in whole and stretch_of(group) in applied),
+        proven._replace(whole=sorted(whole), chunks=pa.Table.from_pylist(chunks, schema=arrow(CHUNKS))),
+        _borders(group for group in groups if group["arm"] not in whole and chunk_of(group) in applied),
         [_counts(row) for row in rows],
     )
 
@@ -139,7 +139,7 @@ def unapplied(effects: DataFrame, screen: EffectScreen | None, together: bool) -
 
 
 def _each_once(copies: Row | None, groups: list[Row]) -> bool:
-    """Returns whether each copy has exactly one effect, in one partition of a stretch (condition 2 in the module's
+    """Returns whether each copy has exactly one effect, in one partition of a chunk (condition 2 in the module's
     docstring). `copies`: the partition's row of BUCKETS, which is proven; None if there are no proven copies."""
     if copies is None:
         return False
@@ -194,7 +194,7 @@ def _greatest_before(values: Sequence[int], series: Sequence[Hashable]) -> list[
 
 
 def _counts(row: Row) -> Row:
-    """Returns the counts of one partition of an applied stretch, in the form of `effect_attempts.counts`. `row`: the
+    """Returns the counts of one partition of an applied chunk, in the form of `effect_attempts.counts`. `row`: the
     partition's row of BUCKETS."""
     names = ("arm", "producer", "session", "partition")
     equal = ("attempts", "visible", "applied", "copies")

@@ -1,6 +1,6 @@
 """The buckets: counts of the ledger and the log, computed by one query.
 
-A stretch is a range of consecutive sequences of one producer. A bucket is the part of a stretch in one partition (see
+A chunk is a range of consecutive sequences of one producer. A bucket is the part of a chunk in one partition (see
 `spark_jobs.matching.screen`). The query reads the ledger and the log once each. The census (see
 `spark_jobs.matching.census`) and the screen are computed from the result of this query, without Spark.
 """
@@ -20,17 +20,17 @@ from spark_jobs.reading.parse import is_marker, is_sound
 from spark_jobs.schemas import BUCKETS, LEDGER, LOG, promise
 
 BITS = 12
-"""A stretch has at least 2**BITS sequences. If a single record is lost, the whole stretch of this record must be
+"""A chunk has at least 2**BITS sequences. If a single record is lost, the whole chunk of this record must be
 matched."""
 BOUND = 50_000
 """The greatest number of rows of BUCKETS that are used. If there are more, census and matching read the ledger and the
 log themselves. The screen of effects uses at most as many groups of effects."""
-STRETCH = ["arm", "producer", "session", "stretch"]
-"""The columns that identify a stretch: a numbered range of consecutive sequences of one producer."""
+CHUNK = ["arm", "producer", "session", "chunk"]
+"""The columns that identify a chunk: a numbered range of consecutive sequences of one producer."""
 Row = dict[str, Any]
 """A row of BUCKETS."""
-Stretch = tuple[str, int, int, int]
-"""The values of the columns STRETCH."""
+Chunk = tuple[str, int, int, int]
+"""The values of the columns CHUNK."""
 _OF_LINES = {"marker": "boolean", "corrupted": "boolean", "foreign": "boolean"}
 """The columns that are null in the row of a claim (row of LEDGER), with their types."""
 _OF_CLAIMS = {
@@ -44,14 +44,14 @@ _OF_CLAIMS = {
 
 
 class Buckets(NamedTuple):
-    """The result of `count`: `table` has rows of BUCKETS. Each row belongs to a stretch of 2**`bits` sequences."""
+    """The result of `count`: `table` has rows of BUCKETS. Each row belongs to a chunk of 2**`bits` sequences."""
 
     bits: int
     table: pa.Table
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """Returns the value of the parameter `bits` of `count`. If the result is b, a stretch has 2**b sequences.
+    """Returns the value of the parameter `bits` of `count`. If the result is b, a chunk has 2**b sequences.
 
     The result is the least b >= `bits` with which `records` records make at most about BOUND / 2 buckets.
     """
@@ -61,8 +61,8 @@ def width(records: int, partitions: int, bits: int = BITS) -> int:
 
 
 def number(bits: int) -> Column:
-    """Returns the column `stretch`: the number of the stretch to which a sequence belongs."""
-    return F.shiftright("sequence", bits).alias("stretch")
+    """Returns the column `chunk`: the number of the chunk to which a sequence belongs."""
+    return F.shiftright("sequence", bits).alias("chunk")
 
 
 def fingerprint() -> Column:
@@ -71,18 +71,18 @@ def fingerprint() -> Column:
     return F.xxhash64("sequence", "attempt", "partition_sequence")
 
 
-def stretch_of(row: Row) -> Stretch:
-    """Returns the stretch to which a row of BUCKETS belongs."""
-    return row["arm"], row["producer"], row["session"], row["stretch"]
+def chunk_of(row: Row) -> Chunk:
+    """Returns the chunk to which a row of BUCKETS belongs."""
+    return row["arm"], row["producer"], row["session"], row["chunk"]
 
 
 def count(ledger: DataFrame, log: DataFrame, bits: int) -> Buckets | None:
     """Returns the buckets of LEDGER and LOG, or None if there are more than BOUND buckets.
 
     Corrupted records, foreign records and markers are copies of no attempt. They are counted per partition, in rows
-    without producer, session and stretch.
+    without producer, session and chunk.
     """
-    table = _union(ledger, log, bits).groupBy(*STRETCH, "partition").agg(*_sums(), *_spans())
+    table = _union(ledger, log, bits).groupBy(*CHUNK, "partition").agg(*_sums(), *_spans())
     rows = promise(table, BUCKETS).limit(BOUND + 1).toArrow()
     return None if rows.num_rows > BOUND else Buckets(bits, rows)
 
@@ -107,7 +107,7 @@ def _union(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
     rows = claims.select(*names).unionByName(lines.select(*names).withColumns(nameless))
     return rows.withColumns(
         {
-            "stretch": number(bits),
+            "chunk": number(bits),
             "shift": F.col("position") - F.col("partition_sequence"),
             "fingerprint": fingerprint(),
             "sequence_hash": F.xxhash64("sequence"),

@@ -1,7 +1,7 @@
-"""The order of buckets: finds the stretches in which records may be out of order because of other buckets.
+"""The order of buckets: finds the chunks in which records may be out of order because of other buckets.
 
 A record is out of order if it stands in the log behind a record that its producer sent later to the same partition. A
-bucket consists of the claims and the copies of a stretch in one partition (see `spark_jobs.matching.screen`). Buckets
+bucket consists of the claims and the copies of a chunk in one partition (see `spark_jobs.matching.screen`). Buckets
 are compared by two measures: partition sequences have the order of sending, and offsets have the order of the log.
 
 A bucket is *passed* if a record of an earlier bucket, e.g. a late duplicate, may stand in the log behind the beginning
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Set
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from spark_jobs.matching.buckets import Row, Stretch, stretch_of
+from spark_jobs.matching.buckets import Chunk, Row, chunk_of
 
 _MEASURES = ("partition_sequence", "position")
 Span = tuple[int, int]
@@ -28,11 +28,11 @@ Span = tuple[int, int]
 class Order(NamedTuple):
     """The result of `order`.
 
-    `entangled`: the stretches that may have records out of order. `passed`: the rows of BUCKETS that are passed. The
-    border of a passed bucket is its last copy. A row in `passed` has no meaning if its stretch is in `entangled`.
+    `entangled`: the chunks that may have records out of order. `passed`: the rows of BUCKETS that are passed. The
+    border of a passed bucket is its last copy. A row in `passed` has no meaning if its chunk is in `entangled`.
     """
 
-    entangled: set[Stretch]
+    entangled: set[Chunk]
     passed: list[Row]
 
 
@@ -46,7 +46,7 @@ class _Extent(NamedTuple):
 
 
 def order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> Order:
-    """Finds the entangled stretches and the passed buckets among `rows` (rows of BUCKETS). `damaged`: every (arm,
+    """Finds the entangled chunks and the passed buckets among `rows` (rows of BUCKETS). `damaged`: every (arm,
     partition) with corrupted records.
 
     In damaged partitions, copies and claims are compared, because a corrupted record may hide the position of an
@@ -59,11 +59,11 @@ def order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> Order:
             sent, stands = (_span(row, sides, measure) for measure in _MEASURES)
             key = row["arm"], row["producer"], row["session"], row["partition"]
             by_producer[key].append(_Extent(sent, stands, row))
-    entangled, passed = set[Stretch](), list[Row]()
+    entangled, passed = set[Chunk](), list[Row]()
     for extents in by_producer.values():
         for extent, is_passed in _compared(sorted(extents, key=lambda extent: extent.sent)):
             if not is_passed:
-                entangled.add(stretch_of(extent.row))
+                entangled.add(chunk_of(extent.row))
             else:
                 passed.append(extent.row)
     return Order(entangled, passed)

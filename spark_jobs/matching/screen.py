@@ -1,7 +1,7 @@
-"""The screen: finds stretches of a producer's sequences in which ledger and log agree. The rows of these stretches need
+"""The screen: finds chunks of a producer's sequences in which ledger and log agree. The rows of these chunks need
 no matching.
 
-A *stretch* is 2**bits consecutive sequences of one (arm, producer, session). A *bucket* is the part of a stretch in one
+A *chunk* is 2**bits consecutive sequences of one (arm, producer, session). A *bucket* is the part of a chunk in one
 partition: the claims (attempts in the ledger) to this partition, and the copies (believable records in the log) in this
 partition. A bucket is *clean* exactly if
 
@@ -11,9 +11,9 @@ partition. A bucket is *clean* exactly if
 * the difference offset - partition sequence is the same for each copy and each acknowledgement.
 
 Then every attempt of the bucket stands exactly once in the partition, in order, and at its acknowledged offset if it
-has one. A stretch is *proven* exactly if
+has one. A chunk is *proven* exactly if
 
-1. each of its buckets is clean (if a line is in another partition than its claim, two buckets of the stretch are not
+1. each of its buckets is clean (if a line is in another partition than its claim, two buckets of the chunk are not
    clean);
 2. none of its buckets can have records out of order because of another bucket, clean or not, of the same producer and
    partition (see `spark_jobs.matching.order`);
@@ -23,7 +23,7 @@ has one. A stretch is *proven* exactly if
 
 All other rows are matched one by one. The result is the same as if all rows were matched, unless the matching refutes
 the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, because
-condition 2 then compared wrong numbers. It also happens if the owner of a corrupted line is in a proven stretch.
+condition 2 then compared wrong numbers. It also happens if the owner of a corrupted line is in a proven chunk.
 
 Whether a matched record is out of order may depend on proven records. *Borders* stand for these proven records.
 """
@@ -41,28 +41,28 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.literals import numbers_of_run
-from spark_jobs.matching.buckets import STRETCH, Buckets, Row, Stretch, number, stretch_of
+from spark_jobs.matching.buckets import CHUNK, Buckets, Chunk, Row, chunk_of, number
 from spark_jobs.matching.fingerprints import sums
 from spark_jobs.matching.order import order
-from spark_jobs.schemas import BORDERS, STRETCHES, arrow
+from spark_jobs.schemas import BORDERS, CHUNKS, arrow
 
 FEW_RANGES = 100
-"""The greatest number of ranges of proven stretches that the condition of a query excludes. (Neighbouring stretches
-form a range.) If there are more ranges, the query joins the proven stretches instead."""
+"""The greatest number of ranges of proven chunks that the condition of a query excludes. (Neighbouring chunks
+form a range.) If there are more ranges, the query joins the proven chunks instead."""
 
 
 class Screen(NamedTuple):
-    """The proven rows, which need no matching: all rows of the arms in `whole`, and all rows of the stretches in
-    `stretches`.
+    """The proven rows, which need no matching: all rows of the arms in `whole`, and all rows of the chunks in
+    `chunks`.
 
-    `bits`: a stretch has 2**`bits` sequences. `rows`: the rows of BUCKETS that are proven. `signatures`: the rows of
+    `bits`: a chunk has 2**`bits` sequences. `rows`: the rows of BUCKETS that are proven. `signatures`: the rows of
     SIGNATURES by which the books count the proven rows. `borders`: the rows of BORDERS. They replace the proven rows
     when the order of other rows is checked. `counts`: figures for the manifest.
     """
 
     bits: int
     whole: list[str]
-    stretches: pa.Table
+    chunks: pa.Table
     rows: list[Row]
     signatures: list[Row]
     borders: pa.Table
@@ -76,24 +76,24 @@ def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
     is checked for claims (rows of LEDGER), too, because a corrupted record may hide the position of an attempt.
     """
     rows: list[Row] = [row for row in counted.table.to_pylist() if row["attempted"] or row["copies"]]
-    dirty = {stretch_of(row) for row in rows if not _clean(row)}
-    dirty |= _not_each_once(row for row in rows if stretch_of(row) not in dirty)
+    dirty = {chunk_of(row) for row in rows if not _clean(row)}
+    dirty |= _not_each_once(row for row in rows if chunk_of(row) not in dirty)
     of_rows = order(rows, damaged)
     dirty |= of_rows.entangled
-    proven = [row for row in rows if stretch_of(row) not in dirty]
+    proven = [row for row in rows if chunk_of(row) not in dirty]
     if not proven:
         return None
-    unproven_rows = [row for row in rows if stretch_of(row) in dirty]
+    unproven_rows = [row for row in rows if chunk_of(row) in dirty]
     partial = {row["arm"] for row in unproven_rows}
-    keys = sorted({stretch_of(row) for row in proven if row["arm"] in partial})
+    keys = sorted({chunk_of(row) for row in proven if row["arm"] in partial})
     return Screen(
         bits=counted.bits,
         whole=sorted({row["arm"] for row in proven} - partial),
-        stretches=pa.Table.from_pylist([dict(zip(STRETCH, key, strict=True)) for key in keys], schema=arrow(STRETCHES)),
+        chunks=pa.Table.from_pylist([dict(zip(CHUNK, key, strict=True)) for key in keys], schema=arrow(CHUNKS)),
         rows=proven,
         signatures=[_signature(row) for row in proven],
         borders=pa.Table.from_pylist(
-            [_border(row) for row in of_rows.passed if stretch_of(row) not in dirty], schema=arrow(BORDERS)
+            [_border(row) for row in of_rows.passed if chunk_of(row) not in dirty], schema=arrow(BORDERS)
         ),
         counts={
             "screen/bits": counted.bits,
@@ -117,31 +117,31 @@ def unproven(
         return frame
     exempted = F.lit(False) if exempt is None else exempt
     remaining = frame.where(exempted | ~F.col("arm").isin(screen.whole)) if screen.whole else frame
-    if not screen.stretches.num_rows:
+    if not screen.chunks.num_rows:
         return remaining
-    ranges = _ranges(screen.stretches.to_pylist())
+    ranges = _ranges(screen.chunks.to_pylist())
     if len(ranges) <= FEW_RANGES:
         return remaining.where(exempted | ~_within(ranges, screen.bits))
-    stretches = frame.sparkSession.createDataFrame(screen.stretches)
-    known = stretches.coalesce(1).hint("shuffle_hash") if together else F.broadcast(stretches)
-    stretch = F.when(~exempted, number(screen.bits)).alias("stretch")  # null for exempt rows: no match
-    return remaining.withColumn("stretch", stretch).join(known, STRETCH, "left_anti").select(*frame.columns)
+    chunks = frame.sparkSession.createDataFrame(screen.chunks)
+    known = chunks.coalesce(1).hint("shuffle_hash") if together else F.broadcast(chunks)
+    chunk = F.when(~exempted, number(screen.bits)).alias("chunk")  # null for exempt rows: no match
+    return remaining.withColumn("chunk", chunk).join(known, CHUNK, "left_anti").select(*frame.columns)
 
 
-def _ranges(stretches: list[Row]) -> list[tuple[Stretch, Stretch]]:
-    """Returns the first and the last stretch of each series of consecutive stretches. `stretches` must be sorted."""
-    ranges: list[tuple[Stretch, Stretch]] = []
-    for stretch in map(stretch_of, stretches):
-        if ranges and ranges[-1][1] == (*stretch[:3], stretch[3] - 1):
-            ranges[-1] = (ranges[-1][0], stretch)
+def _ranges(chunks: list[Row]) -> list[tuple[Chunk, Chunk]]:
+    """Returns the first and the last chunk of each series of consecutive chunks. `chunks` must be sorted."""
+    ranges: list[tuple[Chunk, Chunk]] = []
+    for chunk in map(chunk_of, chunks):
+        if ranges and ranges[-1][1] == (*chunk[:3], chunk[3] - 1):
+            ranges[-1] = (ranges[-1][0], chunk)
         else:
-            ranges.append((stretch, stretch))
+            ranges.append((chunk, chunk))
     return ranges
 
 
-def _within(ranges: Sequence[tuple[Stretch, Stretch]], bits: int) -> Column:
+def _within(ranges: Sequence[tuple[Chunk, Chunk]], bits: int) -> Column:
     """Returns a column that is true for a row of LEDGER or LOG in one of `ranges`, each of which begins and ends with a
-    stretch. The column is never null."""
+    chunk. The column is never null."""
     bounds = numbers_of_run(
         [bound for (*_, first), (*_, last) in ranges for bound in (first << bits, (last + 1) << bits)]
     )
@@ -162,15 +162,15 @@ def _clean(row: Row) -> bool:
     return is_equal and agrees and not row["in_transactions"]
 
 
-def _not_each_once(rows: Iterable[Row]) -> set[Stretch]:
-    """Returns the stretches in which a sequence may be missing or repeated (condition 3 in the module's docstring).
+def _not_each_once(rows: Iterable[Row]) -> set[Chunk]:
+    """Returns the chunks in which a sequence may be missing or repeated (condition 3 in the module's docstring).
 
     `rows`: rows of BUCKETS with claims.
     """
-    buckets: defaultdict[Stretch, list[Row]] = defaultdict(list)
+    buckets: defaultdict[Chunk, list[Row]] = defaultdict(list)
     for row in rows:
-        buckets[stretch_of(row)].append(row)
-    return {stretch for stretch, parts in buckets.items() if not _each_once(parts)}
+        buckets[chunk_of(row)].append(row)
+    return {chunk for chunk, parts in buckets.items() if not _each_once(parts)}
 
 
 def _each_once(parts: list[Row]) -> bool:
@@ -182,7 +182,7 @@ def _each_once(parts: list[Row]) -> bool:
 
 
 def _signature(row: Row) -> Row:
-    """Returns the row of SIGNATURES that stands in the books for all attempts of one bucket in a proven stretch."""
+    """Returns the row of SIGNATURES that stands in the books for all attempts of one bucket in a proven chunk."""
     return {
         "arm": row["arm"],
         "role": "attempt",
@@ -202,7 +202,7 @@ def _signature(row: Row) -> Row:
 
 
 def _border(row: Row) -> Row:
-    """Returns the row of BORDERS for one bucket in a proven stretch. The last record of the bucket stands for all
+    """Returns the row of BORDERS for one bucket in a proven chunk. The last record of the bucket stands for all
     records of the bucket."""
     return {
         "arm": row["arm"],

@@ -19,7 +19,7 @@ from spark_jobs import reconcile as job
 
 PARTITIONS = 5
 ONE_BUCKET, REFUTED = 14, 2
-"""The bits of a stretch: every history is in one stretch, or in many."""
+"""The bits of a chunk: every history is in one chunk, or in many."""
 
 
 @pytest.fixture(scope="module", params=[ONE_BUCKET, REFUTED], ids=["one-bucket", "refuted"])

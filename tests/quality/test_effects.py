@@ -62,7 +62,7 @@ def compared(
     bits: int | None = None,
 ) -> effect_books.Effects:
     """Returns what Spark finds in the histories of arms. `others` are partitions whose snapshots differ. `positions`
-    are the offsets that groups have committed last. `bits` is the width of the screen's stretches; None: no screen."""
+    are the offsets that groups have committed last. `bits` is the width of the screen's chunks; None: no screen."""
     frames = []
     for number, (name, schema) in enumerate((("ledger", LEDGER), ("log", LOG), ("effects", EFFECTS))):
         rows = [row for history in histories.values() for row in history[number]]
@@ -112,7 +112,7 @@ def test_the_screen_changes_nothing_but_the_number_of_matched_effects(
     assert screened.anomalies == {key: count for key, count in found.anomalies.items() if key[0][0] not in others}
     by_attempt = [("arm", "ascending"), ("producer", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")]
     assert screened.cases.sort_by(by_attempt).equals(without(found.cases, others).sort_by(by_attempt))
-    assert found.proven == 0 and screened.proven > calm, "calm histories must have applied stretches"
+    assert found.proven == 0 and screened.proven > calm, "calm histories must have applied chunks"
 
 
 def without(table: pa.Table, arms: Iterable[str]) -> pa.Table:

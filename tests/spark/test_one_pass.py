@@ -245,8 +245,8 @@ def test_proven_rows_are_left_out_by_ranges_as_by_a_join(
     assert counted is not None
     proven = screen.prove(counted, set())
     assert proven is not None and proven.whole == ["one"]
-    stretches = [row | {"arm": "one"} for row in [{"producer": 0, "session": 0, "stretch": at} for at in (0, 1, 2, 9)]]
-    partial = proven._replace(whole=[], stretches=pa.Table.from_pylist(stretches, schema=proven.stretches.schema))
+    chunks = [row | {"arm": "one"} for row in [{"producer": 0, "session": 0, "chunk": at} for at in (0, 1, 2, 9)]]
+    partial = proven._replace(whole=[], chunks=pa.Table.from_pylist(chunks, schema=proven.chunks.schema))
     odd = F.col("sequence") % 100 == 0
 
     def kept(exempt: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from spark_jobs.matching import buckets
 from spark_jobs.reconcile import reconcile
 
 BITS, RECORDS, PARTITIONS = 3, 64, 2
-"""The size of a history: eight stretches of eight sequences. The sequences alternate between two partitions, so each
+"""The size of a history: eight chunks of eight sequences. The sequences alternate between two partitions, so each
 bucket has four sequences."""
 
 Sides = tuple[list[Row], list[Row]]
@@ -78,13 +78,13 @@ def misplaced_by_one(claims: list[Row], lines: list[Row]) -> None:
 
 
 def late_duplicate(claims: list[Row], lines: list[Row]) -> None:
-    """Adds a copy of an early record at the end of its own partition, behind all later stretches."""
+    """Adds a copy of an early record at the end of its own partition, behind all later chunks."""
     _append(lines, lines[2], partition=0)
 
 
 def late_in_all(claims: list[Row], lines: list[Row]) -> None:
     """Moves two early records to the end of their partition, as acknowledged. The later of them is the first to arrive
-    there. So only records of proven stretches have overtaken it."""
+    there. So only records of proven chunks have overtaken it."""
     for n in (14, 2):
         _append(lines, dict(lines[n]), partition=0)
         claims[n]["offset"] = lines[-1]["offset"]
@@ -92,7 +92,7 @@ def late_in_all(claims: list[Row], lines: list[Row]) -> None:
 
 
 def late_between(claims: list[Row], lines: list[Row]) -> None:
-    """Moves two early records, one INDETERMINATE and one as acknowledged, between two later stretches. Also adds a late
+    """Moves two early records, one INDETERMINATE and one as acknowledged, between two later chunks. Also adds a late
     copy of a record that had overtaken them."""
     for row in (*claims[32::2], *lines[32::2]):
         row["offset"] += 2
@@ -128,7 +128,7 @@ def claimed_twice(claims: list[Row], lines: list[Row]) -> None:
 
 
 def duplicate_in_order(claims: list[Row], lines: list[Row]) -> None:
-    """Adds a copy of a record in the other partition, directly behind the records of the same stretch. The buckets stay
+    """Adds a copy of a record in the other partition, directly behind the records of the same chunk. The buckets stay
     in order. Only condition 1 of `spark_jobs.matching.screen` makes the bucket with the record's claim unproven,
     too."""
     for row in (*claims[25::2], *lines[25::2]):
@@ -200,7 +200,7 @@ def test_most_of_what_surrounds_a_breakage_is_not_examined(screened: RunDirector
     assert counts["screen/dirty"] < counts["screen/buckets"] / 2
 
 
-def test_a_stretch_that_late_records_of_earlier_ones_pass_stays_proven(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_chunk_that_late_records_of_earlier_ones_pass_stays_proven(spark: SparkSession, tmp_path: Path) -> None:
     run = _run(tmp_path / "run", {"one": late_duplicate, "other": late_in_all}, spark, bits=BITS)
     counts = run.manifest("reconcile").counts
     assert (counts["screen/buckets"], counts["screen/dirty"]) == (32, 2 + 4)
@@ -239,12 +239,12 @@ def test_more_buckets_than_the_bound_are_not_screened(
 ) -> None:
     monkeypatch.setattr(buckets, "BOUND", 15)
     frames = _run(tmp_path / "run", {"clean": nothing}, spark, bits=BITS)
-    assert "screen/buckets" in frames.manifest("reconcile").counts, "wider stretches fit the bound"
+    assert "screen/buckets" in frames.manifest("reconcile").counts, "wider chunks fit the bound"
     monkeypatch.setattr(buckets, "width", lambda records, partitions, bits: bits)
     reconcile(frames.path, True, spark, bits=BITS)
     assert "screen/buckets" not in frames.manifest("reconcile").counts
 
 
-def test_stretches_widen_with_the_load() -> None:
+def test_chunks_widen_with_the_load() -> None:
     assert buckets.width(1_000_000, 3) == buckets.BITS
     assert (10**9 >> buckets.width(10**9, 100)) * 100 <= buckets.BOUND // 2

@@ -25,7 +25,7 @@ from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.model.outcomes import REPORTED
 from delivery_verifier.store import ledger
 from spark_jobs.matching import screen
-from spark_jobs.schemas import LEDGER, STRETCHES, arrow
+from spark_jobs.schemas import CHUNKS, LEDGER, arrow
 from spark_jobs.summaries import silences, timeline
 from spark_jobs.summaries.exposure import exposure
 from spark_jobs.summaries.summary import LONG_AGO_US, Summary, edges_of, since, summarize, windows
@@ -220,7 +220,7 @@ def _exposed(rows: list[Row], injection: Injection) -> tuple[int, int]:
 
 
 def test_another_run_needs_no_other_code(spark: SparkSession, tmp_path: Path) -> None:
-    """Times of injections and numbers of stretches differ from run to run. Code with them would be compiled anew."""
+    """Times of injections and numbers of chunks differ from run to run. Code with them would be compiled anew."""
     row = attempt(ARMS[0], 0, "ACKED", sent_at=START_US, settled_at=START_US + 1)
     pq.write_table(pa.Table.from_pylist([row], schema=ledger.SCHEMA), tmp_path / "ledger.parquet")
     frame = spark.read.schema(LEDGER).parquet(str(tmp_path))
@@ -234,7 +234,7 @@ def test_another_run_needs_no_other_code(spark: SparkSession, tmp_path: Path) ->
     assert compilations(spark) > counts[2], "a number that is new is compiled, and counted"
 
 
-def _proven(stretch: int) -> screen.Screen:
-    key = {"arm": ARMS[0], "producer": 0, "session": 0, "stretch": stretch}
-    stretches = pa.Table.from_pylist([key], schema=arrow(STRETCHES))
-    return screen.Screen(14, [], stretches, [], [], pa.table({}), {})
+def _proven(chunk: int) -> screen.Screen:
+    key = {"arm": ARMS[0], "producer": 0, "session": 0, "chunk": chunk}
+    chunks = pa.Table.from_pylist([key], schema=arrow(CHUNKS))
+    return screen.Screen(14, [], chunks, [], [], pa.table({}), {})

@@ -14,18 +14,18 @@ from support.effect_histories import Row, calm_history
 
 from delivery_verifier.model.record import MARKER_PRODUCER
 from spark_jobs.effects import effect_screen
-from spark_jobs.matching.buckets import STRETCH, Stretch, stretch_of
+from spark_jobs.matching.buckets import CHUNK, Chunk, chunk_of
 from spark_jobs.matching.screen import Screen
 
 BITS, HISTORIES = 2, 2_000
-NAMELESS: Row = dict.fromkeys(("producer", "session", "stretch"))
+NAMELESS: Row = dict.fromkeys(("producer", "session", "chunk"))
 
 
 def _named(row: Row) -> Row:
-    """The columns that name the stretch of a row."""
+    """The columns that name the chunk of a row."""
     if not row["crc_ok"] or row["foreign"] or row["producer"] == MARKER_PRODUCER:
         return NAMELESS
-    return {"producer": row["producer"], "session": row["session"], "stretch": row["sequence"] >> BITS}
+    return {"producer": row["producer"], "session": row["session"], "chunk": row["sequence"] >> BITS}
 
 
 def _sums(rows: list[Row], names: tuple[str, str, str]) -> Row:
@@ -43,8 +43,8 @@ def _grouped(rows: Iterable[Row], names: Iterable[str]) -> dict[tuple[Any, ...],
 
 
 def _log_screen(lines: list[Row]) -> Screen:
-    """The screen of a log in which every stretch is proven."""
-    names = [*STRETCH, "partition"]
+    """The screen of a log in which every chunk is proven."""
+    names = [*CHUNK, "partition"]
     rows = [
         dict(zip(names, key, strict=True))
         | _sums(copies, ("copies", "logged_low", "logged_high"))
@@ -55,7 +55,7 @@ def _log_screen(lines: list[Row]) -> Screen:
 
 
 def _groups(effects: list[Row]) -> list[Row]:
-    names = [*STRETCH, "partition", *effect_screen.SERIES]
+    names = [*CHUNK, "partition", *effect_screen.SERIES]
     rows = [row | {"series": row["offset"] - row["nth"] if row["offset"] >= 0 else None} for row in effects]
     measures = {
         "shift": lambda row: row["offset"] - row["partition_sequence"],
@@ -80,14 +80,14 @@ def _behind(effects: Iterable[Row]) -> set[int]:
     return behind
 
 
-def _applied(screened: effect_screen.EffectScreen, lines: list[Row]) -> set[Stretch]:
+def _applied(screened: effect_screen.EffectScreen, lines: list[Row]) -> set[Chunk]:
     if screened.proven.whole:
-        return {stretch_of({"arm": "a"} | _named(row)) for row in lines}
-    return {stretch_of(row) for row in screened.proven.stretches.to_pylist()}
+        return {chunk_of({"arm": "a"} | _named(row)) for row in lines}
+    return {chunk_of(row) for row in screened.proven.chunks.to_pylist()}
 
 
 @pytest.mark.slow
-def test_applied_stretches_are_applied_once_and_in_order_and_their_borders_stand_for_them() -> None:
+def test_applied_chunks_are_applied_once_and_in_order_and_their_borders_stand_for_them() -> None:
     seen = Counter[str]()
     for seed in range(HISTORIES):
         _, lines, effects = calm_history("a", 0, seed)
@@ -96,11 +96,11 @@ def test_applied_stretches_are_applied_once_and_in_order_and_their_borders_stand
             seen["nothing"] += 1
             continue
         applied, behind = _applied(screened, lines), _behind(effects)
-        is_applied = {row["order"]: stretch_of({"arm": "a"} | _named(row)) in applied for row in effects}
+        is_applied = {row["order"]: chunk_of({"arm": "a"} | _named(row)) in applied for row in effects}
         names = "producer", "sequence", "attempt", "partition", "offset"
         copies, landed = (
             sorted(
-                tuple(row[name] for name in names) for row in rows if stretch_of({"arm": "a"} | _named(row)) in applied
+                tuple(row[name] for name in names) for row in rows if chunk_of({"arm": "a"} | _named(row)) in applied
             )
             for rows in (lines, effects)
         )

@@ -7,18 +7,18 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from spark_jobs.matching.buckets import Row, stretch_of
+from spark_jobs.matching.buckets import Row, chunk_of
 from spark_jobs.matching.order import order
 
 RECORDS, WIDTH, LOGS = 40, 4, 2_000
-"""The records of a log, the records of a stretch, and the number of logs."""
+"""The records of a log, the records of a chunk, and the number of logs."""
 STRANGER = -1
 """Stands for a record of another producer."""
 
 Log = list[int]
 """The partition sequences of the records in the log, by offset."""
-Stretches = dict[int, int]
-"""Maps each partition sequence to its stretch."""
+Chunks = dict[int, int]
+"""Maps each partition sequence to its chunk."""
 
 
 def _log(chance: random.Random) -> Log:
@@ -41,39 +41,39 @@ def _log(chance: random.Random) -> Log:
     return log
 
 
-def _stretches(chance: random.Random) -> Stretches:
-    """The stretches of all records. In some logs, one record is not in the stretch of its neighbours, as if it was sent
+def _chunks(chance: random.Random) -> Chunks:
+    """The chunks of all records. In some logs, one record is not in the chunk of its neighbours, as if it was sent
     again."""
-    stretches = {number: number // WIDTH for number in [STRANGER, *range(RECORDS)]}
+    chunks = {number: number // WIDTH for number in [STRANGER, *range(RECORDS)]}
     if chance.random() < 0.3:
-        stretches[chance.randrange(RECORDS)] = chance.randrange(RECORDS // WIDTH)
-    return stretches
+        chunks[chance.randrange(RECORDS)] = chance.randrange(RECORDS // WIDTH)
+    return chunks
 
 
-def _buckets(log: Log, stretches: Stretches) -> list[Row]:
+def _buckets(log: Log, chunks: Chunks) -> list[Row]:
     offsets = defaultdict[int, list[tuple[int, int]]](list)
     for offset, number in enumerate(log):
         if number != STRANGER:
-            offsets[stretches[number]].append((number, offset))
+            offsets[chunks[number]].append((number, offset))
     return [
-        {"arm": "one", "producer": 0, "session": 0, "partition": 0, "stretch": stretch, "copies": len(copies)}
+        {"arm": "one", "producer": 0, "session": 0, "partition": 0, "chunk": chunk, "copies": len(copies)}
         | {
             f"logged_{name}_{end.__name__}": end(copy[at] for copy in copies)
             for at, name in enumerate(("partition_sequence", "position"))
             for end in (min, max)
         }
-        for stretch, copies in offsets.items()
+        for chunk, copies in offsets.items()
     ]
 
 
-def _clean(log: Log, stretches: Stretches) -> set[int]:
-    """The stretches of which each record is in the log once, and all at the same distance from their numbers. A record
+def _clean(log: Log, chunks: Chunks) -> set[int]:
+    """The chunks of which each record is in the log once, and all at the same distance from their numbers. A record
     that was replaced counts as never sent."""
     shifts = defaultdict[int, set[int]](set)
     for offset, number in enumerate(log):
-        shifts[stretches[number]].add(offset - number)
-    copied = {stretches[number] for number, count in Counter(log).items() if count > 1}
-    return {stretch for stretch, of_stretch in shifts.items() if len(of_stretch) == 1} - copied
+        shifts[chunks[number]].add(offset - number)
+    copied = {chunks[number] for number, count in Counter(log).items() if count > 1}
+    return {chunk for chunk, of_chunk in shifts.items() if len(of_chunk) == 1} - copied
 
 
 def _overtaken(numbers: set[int], by: list[tuple[int, int]], first: dict[int, int]) -> set[int]:
@@ -85,17 +85,17 @@ def _overtaken(numbers: set[int], by: list[tuple[int, int]], first: dict[int, in
 def test_a_record_is_out_of_order_among_matched_records_and_borders_exactly_if_it_is_so_among_all() -> None:
     chance, seen = random.Random(5), Counter[str]()
     for _ in range(LOGS):
-        log, stretches = _log(chance), _stretches(chance)
-        rows, clean = _buckets(log, stretches), _clean(log, stretches)
+        log, chunks = _log(chance), _chunks(chance)
+        rows, clean = _buckets(log, chunks), _clean(log, chunks)
         entangled, passed = order(rows, set())
-        proven = clean - {stretch for *_, stretch in entangled}
+        proven = clean - {chunk for *_, chunk in entangled}
         borders = [
             (row["logged_partition_sequence_max"], row["logged_position_max"])
             for row in passed
-            if stretch_of(row)[3] in proven
+            if chunk_of(row)[3] in proven
         ]
         first = {number: log.index(number) for number in log if number != STRANGER}
-        matched = {number for number in first if stretches[number] not in proven}
+        matched = {number for number in first if chunks[number] not in proven}
         by_matched = [(number, first[number]) for number in matched]
         late = _overtaken(set(first), list(first.items()), first)
         assert not late - matched, log
@@ -103,7 +103,7 @@ def test_a_record_is_out_of_order_among_matched_records_and_borders_exactly_if_i
         seen.update({"proven": len(proven), "borders": len(borders), "late": len(late)})
         seen["by a border alone"] += len(late - _overtaken(matched, by_matched, first))
         seen["unproven with a gap"] += any(
-            row["stretch"] in clean and row["copies"] <= row["logged_position_max"] - row["logged_position_min"]
+            row["chunk"] in clean and row["copies"] <= row["logged_position_max"] - row["logged_position_min"]
             for row in rows
         )
     assert min(seen.values()) > LOGS / 50, seen
