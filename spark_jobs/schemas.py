@@ -163,9 +163,9 @@ copy. `first_partition`: that of the first copy; null without one, or for `extra
 CHUNKS = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "chunk": _LONG})
 """One row per chunk: a numbered range of consecutive sequences of a producer (see `spark_jobs.matching.screen`)."""
 
-_OF_BORDERS = {"producer": _INT, "session": _INT, "partition": _INT, "partition_sequence": _LONG, "offset": _LONG}
-BORDERS = _internal({"arm": _STRING}, _OF_BORDERS)
-"""One row per border: the last copy in a bucket that is passed (see `spark_jobs.matching.order`)."""
+_OF_BOUNDARIES = {"producer": _INT, "session": _INT, "partition": _INT, "partition_sequence": _LONG, "offset": _LONG}
+BOUNDARIES = _internal({"arm": _STRING}, _OF_BOUNDARIES)
+"""One row per boundary: the last copy in a bucket that is passed (see `spark_jobs.matching.order`)."""
 
 _COUNTS_OF_BUCKETS = (
     *("attempted", "reported", "in_transactions", "acked", "sent", "failed", "indeterminate"),

@@ -17,7 +17,7 @@ another. A group is the part of a series in one chunk. Groups of different serie
 offsets of their first and last effects.
 
 All other effects and copies are matched one by one. Whether a matched effect is behind may depend on effects that are
-not matched. *Borders* stand for these: the last effect of each group of an applied chunk.
+not matched. *Boundaries* stand for these: the last effect of each group of an applied chunk.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ Place = tuple[Chunk, int]
 
 
 class EffectScreen(NamedTuple):
-    """The applied chunks. `proven` names them in the form of the screen of the log. `borders`: rows of EFFECTS that
+    """The applied chunks. `proven` names them in the form of the screen of the log. `boundaries`: rows of EFFECTS that
     stand for the effects of applied chunks. `counts`: the counts of the applied chunks, in the form of
     `effect_attempts.counts`."""
 
     proven: Screen
-    borders: pa.Table
+    boundaries: pa.Table
     counts: list[Row]
 
 
@@ -116,25 +116,25 @@ def prove(proven: Screen, arms: Collection[str], groups: Sequence[Row]) -> Effec
     applied = {chunk_of(row) for row in rows}
     return EffectScreen(
         proven._replace(whole=sorted(whole), chunks=pa.Table.from_pylist(chunks, schema=arrow(CHUNKS))),
-        _borders(group for group in groups if group["arm"] not in whole and chunk_of(group) in applied),
+        _boundaries(group for group in groups if group["arm"] not in whole and chunk_of(group) in applied),
         [_counts(row) for row in rows],
     )
 
 
 def unapplied(effects: DataFrame, screen: EffectScreen | None, together: bool) -> DataFrame:
-    """Returns the rows of `effects` (EFFECTS) that must be matched, and the borders. If `screen` is None, these are all
-    rows. `together`: as in `screen.unproven`.
+    """Returns the rows of `effects` (EFFECTS) that must be matched, and the boundaries. If `screen` is None, these are
+    all rows. `together`: as in `screen.unproven`.
 
-    Effects that name no attempt are always returned, because other effects may be behind them. The borders name no
+    Effects that name no attempt are always returned, because other effects may be behind them. The boundaries name no
     attempt, too.
     """
     if screen is None:
         return effects
     rows = unproven(effects, screen.proven, together, exempt=~is_of_attempt())
-    if not screen.borders.num_rows:
+    if not screen.boundaries.num_rows:
         return rows
-    borders = effects.sparkSession.createDataFrame(screen.borders).select(*effects.columns)
-    both = rows.unionByName(borders)
+    boundaries = effects.sparkSession.createDataFrame(screen.boundaries).select(*effects.columns)
+    both = rows.unionByName(boundaries)
     return both.coalesce(1) if together else both
 
 
@@ -201,7 +201,7 @@ def _counts(row: Row) -> Row:
     return {name: row[name] for name in names} | {"kind": None, "also": []} | dict.fromkeys(equal, row["copies"])
 
 
-def _borders(groups: Iterable[Row]) -> pa.Table:
+def _boundaries(groups: Iterable[Row]) -> pa.Table:
     """Returns one row of EFFECTS for each of `groups`: the group's last effect, without the name of its attempt."""
     schema = arrow(EFFECTS)
     unnamed = {"producer": 0, "session": 0, "sequence": 0, "attempt": 0, "partition_sequence": 0, "nth": 0, "batch": 0}

@@ -58,16 +58,16 @@ def attempts(
     owned: DataFrame | None,
     resends: bool,
     together: bool = False,
-    borders: DataFrame | None = None,
+    boundaries: DataFrame | None = None,
 ) -> DataFrame:
     """Returns ATTEMPTS: one row per attempt that the ledger or the log names.
 
     `ledger`: LEDGER. `lines`: rows of LOG that `believable` has selected. `owned`: corrupted lines whose attempt is
     known, from `owned_copies`; None if there are none. `resends`: whether the application sent any sequence more than
     once; if not, the column `resent` is false everywhere. `together`: whether all rows are in one Spark partition
-    already; if so, they are not shuffled. `borders`: rows of BORDERS, or None. A border is the last record of a range
-    that the screen has proven. The rows of this range are missing from `ledger` and `lines`, and the border stands for
-    them when the order of the other rows is checked.
+    already; if so, they are not shuffled. `boundaries`: rows of BOUNDARIES, or None. A boundary is the last record of a
+    range that the screen has proven. The rows of this range are missing from `ledger` and `lines`, and the boundary
+    stands for them when the order of the other rows is checked.
     """
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
@@ -87,7 +87,7 @@ def attempts(
     )
     views = {name: F.lit(False) for name in map(column, TRANSACTIONAL)}  # `committed.with_flags` sets their values
     rows = _resent_or_given_up(matched, resends)
-    ordered = _ordered(rows) if borders is None else _ordered_with(borders, rows, together)
+    ordered = _ordered(rows) if boundaries is None else _ordered_with(boundaries, rows, together)
     return promise(ordered.withColumns(views), ATTEMPTS)
 
 
@@ -236,20 +236,21 @@ def _ordered(frame: DataFrame) -> DataFrame:
     )
 
 
-def _ordered_with(borders: DataFrame, frame: DataFrame, together: bool) -> DataFrame:
-    """Like `_ordered`, but a reported attempt of `borders` can also have overtaken an attempt of `frame`.
+def _ordered_with(boundaries: DataFrame, frame: DataFrame, together: bool) -> DataFrame:
+    """Like `_ordered`, but a reported attempt of `boundaries` can also have overtaken an attempt of `frame`.
 
-    `borders`: BORDERS, i.e. the last records of the ranges that the screen has proven. The result has only the rows of
-    `frame`. `together`: whether `frame` is in one Spark partition. If so, the result is in one Spark partition, too.
+    `boundaries`: BOUNDARIES, i.e. the last records of the ranges that the screen has proven. The result has only the
+    rows of `frame`. `together`: whether `frame` is in one Spark partition. If so, the result is in one Spark partition,
+    too.
     """
     known = {
         "copies": F.array(location("offset", "partition")),
         "outcome": F.lit(Outcome.SENT.value),
-        "is_border": F.lit(True),
+        "is_boundary": F.lit(True),
     }
     names = ["arm", "producer", "session", "partition_sequence", *known]
-    rows = frame.withColumn("is_border", F.lit(False)).unionByName(
-        borders.withColumns(known).select(*names), allowMissingColumns=True
+    rows = frame.withColumn("is_boundary", F.lit(False)).unionByName(
+        boundaries.withColumns(known).select(*names), allowMissingColumns=True
     )
     ordered = _ordered(rows.coalesce(1) if together else rows)
-    return ordered.where(~F.col("is_border")).drop("is_border")
+    return ordered.where(~F.col("is_boundary")).drop("is_boundary")

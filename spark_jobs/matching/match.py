@@ -25,7 +25,7 @@ from spark_jobs.matching.append_times import with_append_times
 from spark_jobs.matching.census import Census
 from spark_jobs.reading import unreadable
 from spark_jobs.reading.parse import is_marker, is_sound
-from spark_jobs.schemas import ANOMALIES, BORDERS, LEDGER, LOG, arrow
+from spark_jobs.schemas import ANOMALIES, BOUNDARIES, LEDGER, LOG, arrow
 
 FEW = 100_000
 """The limit for two numbers:
@@ -117,7 +117,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
         aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))
     claims, lines = (screen.unproven(side, proven, together) for side in (ledger, attempts.believable(log)))
     resends = _has_nonzero(inputs.census.ledger, "attempt")
-    matched = attempts.attempts(claims, lines, owned, resends, together, _borders(inputs, proven))
+    matched = attempts.attempts(claims, lines, owned, resends, together, _boundaries(inputs, proven))
     matched = _with_views(matched, inputs, corrupted, persisted)
     subjects = anomalies.subjects(matched, aliens, unattributed)
     subjects = unreadable.without_unproven_losses(subjects, unreadable.ownerless(unattributed, inputs.offsets))
@@ -125,11 +125,11 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     return persisted[-1]
 
 
-def _borders(inputs: MatchingInputs, proven: screen.Screen | None) -> DataFrame | None:
-    """Returns the BORDERS of `proven`: the last records of the proven ranges. Returns None if there are none."""
-    if proven is None or not proven.borders.num_rows:
+def _boundaries(inputs: MatchingInputs, proven: screen.Screen | None) -> DataFrame | None:
+    """Returns the BOUNDARIES of `proven`: the last records of the proven ranges. Returns None if there are none."""
+    if proven is None or not proven.boundaries.num_rows:
         return None
-    return inputs.ledger.sparkSession.createDataFrame(proven.borders, BORDERS)
+    return inputs.ledger.sparkSession.createDataFrame(proven.boundaries, BOUNDARIES)
 
 
 def _few_rows(inputs: MatchingInputs, proven: screen.Screen) -> bool:

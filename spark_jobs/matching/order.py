@@ -8,7 +8,7 @@ A bucket is *passed* if a record of an earlier bucket, e.g. a late duplicate, ma
 of the passed bucket. The record of the earlier bucket may then be out of order. The records of the passed bucket stay
 in order. Suppose each offset from the first to the last copy of the passed bucket is one of its copies. Then the record
 of the earlier bucket stands behind all of these copies, or before all of them. So a comparison with the last copy alone
-shows whether the record of the earlier bucket is out of order. The last copy is the *border* of the passed bucket.
+shows whether the record of the earlier bucket is out of order. The last copy is the *boundary* of the passed bucket.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Order(NamedTuple):
     """The result of `order`.
 
     `entangled`: the chunks that may have records out of order. `passed`: the rows of BUCKETS that are passed. The
-    border of a passed bucket is its last copy. A row in `passed` has no meaning if its chunk is in `entangled`.
+    boundary of a passed bucket is its last copy. A row in `passed` has no meaning if its chunk is in `entangled`.
     """
 
     entangled: set[Chunk]

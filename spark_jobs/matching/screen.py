@@ -25,7 +25,7 @@ All other rows are matched one by one. The result is the same as if all rows wer
 the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, because
 condition 2 then compared wrong numbers. It also happens if the owner of a corrupted line is in a proven chunk.
 
-Whether a matched record is out of order may depend on proven records. *Borders* stand for these proven records.
+Whether a matched record is out of order may depend on proven records. *Boundaries* stand for these proven records.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from spark_jobs.literals import numbers_of_run
 from spark_jobs.matching.buckets import CHUNK, Buckets, Chunk, Row, chunk_of, number
 from spark_jobs.matching.fingerprints import sums
 from spark_jobs.matching.order import order
-from spark_jobs.schemas import BORDERS, CHUNKS, arrow
+from spark_jobs.schemas import BOUNDARIES, CHUNKS, arrow
 
 FEW_RANGES = 100
 """The greatest number of ranges of proven chunks that the condition of a query excludes. (Neighbouring chunks
@@ -56,8 +56,8 @@ class Screen(NamedTuple):
     `chunks`.
 
     `bits`: a chunk has 2**`bits` sequences. `rows`: the rows of BUCKETS that are proven. `signatures`: the rows of
-    SIGNATURES by which the books count the proven rows. `borders`: the rows of BORDERS. They replace the proven rows
-    when the order of other rows is checked. `counts`: figures for the manifest.
+    SIGNATURES by which the books count the proven rows. `boundaries`: the rows of BOUNDARIES. They replace the proven
+    rows when the order of other rows is checked. `counts`: figures for the manifest.
     """
 
     bits: int
@@ -65,7 +65,7 @@ class Screen(NamedTuple):
     chunks: pa.Table
     rows: list[Row]
     signatures: list[Row]
-    borders: pa.Table
+    boundaries: pa.Table
     counts: dict[str, int]
 
 
@@ -92,8 +92,8 @@ def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
         chunks=pa.Table.from_pylist([dict(zip(CHUNK, key, strict=True)) for key in keys], schema=arrow(CHUNKS)),
         rows=proven,
         signatures=[_signature(row) for row in proven],
-        borders=pa.Table.from_pylist(
-            [_border(row) for row in of_rows.passed if chunk_of(row) not in dirty], schema=arrow(BORDERS)
+        boundaries=pa.Table.from_pylist(
+            [_boundary(row) for row in of_rows.passed if chunk_of(row) not in dirty], schema=arrow(BOUNDARIES)
         ),
         counts={
             "screen/bits": counted.bits,
@@ -201,8 +201,8 @@ def _signature(row: Row) -> Row:
     }
 
 
-def _border(row: Row) -> Row:
-    """Returns the row of BORDERS for one bucket in a proven chunk. The last record of the bucket stands for all
+def _boundary(row: Row) -> Row:
+    """Returns the row of BOUNDARIES for one bucket in a proven chunk. The last record of the bucket stands for all
     records of the bucket."""
     return {
         "arm": row["arm"],

@@ -50,7 +50,7 @@ def duplicate_in_another_partition(claims: list[Row], lines: list[Row]) -> None:
     _append(lines, lines[18], partition=1)
 
 
-def reordered_across_a_border(claims: list[Row], lines: list[Row]) -> None:
+def reordered_across_a_boundary(claims: list[Row], lines: list[Row]) -> None:
     """Exchanges two adjacent buckets of partition 0, together with their acknowledgements. Each bucket is clean by
     itself, but the order is wrong."""
     for at, to in ((range(16, 24, 2), 4), (range(24, 32, 2), -4)):
@@ -106,7 +106,7 @@ def corrupted_and_attributed(claims: list[Row], lines: list[Row]) -> None:
     lines[18] |= {"crc_ok": False, "sequence": 9_999}
 
 
-def corrupted_and_overtaken_across_a_border(claims: list[Row], lines: list[Row]) -> None:
+def corrupted_and_overtaken_across_a_boundary(claims: list[Row], lines: list[Row]) -> None:
     """Corrupts a record and moves it to the end of partition 0. Only the ledger shows the reordering, because the
     record's header cannot be read."""
     _append(lines, lines[22] | {"crc_ok": False}, partition=0)
@@ -146,7 +146,7 @@ BROKEN: dict[str, tuple[Break, set[str]]] = {
     "duplicate": (duplicate_in_another_partition, {"DUPLICATED"}),
     "claimed-twice": (claimed_twice, {"DUPLICATED"}),
     "duplicate-in-order": (duplicate_in_order, {"DUPLICATED"}),
-    "border": (reordered_across_a_border, {"REORDERED"}),
+    "boundary": (reordered_across_a_boundary, {"REORDERED"}),
     "loss-and-phantom": (loss_and_phantom, {"LOST", "PHANTOM"}),
     "swap": (swapped_offsets, {"MISPLACED"}),
     "acked-swap": (swapped_offsets_as_acknowledged, {"REORDERED"}),
@@ -155,7 +155,7 @@ BROKEN: dict[str, tuple[Break, set[str]]] = {
     "late-in-all": (late_in_all, {"REORDERED"}),
     "late-between": (late_between, {"REORDERED", "DUPLICATED"}),
     "corrupted": (corrupted_and_attributed, {"CORRUPTED"}),
-    "corrupted-late": (corrupted_and_overtaken_across_a_border, {"CORRUPTED"}),
+    "corrupted-late": (corrupted_and_overtaken_across_a_boundary, {"CORRUPTED"}),
     "resent": (resent, {"RESENT"}),
 }
 

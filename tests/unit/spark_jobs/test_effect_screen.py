@@ -87,7 +87,7 @@ def _applied(screened: effect_screen.EffectScreen, lines: list[Row]) -> set[Chun
 
 
 @pytest.mark.slow
-def test_applied_chunks_are_applied_once_and_in_order_and_their_borders_stand_for_them() -> None:
+def test_applied_chunks_are_applied_once_and_in_order_and_their_boundaries_stand_for_them() -> None:
     seen = Counter[str]()
     for seed in range(HISTORIES):
         _, lines, effects = calm_history("a", 0, seed)
@@ -111,8 +111,8 @@ def test_applied_chunks_are_applied_once_and_in_order_and_their_borders_stand_fo
             assert not {row["order"] for row in effects if _named(row) is not NAMELESS} & behind
             continue
         matched = [row for row in effects if not is_applied[row["order"]]]
-        found = _behind([*matched, *screened.borders.to_pylist()])
-        assert found == behind, f"seed {seed}: borders do not stand for the effects that are not matched"
+        found = _behind([*matched, *screened.boundaries.to_pylist()])
+        assert found == behind, f"seed {seed}: boundaries do not stand for the effects that are not matched"
         counts = Counter[str]()
         for row in screened.counts:
             counts.update({name: row[name] for name in ("attempts", "visible", "applied", "copies")})

@@ -82,14 +82,14 @@ def _overtaken(numbers: set[int], by: list[tuple[int, int]], first: dict[int, in
 
 
 @pytest.mark.slow
-def test_a_record_is_out_of_order_among_matched_records_and_borders_exactly_if_it_is_so_among_all() -> None:
+def test_a_record_is_out_of_order_among_matched_records_and_boundaries_exactly_if_it_is_so_among_all() -> None:
     chance, seen = random.Random(5), Counter[str]()
     for _ in range(LOGS):
         log, chunks = _log(chance), _chunks(chance)
         rows, clean = _buckets(log, chunks), _clean(log, chunks)
         entangled, passed = order(rows, set())
         proven = clean - {chunk for *_, chunk in entangled}
-        borders = [
+        boundaries = [
             (row["logged_partition_sequence_max"], row["logged_position_max"])
             for row in passed
             if chunk_of(row)[3] in proven
@@ -99,9 +99,9 @@ def test_a_record_is_out_of_order_among_matched_records_and_borders_exactly_if_i
         by_matched = [(number, first[number]) for number in matched]
         late = _overtaken(set(first), list(first.items()), first)
         assert not late - matched, log
-        assert _overtaken(matched, by_matched + borders, first) == late, log
-        seen.update({"proven": len(proven), "borders": len(borders), "late": len(late)})
-        seen["by a border alone"] += len(late - _overtaken(matched, by_matched, first))
+        assert _overtaken(matched, by_matched + boundaries, first) == late, log
+        seen.update({"proven": len(proven), "boundaries": len(boundaries), "late": len(late)})
+        seen["by a boundary alone"] += len(late - _overtaken(matched, by_matched, first))
         seen["unproven with a gap"] += any(
             row["chunk"] in clean and row["copies"] <= row["logged_position_max"] - row["logged_position_min"]
             for row in rows
