@@ -139,7 +139,7 @@ SUBJECTS = StructType(
 * `also`: the kinds in SECONDARY that also apply to the subject, but have a lower precedence than `kind`.
 """
 
-SIGNATURES = _internal(
+SUMMARY_ROWS = _internal(
     {
         "arm": _STRING,
         "role": _STRING,
@@ -153,8 +153,8 @@ SIGNATURES = _internal(
     },
     {"first_partition": _INT, "outcome": _STRING, "kind": _STRING, "also": ArrayType(_STRING), "given_up": _STRING},
 )
-"""The number of subjects (`records`) per signature. A signature is one combination of values in all other columns of
-this schema.
+"""The number of subjects (`records`) per summary row. A summary row is one combination of values in all other columns
+of this schema.
 
 `role` is `attempt`, `line`, or `extra` for a copy of an attempt beyond the first. `once`: whether it has exactly one
 copy. `first_partition`: that of the first copy; null without one, or for `extra`. The rest is as in SUBJECTS.

@@ -1,10 +1,10 @@
 """The books: small tables of exact counts, by which a run is judged.
 
 The books count subjects (see `spark_jobs.matching.anomalies`): attempts, and records in the log that no attempt
-accounts for. Spark counts the subjects by *signature*. A signature is one combination of values in the columns of
-SIGNATURES, without the column `records`. The table of signatures is small, even if there are many records.
+accounts for. Spark counts the subjects by *summary row*. A summary row is one combination of values in the columns of
+SUMMARY_ROWS, without the column `records`. The table of summary rows is small, even if there are many records.
 
-Each count in the books is a sum over signatures. The books have a row for each planned combination of arm, producer,
+Each count in the books is a sum over summary rows. The books have a row for each planned combination of arm, producer,
 session and partition, so that a missing row is noticed.
 """
 
@@ -24,7 +24,7 @@ from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.books import COUNTS, STRANGERS
 from spark_jobs.matching.anomalies import OWN
-from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SIGNATURES, SUBJECTS, arrow, promise
+from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SUBJECTS, SUMMARY_ROWS, arrow, promise
 
 SESSIONS = 1
 """The number of sessions of a producer. A producer numbers its attempts within a session. If it is killed and started
@@ -50,8 +50,8 @@ def planned_keys(scenario: Scenario) -> list[BookKey]:
     ]
 
 
-def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
-    """Returns SIGNATURES from SUBJECTS: how many subjects have each combination of values (signature).
+def summary_rows(subjects: DataFrame, scenario: Scenario) -> DataFrame:
+    """Returns SUMMARY_ROWS from SUBJECTS: how many subjects have each combination of values (summary row).
 
     Copies of an attempt beyond the first copy are counted in rows of their own (`role` is `extra`). The scenario says
     which producers were planned.
@@ -85,13 +85,13 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
             }
         )
     )
-    names = [name for name in SIGNATURES.names if name != "records"]
+    names = [name for name in SUMMARY_ROWS.names if name != "records"]
     rows = counted.select(*names).unionByName(extra.select(*names))
-    return promise(rows.groupBy(*names).agg(F.count(F.lit(1)).alias("records")), SIGNATURES)
+    return promise(rows.groupBy(*names).agg(F.count(F.lit(1)).alias("records")), SUMMARY_ROWS)
 
 
 def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Scenario) -> pa.Table:
-    """Returns PRODUCERS. `counted`: rows of SIGNATURES. `census`: `Census.ledger`.
+    """Returns PRODUCERS. `counted`: rows of SUMMARY_ROWS. `census`: `Census.ledger`.
 
     The columns `attempted` and `reported` come from the census. All other columns are sums over `counted`. For matched
     rows, `counted` and the census come from different queries. For proven rows, both come from the query of
@@ -113,7 +113,7 @@ def strangers(counted: Iterable[dict[str, Any]], scenario: Scenario) -> dict[str
     """Returns the counts `strangers/<arm>` for the manifest: the number of records in each arm's topic that another
     client wrote.
 
-    `counted`: rows of SIGNATURES. The records of other clients are the rows with the role `line` and no kind of
+    `counted`: rows of SUMMARY_ROWS. The records of other clients are the rows with the role `line` and no kind of
     anomaly. Every other row with the role `line` has a kind.
     """
     counts = dict.fromkeys((STRANGERS + arm.name for arm in scenario.arms), 0)
@@ -175,8 +175,8 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
 
 
 def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
-    """Yields (key, column) for each count in the books that one row of SIGNATURES increases. `row`: the row of
-    SIGNATURES. The key names a row of the books."""
+    """Yields (key, column) for each count in the books that one row of SUMMARY_ROWS increases. `row`: the row of
+    SUMMARY_ROWS. The key names a row of the books."""
     if row["role"] == "extra":
         yield from ((_book_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return
@@ -191,14 +191,14 @@ def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
 
 def _line_columns(row: dict[str, Any]) -> Iterator[str]:
     """Yields the columns of the books that count a record in the log that no attempt accounts for. `row`: the row of
-    SIGNATURES with this record."""
+    SUMMARY_ROWS with this record."""
     yield "log_records"
     yield "phantoms" if row["kind"] == Anomaly.PHANTOM else "unattributed"
 
 
 def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:
     """Yields the columns of the books that count an attempt by its outcome and its presence in the log. `row`: the row
-    of SIGNATURES with this attempt."""
+    of SUMMARY_ROWS with this attempt."""
     yield Outcome(row["outcome"]).value.lower()
     present = row["first_partition"] is not None
     if row["outcome"] in REPORTED and (present or row["kind"] == Anomaly.LOST):

@@ -79,9 +79,9 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
     persisted: list[DataFrame] = []
     try:
         subjects = _subjects(inputs, proven, persisted)
-        counted = books.signatures(subjects, inputs.scenario).toArrow().to_pylist()
+        counted = books.summary_rows(subjects, inputs.scenario).toArrow().to_pylist()
         if proven is None or not any(row["astray"] for row in counted):
-            counted += proven.signatures if proven else []
+            counted += proven.summary_rows if proven else []
             inputs.output.counts |= books.strangers(counted, inputs.scenario)
             inputs.output.counts |= unreadable.missing(counted, inputs.offsets)
             inputs.output.counts |= given_up_counts(counted, inputs.scenario.arm_names)

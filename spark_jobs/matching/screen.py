@@ -55,8 +55,8 @@ class Screen(NamedTuple):
     """The proven rows, which need no matching: all rows of the arms in `whole`, and all rows of the chunks in
     `chunks`.
 
-    `bits`: a chunk has 2**`bits` sequences. `rows`: the rows of BUCKETS that are proven. `signatures`: the rows of
-    SIGNATURES by which the books count the proven rows. `boundaries`: the rows of BOUNDARIES. They replace the proven
+    `bits`: a chunk has 2**`bits` sequences. `rows`: the rows of BUCKETS that are proven. `summary_rows`: the rows of
+    SUMMARY_ROWS by which the books count the proven rows. `boundaries`: the rows of BOUNDARIES. They replace the proven
     rows when the order of other rows is checked. `counts`: figures for the manifest.
     """
 
@@ -64,7 +64,7 @@ class Screen(NamedTuple):
     whole: list[str]
     chunks: pa.Table
     rows: list[Row]
-    signatures: list[Row]
+    summary_rows: list[Row]
     boundaries: pa.Table
     counts: dict[str, int]
 
@@ -91,7 +91,7 @@ def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
         whole=sorted({row["arm"] for row in proven} - partial),
         chunks=pa.Table.from_pylist([dict(zip(CHUNK, key, strict=True)) for key in keys], schema=arrow(CHUNKS)),
         rows=proven,
-        signatures=[_signature(row) for row in proven],
+        summary_rows=[_summary_row(row) for row in proven],
         boundaries=pa.Table.from_pylist(
             [_boundary(row) for row in of_rows.passed if chunk_of(row) not in dirty], schema=arrow(BOUNDARIES)
         ),
@@ -181,8 +181,8 @@ def _each_once(parts: list[Row]) -> bool:
     return hashes == sums(first, last)
 
 
-def _signature(row: Row) -> Row:
-    """Returns the row of SIGNATURES that stands in the books for all attempts of one bucket in a proven chunk."""
+def _summary_row(row: Row) -> Row:
+    """Returns the row of SUMMARY_ROWS that stands in the books for all attempts of one bucket in a proven chunk."""
     return {
         "arm": row["arm"],
         "role": "attempt",

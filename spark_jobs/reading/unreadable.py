@@ -112,7 +112,7 @@ def without_unproven_losses(subjects: DataFrame, partitions: list[ArmPartition])
 
 def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, int]:
     """Returns the counts `missing/<arm>/<partition>` for the manifest, for the partitions with unreadable offsets. Each
-    count is the number of reported attempts that are neither found nor LOST. `counted`: rows of SIGNATURES.
+    count is the number of reported attempts that are neither found nor LOST. `counted`: rows of SUMMARY_ROWS.
 
     In a partition without unreadable offsets, such an attempt would be an error of the matching. This function does not
     count it. So the error breaks the law `reported_sum`.

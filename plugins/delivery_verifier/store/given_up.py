@@ -29,11 +29,11 @@ class GivenUpCount(NamedTuple):
     attempts: int
 
 
-def given_up_counts(signatures: Iterable[Mapping[str, Any]], arms: Iterable[str]) -> dict[str, int]:
-    """Returns the counts of reconcile.json. `signatures`: rows with the columns arm, partition, given_up and records,
+def given_up_counts(summary_rows: Iterable[Mapping[str, Any]], arms: Iterable[str]) -> dict[str, int]:
+    """Returns the counts of reconcile.json. `summary_rows`: rows with the columns arm, partition, given_up and records,
     as Spark counts them."""
     counts = Counter(dict.fromkeys((GIVEN_UP + arm for arm in arms), 0))
-    for row in signatures:
+    for row in summary_rows:
         if row["given_up"] is not None:
             counts[GIVEN_UP + row["arm"]] += row["records"]
             counts[f"{GIVEN_UP}{row['arm']}/{row['partition']}/{row['given_up'] or _NO_ERROR}"] += row["records"]

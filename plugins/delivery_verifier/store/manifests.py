@@ -2,7 +2,7 @@
 
 A manifest also names its run and the manifests of the steps whose output the step used, and has a checksum of its own
 content. So files of another run, or altered counts, cannot pass as output of the step.
-Checksums are not signatures: they reveal an accident or a single altered file, but not a person who computes all
+Checksums are not summary rows: they reveal an accident or a single altered file, but not a person who computes all
 checksums anew.
 """
 
