@@ -63,7 +63,7 @@ ELSEWHERE = {
     "contract/alternatives.py": ("planning/test_explanation.py",),
     "contract/clients.py": ("planning/test_explanation.py",),
     "contract/permissions.py": ("judgement/test_excuses.py", "judgement/test_attribution.py"),
-    "contract/reach.py": ("judgement/test_excuses.py", "judgement/test_attribution.py"),
+    "contract/effect_windows.py": ("judgement/test_excuses.py", "judgement/test_attribution.py"),
     "contract/rulings.py": ("judgement/test_late.py", "planning/test_explanation.py"),
 }
 """Maps a module to further unit tests, which call the module through another room."""

@@ -31,8 +31,8 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
 * A permission has a place and a time. What lies outside convicts: [below](#where-and-when).
 * It is a doubt (`unexplained`) if a lost record was acknowledged before the injection that caused the change of leader,
   or that hurt its transaction (which may have ended later, at an unknown time). A record of a transaction or of an
-  application is a doubt if it lies outside the reach. So is a record that was under way in no injection, unless a loss
-  of power permits it, which takes back the past, too.
+  application is a doubt if it lies outside the effect window. So is a record that was under way in no injection, unless
+  a loss of power permits it, which takes back the past, too.
 * This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the books. Great Expectations
   evaluates the books with the arm's tolerance, which is any number, and in addition the unexplained cases, of which
   none is tolerated (`LOST unexplained`, `DUPLICATED unexplained`). Cases beyond those that were written down are a
@@ -46,10 +46,10 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
 PLACES = """\
 ## Where and when
 
-**`LOST` and `MISPLACED`.** Each new leader is asked which leader epochs its log has, and where they start (KIP-101). The
-start of its own epoch is the end that its log had at its election. So it lacks what stands at or above that end in an
-earlier epoch, and everything of an epoch that it does not know. A record that the last new leader had was not taken by
-any election. It convicts (`lost.unexplained`, `misplaced.unexplained`), and so does a record that the last leader
+**`LOST` and `MISPLACED`.** Each new leader is asked which leader epochs its log has, and where they start (KIP-101).
+The start of its own epoch is the end that its log had at its election. So it lacks what stands at or above that end in
+an earlier epoch, and everything of an epoch that it does not know. A record that the last new leader had was not taken
+by any election. It convicts (`lost.unexplained`, `misplaced.unexplained`), and so does a record that the last leader
 acknowledged itself. Otherwise a record is permitted if a rule permits it after the election by which it was gone for
 good. This bound is the same for every kind of loss:
 
@@ -83,9 +83,9 @@ possible as an attempt of one request, by what stands around it in the log. It c
 * The only copy stands at its acknowledged offset, in a partition without an election, and behind a record that was sent
   after this one was acknowledged (the same tolerance).
 
-**Every anomaly that a disturbance permits** lies within its reach. Another leader reaches until the deposed one can
-acknowledge nothing any more. A loss of power of the whole ISR reaches until the power is back, and each loss has a
-reach of its own. A late end of a transaction reaches from a second before its injection until the cluster has recovered
+**Every anomaly that a disturbance permits** lies within its effect window. Another leader reaches until the deposed one can
+acknowledge nothing any more. A loss of power of the whole ISR reaches until the power is back, and each loss has an
+effect window of its own. A late end of a transaction reaches from a second before its injection until the cluster has recovered
 from it. What happened to a coordinator, or a producer's late end, reaches only the producers whose transactions it may
 have touched. An ISR that shrank reaches until all its members were seen in it again, another min.insync.replicas until
 the ISRs had that many members. A crash of an application reaches until its members are started again.
@@ -111,8 +111,8 @@ LIMITS = """\
   verifier's own cluster nothing else does these; on a host that loses its power there is no verdict either.
 * `isr_power_loss` goes by the ISR that the observer saw: it asks each broker ten times a second. A broker that lost its
   power counts as empty until it was seen to join an ISR again, or until the injection has recovered.
-* An epoch that was skipped had a leader that was not observed. Then every replica may have acknowledged records until it says
-  that it does not lead.
+* An epoch that was skipped had a leader that was not observed. Then every replica may have acknowledged records until
+  it says that it does not lead.
 * The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` as the verifier's cluster sets it: 2, or 1
   with a single broker, whatever replicas the arm's topic has. They suppose that brokers leave the flushing of
   `__transaction_state` to the operating system, as they do unless `log.flush.interval.messages` says otherwise.
@@ -219,7 +219,8 @@ def _claims() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the page to the file that `arguments` names, by default docs/reference/contract.md below the current folder."""
+    """Writes the page to the file that `arguments` names, by default docs/reference/contract.md below the current
+    folder."""
     Path(arguments[0] if arguments else "docs/reference/contract.md").write_text(document())
 
 

@@ -7,7 +7,8 @@ A permission has a place and a time. What lies outside of both convicts, if this
 * DUPLICATED and REORDERED, and the surviving copies of MISPLACED: each copy must be possible as an attempt of one
   request (see `copies`). This holds even where the contract permits the anomaly without any disturbance.
 * Every anomaly that disturbances permit: the disturbance touched the case's partition or, for an anomaly of
-  transactions, the transactions of the case's producer. Its reach (see `contract.reach`) includes the time of the case.
+  transactions, the transactions of the case's producer. Its effect window (see `contract.effect_windows`) includes the
+  time of the case.
 
 All functions are pure.
 """
@@ -20,9 +21,9 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 
 from delivery_verifier.contract.delays import delays
+from delivery_verifier.contract.effect_windows import EffectWindow, effect_windows
 from delivery_verifier.contract.elections import Elections
 from delivery_verifier.contract.permissions import permitting
-from delivery_verifier.contract.reach import Reach, reaches
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.contract.times import Span
 from delivery_verifier.judgement.cases import Case, read_cases
@@ -109,9 +110,11 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
                 (excuses.unseen if fate is Fate.UNSEEN else excuses.doubtful)[anomaly] += 1
                 doubtful[anomaly].append(case)
     for anomaly, causes in permissions.items():
-        reached = causes.reached if causes else ()
+        windows = causes.windows if causes else ()
         excuses.excused[anomaly] = [
-            _excuse(reach, cases) for number, reach in enumerate(reached) if (cases := by_disturbance[anomaly, number])
+            _excuse(window, cases)
+            for number, window in enumerate(windows)
+            if (cases := by_disturbance[anomaly, number])
         ]
         excuses.records[anomaly], excuses.doubtful_records[anomaly] = (
             _names(unexplained[anomaly]),
@@ -149,11 +152,11 @@ def _not_examined(arm: ArmEvidence, audit: Audit, excuses: Excuses) -> Iterator[
             )
 
 
-def _excuse(reach: Reach, cases: Sequence[Case]) -> Excuse:
+def _excuse(window: EffectWindow, cases: Sequence[Case]) -> Excuse:
     return Excuse(
-        disturbance=reach.disturbance,
-        since_us=reach.since_us,
-        until_us=reach.until_us,
+        disturbance=window.disturbance,
+        since_us=window.since_us,
+        until_us=window.until_us,
         count=len(cases),
         records=_names(cases),
     )
@@ -177,7 +180,7 @@ def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def excuse_of(anomaly: Anomaly, case: Case, causes: Causes, elections: Mapping[int, Elections]) -> int | Fate:
-    """Returns the index in `causes.reached` of the disturbance that excuses the case, or the Fate of its record.
+    """Returns the index in `causes.windows` of the disturbance that excuses the case, or the Fate of its record.
 
     `elections` maps a partition of the arm to its elections. If several disturbances excuse the case, the nearest in
     time counts.
@@ -192,9 +195,11 @@ def excuse_of(anomaly: Anomaly, case: Case, causes: Causes, elections: Mapping[i
         excuses = in_transaction
     else:
         excuses = under_way
-    reached = causes.reached
-    indexes = [index for index, reach in enumerate(reached) if reach.concerns(case.producer) and excuses(case, reach)]
-    index = nearest(case, reached, indexes)
+    windows = causes.windows
+    indexes = [
+        index for index, window in enumerate(windows) if window.concerns(case.producer) and excuses(case, window)
+    ]
+    index = nearest(case, windows, indexes)
     return Fate.UNKNOWN if index is None else index
 
 
@@ -227,17 +232,17 @@ def _permissions(arm: ArmEvidence) -> dict[Anomaly, Causes | None]:
     permitted = permitting(Settings.of_arm(arm.run.scenario, arm.spec), arm.disturbances)
     rulings = {anomaly: ruling for anomaly, ruling in arm.rulings.items() if ruling.tolerance is None}
     excused = [anomaly for anomaly, ruling in rulings.items() if ruling.because and not ruling.only_unplanned]
-    every = reaches(arm.disturbances, arm.run.observations, arm.run.injections) if excused else []
+    every = effect_windows(arm.disturbances, arm.run.observations, arm.run.injections) if excused else []
     permissions: dict[Anomaly, Causes | None] = {}
     for anomaly in rulings:
         causes = permitted[anomaly]
         if causes is None and anomaly in COPIED:
             permissions[anomaly] = None
         elif causes is not None and anomaly in excused:
-            reached = [reach for reach in every if any(reach.disturbance is cause for cause in causes)]
+            windows = [window for window in every if any(window.disturbance is cause for cause in causes)]
             unclean = any(cause.kind == "unclean_election" for cause in causes)
-            changes = [reach for reach in every if unclean and reach.disturbance.kind == "leader_change"]
-            permissions[anomaly] = Causes(reached, changes)
+            changes = [window for window in every if unclean and window.disturbance.kind == "leader_change"]
+            permissions[anomaly] = Causes(windows, changes)
     return permissions
 
 

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
+from delivery_verifier.contract.effect_windows import EffectWindow
 from delivery_verifier.contract.elections import Answer, Elections
-from delivery_verifier.contract.reach import Reach
 from delivery_verifier.contract.rules.rule import ELECTIONS
 from delivery_verifier.judgement.cases import Case
 from delivery_verifier.judgement.windows import before_the_end, nearest, settled_within
@@ -38,15 +38,15 @@ class Fate(Enum):
 
 
 class Causes(NamedTuple):
-    """The disturbances that permit an anomaly (`reached`), and further ones that may permit it (`possible`).
+    """The disturbances that permit an anomaly (`windows`), and further ones that may permit it (`possible`).
 
     If an unclean election permits the anomaly, `possible` holds every change of leader. Each of these changes may have
     been an unclean election, because the observer may have missed that the ISR shrank just before. Otherwise `possible`
     is empty.
     """
 
-    reached: Sequence[Reach]
-    possible: Sequence[Reach] = ()
+    windows: Sequence[EffectWindow]
+    possible: Sequence[EffectWindow] = ()
 
 
 def has_one_log(case: Case, elections: Mapping[int, Elections]) -> bool:
@@ -56,7 +56,7 @@ def has_one_log(case: Case, elections: Mapping[int, Elections]) -> bool:
 
 
 def fate_of(case: Case, causes: Causes, elections: Mapping[int, Elections]) -> int | Fate:
-    """Returns the index in `causes.reached` of the disturbance that took the acknowledged copy of a record, or its
+    """Returns the index in `causes.windows` of the disturbance that took the acknowledged copy of a record, or its
     Fate.
 
     If several can have taken it, the nearest in time counts. `elections` maps a partition of the arm to its elections.
@@ -69,7 +69,7 @@ def fate_of(case: Case, causes: Causes, elections: Mapping[int, Elections]) -> i
     taken = {fate for fate in fates if isinstance(fate, int)}
     others = {fate for fate in fates if isinstance(fate, Fate)}
     if taken and (not others or (others == {Fate.KEPT} and case.overwritten)):
-        index = nearest(case, causes.reached, taken)
+        index = nearest(case, causes.windows, taken)
         assert index is not None
         return index
     if others == {Fate.KEPT} and not taken:
@@ -80,43 +80,43 @@ def fate_of(case: Case, causes: Causes, elections: Mapping[int, Elections]) -> i
 def _in_epoch(epoch: int, case: Case, causes: Causes, history: Elections) -> int | Fate:
     """Like `fate_of`, if the leader of `epoch` acknowledged the record."""
     assert case.acked_offset is not None
-    here = [reach for reach in (*causes.reached, *causes.possible) if before_the_end(case, reach)]
-    if not any(_is_later(reach, epoch, history) for reach in here):
+    here = [window for window in (*causes.windows, *causes.possible) if before_the_end(case, window)]
+    if not any(_is_later(window, epoch, history) for window in here):
         return Fate.KEPT  # nothing that permits it happened here after it was acknowledged
-    if not all(_is_answered(reach, history) for reach in here):
+    if not all(_is_answered(window, history) for window in here):
         return Fate.UNSEEN
     answer = history.taken_by(case.acked_offset, epoch)
     if answer is None:
         return Fate.KEPT
-    reached = causes.reached
-    timely = [index for index, reach in enumerate(reached) if settled_within(case, reach)]
-    taker = nearest(case, reached, [index for index in timely if _speaks_for(answer, reached[index], history)])
+    windows = causes.windows
+    timely = [index for index, window in enumerate(windows) if settled_within(case, window)]
+    taker = nearest(case, windows, [index for index in timely if _speaks_for(answer, windows[index], history)])
     if taker is not None:
         return taker
-    return Fate.UNKNOWN if any(_speaks_for(answer, reach, history) for reach in here) else Fate.KEPT
+    return Fate.UNKNOWN if any(_speaks_for(answer, window, history) for window in here) else Fate.KEPT
 
 
-def _is_later(reach: Reach, epoch: int, history: Elections) -> bool:
-    """Returns whether the disturbance of `reach` elected a later leader than that of `epoch`. A loss of power did: an
+def _is_later(window: EffectWindow, epoch: int, history: Elections) -> bool:
+    """Returns whether the disturbance of `window` elected a later leader than that of `epoch`. A loss of power did: an
     election follows on it."""
-    is_election = reach.disturbance.kind in ELECTIONS
-    return not is_election or any(later > epoch for later in history.elected_at(reach.disturbance.at_us))
+    is_election = window.disturbance.kind in ELECTIONS
+    return not is_election or any(later > epoch for later in history.elected_at(window.disturbance.at_us))
 
 
-def _is_answered(reach: Reach, history: Elections) -> bool:
-    """Returns whether a new leader said what its log had after the disturbance of `reach`."""
-    if reach.disturbance.kind in ELECTIONS:
+def _is_answered(window: EffectWindow, history: Elections) -> bool:
+    """Returns whether a new leader said what its log had after the disturbance of `window`."""
+    if window.disturbance.kind in ELECTIONS:
         return history.is_answered
-    return history.is_answered and any(answer.at_us >= reach.begun_us for answer in history.answers)
+    return history.is_answered and any(answer.at_us >= window.begun_us for answer in history.answers)
 
 
-def _speaks_for(answer: Answer, reach: Reach, history: Elections) -> bool:
-    """Returns whether the log in `answer` shows what the disturbance of `reach` took.
+def _speaks_for(answer: Answer, window: EffectWindow, history: Elections) -> bool:
+    """Returns whether the log in `answer` shows what the disturbance of `window` took.
 
     After a loss of power these are the answers from then on, up to the first one after the power was back: whoever is
     elected first decides what is left, and the others follow.
     """
-    if reach.disturbance.kind in ELECTIONS:
-        return any(history.answer_of(epoch) == answer for epoch in history.elected_at(reach.disturbance.at_us))
-    later = [other.at_us for other in history.answers if reach.until_us is not None and other.at_us >= reach.until_us]
-    return reach.begun_us <= answer.at_us <= min(later, default=answer.at_us)
+    if window.disturbance.kind in ELECTIONS:
+        return any(history.answer_of(epoch) == answer for epoch in history.elected_at(window.disturbance.at_us))
+    later = [other.at_us for other in history.answers if window.until_us is not None and other.at_us >= window.until_us]
+    return window.begun_us <= answer.at_us <= min(later, default=answer.at_us)

@@ -38,8 +38,8 @@ from support.evidence import (
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract.disturbances import disturbances, disturbances_of_topic
+from delivery_verifier.contract.effect_windows import effect_windows
 from delivery_verifier.contract.permissions import permitting
-from delivery_verifier.contract.reach import reaches
 from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
@@ -81,9 +81,9 @@ CONDITIONAL = [rule for rule in RULES if rule.kinds]
 def seen_for(rule: ContractRule, **more: Any) -> list[Disturbance]:
     """Returns the disturbances that the rule requires, with the smallest reach that suffices. `more` overrides fields
     of each disturbance."""
-    kinds, reach = (*rule.kinds, *rule.also_required), 3 if rule.far_enough_text else 0
+    kinds, window = (*rule.kinds, *rule.also_required), 3 if rule.far_enough_text else 0
     return [
-        Disturbance(**{"kind": kind, "at_us": 1, "planned": True, "topic": "t", "replicas": reach, **more})
+        Disturbance(**{"kind": kind, "at_us": 1, "planned": True, "topic": "t", "replicas": window, **more})
         for kind in kinds
     ]  # type: ignore[arg-type]
 
@@ -350,12 +350,12 @@ def test_a_later_loss_of_a_transaction_logs_power_excuses_nothing_that_another_i
 def test_an_unclean_election_of_a_coordinator_begins_with_the_injection_in_whose_time_it_was_seen() -> None:
     seen = coordinators((OWN, BITE + SECOND, 2, [2]), (OWN, BITE + 2 * SECOND, 3, [3]))
     injections = the_injections(WRITER)
-    (reach,) = [
+    (window,) = [
         it
-        for it in reaches(disturbances(seen, injections), seen, injections)
+        for it in effect_windows(disturbances(seen, injections), seen, injections)
         if it.disturbance.kind == "unclean_coordinator_election"
     ]
-    assert (reach.since_us, reach.until_us) == (BITE - LEAD_US, None)
+    assert (window.since_us, window.until_us) == (BITE - LEAD_US, None)
 
 
 def test_an_unclean_election_excuses_no_transaction_from_before_it() -> None:

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from delivery_verifier.contract.disturbances import disturbances
+from delivery_verifier.contract.effect_windows import effect_windows
 from delivery_verifier.contract.power import isr_power_losses
-from delivery_verifier.contract.reach import reaches
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.history import Disturbance, Injection, Observation
@@ -138,16 +138,20 @@ def test_a_loss_that_spares_the_records_prolongs_no_reach_of_one_that_takes_them
     seen = [ALL, isr(26, 1, 2, 3), isr(86, 1)]
     cuts = [all_, replace(last, healed_at_us=95 * SECOND)]
     assert found(seen, *cuts) == [(0, 3, True), (0, 1, True)]
-    reached = [it for it in reaches(disturbances(seen, cuts), seen, cuts) if it.disturbance.kind == "isr_power_loss"]
-    assert [(it.disturbance.replicas, it.until_us) for it in reached] == [(3, 25 * SECOND), (1, 95 * SECOND)]
+    windows = [
+        it for it in effect_windows(disturbances(seen, cuts), seen, cuts) if it.disturbance.kind == "isr_power_loss"
+    ]
+    assert [(it.disturbance.replicas, it.until_us) for it in windows] == [(3, 25 * SECOND), (1, 95 * SECOND)]
     kept = [ALL, isr(86, 1)]
     assert found(kept, replace(all_, recovered_at_us=None), *cuts[1:])[0] == (0, 3, True), "without a recovery, too"
 
 
 def test_a_cut_while_all_are_without_power_is_a_loss_of_its_own_and_waits_for_the_power_of_both() -> None:
     cuts = [off(20, 1, 2, 3, healed_at_us=40 * SECOND), off(30, 1, healed_at_us=35 * SECOND)]
-    reached = [it for it in reaches(disturbances([ALL], cuts), [ALL], cuts) if it.disturbance.kind == "isr_power_loss"]
-    assert [(it.disturbance.at_us, it.until_us) for it in reached] == [(at * SECOND, 40 * SECOND) for at in (20, 30)]
+    windows = [
+        it for it in effect_windows(disturbances([ALL], cuts), [ALL], cuts) if it.disturbance.kind == "isr_power_loss"
+    ]
+    assert [(it.disturbance.at_us, it.until_us) for it in windows] == [(at * SECOND, 40 * SECOND) for at in (20, 30)]
 
 
 # ---- At the edges: the last moment at which a broker that kept its power contradicts a loss.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from delivery_verifier.contract.disturbances import disturbances
-from delivery_verifier.contract.reach import Reach, reaches
+from delivery_verifier.contract.effect_windows import EffectWindow, effect_windows
 from delivery_verifier.contract.refusals import regained, satisfied
 from delivery_verifier.model.history import Disturbance, Injection, Observation
 
@@ -24,13 +24,17 @@ def isr(s: int, *brokers: int, leader: int = 1, epoch: int = 1, partition: int =
 ALL = isr(1, 1, 2, 3)
 
 
-def reached(seen: list[Observation], *injections: Injection, kind: str) -> list[Reach]:
-    return [each for each in reaches(disturbances(seen, injections), seen, injections) if each.disturbance.kind == kind]
+def windows(seen: list[Observation], *injections: Injection, kind: str) -> list[EffectWindow]:
+    return [
+        each
+        for each in effect_windows(disturbances(seen, injections), seen, injections)
+        if each.disturbance.kind == kind
+    ]
 
 
 def ends_of_shrinks(*seen: Observation) -> list[int | None]:
-    """Returns the time in s at which the reach of each shrink ends."""
-    ends = [each.until_us for each in reached([ALL, *seen], kind="isr_shrink")]
+    """Returns the time in s at which the effect window of each shrink ends."""
+    ends = [each.until_us for each in windows([ALL, *seen], kind="isr_shrink")]
     return [end and end // SECOND for end in ends]
 
 
@@ -56,13 +60,13 @@ def test_the_reach_of_a_shrink_ends_when_all_its_members_are_back(
 
 
 def end_of_alteration(value: int, *seen: Observation, setting: str = "min.insync.replicas") -> int | None:
-    """Returns the time in s at which the reach of an alteration ends that happens at 20 s to two partitions."""
+    """Returns the time in s at which the effect window of an alteration ends that happens at 20 s to two partitions."""
     alteration = Injection(
         id=1, cycle=0, action="alter_topic", brokers=[], hit={"t": [0, 1]}, requested_at_us=20 * SECOND,
         bite_at_us=20 * SECOND, bit=True, options={"setting": setting, "value": value},
     )  # fmt: skip
-    (reach,) = reached([ALL, isr(1, 1, 2, 3, partition=1), *seen], alteration, kind="topic_altered")
-    return reach.until_us and reach.until_us // SECOND
+    (window,) = windows([ALL, isr(1, 1, 2, 3, partition=1), *seen], alteration, kind="topic_altered")
+    return window.until_us and window.until_us // SECOND
 
 
 def test_the_reach_of_an_altered_min_isr_ends_when_the_isrs_are_large_enough() -> None:
@@ -72,7 +76,7 @@ def test_the_reach_of_an_altered_min_isr_ends_when_the_isrs_are_large_enough() -
     assert end_of_alteration(2, isr(18, 1), isr(23, 1, 2), isr(18, 1, partition=1)) is None
     assert end_of_alteration(2, isr(18, 1), isr(22, 1, 2, leader=-1), isr(25, 1, 2)) == 25
     assert end_of_alteration(4, isr(25, 1, 2, 3, epoch=2)) is None
-    assert end_of_alteration(2, isr(22, 1)) == 20, "that is a shrink, and has a reach of its own"
+    assert end_of_alteration(2, isr(22, 1)) == 20, "that is a shrink, and has an effect window of its own"
     assert end_of_alteration(2, setting="flush.messages") is None
 
 

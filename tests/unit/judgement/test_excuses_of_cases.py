@@ -21,8 +21,8 @@ from support.evidence import (
     the_observations,
 )
 
+from delivery_verifier.contract.effect_windows import EffectWindow
 from delivery_verifier.contract.elections import Answer, Elections, Tenure
-from delivery_verifier.contract.reach import Reach
 from delivery_verifier.judgement.cases import Case
 from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.judgement.excuses import (
@@ -44,10 +44,10 @@ AT, SINCE, UNTIL = 100 * SECOND, 99 * SECOND, 110 * SECOND
 LOST, DUPLICATED, TORN = Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.TORN
 
 
-def reach(at_us: int = AT, since_us: int | None = SINCE, until_us: int | None = UNTIL, **more: Any) -> Reach:
-    """Returns the reach of a change of the leader of partition 0."""
+def window(at_us: int = AT, since_us: int | None = SINCE, until_us: int | None = UNTIL, **more: Any) -> EffectWindow:
+    """Returns the effect window of a change of the leader of partition 0."""
     place = {"topic": "t", "partitions": [0]} | more
-    return Reach(Disturbance(kind="leader_change", at_us=at_us, planned=True, **place), since_us, until_us, 0)
+    return EffectWindow(Disturbance(kind="leader_change", at_us=at_us, planned=True, **place), since_us, until_us, 0)
 
 
 def record(sent_us: int | None, settled_us: int | None, at: int | None = 0, producer: int | None = 0) -> Case:
@@ -62,7 +62,7 @@ def place(*changes_us: int) -> Elections:
     return Elections((Tenure(0, None, None, ()),), seen, answers)
 
 
-def excused(anomaly: Anomaly, of: Case, by: Reach) -> bool:
+def excused(anomaly: Anomaly, of: Case, by: EffectWindow) -> bool:
     return excuse_of(anomaly, of, Causes([by]), {0: place(AT), 1: place()}) == 0
 
 
@@ -76,7 +76,7 @@ def excused(anomaly: Anomaly, of: Case, by: Reach) -> bool:
     ],
 )
 def test_a_loss_is_excused_from_the_first_moment_of_its_acknowledgement(settled_us: int | None, excuses: bool) -> None:
-    assert excused(LOST, record(SINCE - 5, settled_us), reach()) is excuses
+    assert excused(LOST, record(SINCE - 5, settled_us), window()) is excuses
 
 
 @pytest.mark.parametrize(
@@ -91,30 +91,30 @@ def test_a_loss_is_excused_from_the_first_moment_of_its_acknowledgement(settled_
 def test_an_effect_is_excused_if_its_record_was_sent_to_the_partition_before_the_end(
     sent_us: int, at: int | None, excuses: bool
 ) -> None:
-    assert excused(Anomaly.SKIPPED, record(sent_us, sent_us + 1, at=at), reach()) is excuses
+    assert excused(Anomaly.SKIPPED, record(sent_us, sent_us + 1, at=at), window()) is excuses
 
 
 @pytest.mark.parametrize("anomaly", [LOST, DUPLICATED])
 def test_a_record_elsewhere_or_nobody_knows_where_or_when_is_not_excused(anomaly: Anomaly) -> None:
-    assert excused(anomaly, record(AT, AT + 1), reach())
-    assert not excused(anomaly, record(AT, AT + 1, at=1), reach())
-    for by in (reach(), reach(topic="", partitions=[])):
+    assert excused(anomaly, record(AT, AT + 1), window())
+    assert not excused(anomaly, record(AT, AT + 1, at=1), window())
+    for by in (window(), window(topic="", partitions=[])):
         assert not excused(anomaly, record(AT, AT + 1, at=None), by)
-    assert not excused(anomaly, record(None, AT), reach())
-    assert not excused(anomaly, record(None, None), reach(since_us=None, until_us=None))
+    assert not excused(anomaly, record(None, AT), window())
+    assert not excused(anomaly, record(None, None), window(since_us=None, until_us=None))
 
 
 def test_a_loss_whose_acknowledgement_nobody_saw_is_not_excused_even_without_an_end() -> None:
-    assert not excused(LOST, record(AT, None), reach(since_us=None, until_us=None))
-    assert excused(LOST, record(AT, AT), reach(since_us=None, until_us=None))
-    assert excused(LOST, record(1, 2), reach(since_us=None))
-    assert excused(LOST, record(AT, 10 * UNTIL), reach(until_us=None))
+    assert not excused(LOST, record(AT, None), window(since_us=None, until_us=None))
+    assert excused(LOST, record(AT, AT), window(since_us=None, until_us=None))
+    assert excused(LOST, record(1, 2), window(since_us=None))
+    assert excused(LOST, record(AT, 10 * UNTIL), window(until_us=None))
 
 
 @pytest.mark.parametrize("anomaly", [LOST, TORN])
 def test_a_record_that_was_sent_after_the_reach_is_not_excused(anomaly: Anomaly) -> None:
     for sent_us, excuses in ((UNTIL + LAG, True), (UNTIL + LAG + 1, False)):
-        assert excused(anomaly, record(sent_us, sent_us + 1), reach()) is excuses
+        assert excused(anomaly, record(sent_us, sent_us + 1), window()) is excuses
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_record_that_was_sent_after_the_reach_is_not_excused(anomaly: Anomaly)
 def test_a_copy_is_excused_if_its_record_was_under_way_after_the_disturbance(
     sent_us: int, settled_us: int | None, excuses: bool
 ) -> None:
-    assert excused(DUPLICATED, record(sent_us, settled_us), reach()) is excuses
+    assert excused(DUPLICATED, record(sent_us, settled_us), window()) is excuses
 
 
 @pytest.mark.parametrize(
@@ -148,19 +148,19 @@ def test_a_transaction_is_open_from_the_sending_until_the_record_is_settled(
     sent_us: int, settled_us: int | None, excuses: bool
 ) -> None:
     for at in (0, 1, None):  # what befell one partition of a transaction shows in the others, too
-        assert excused(TORN, record(sent_us, settled_us, at), reach()) is excuses
-    assert excused(TORN, record(sent_us, settled_us), reach(since_us=None))
+        assert excused(TORN, record(sent_us, settled_us, at), window()) is excuses
+    assert excused(TORN, record(sent_us, settled_us), window(since_us=None))
 
 
 def test_a_disturbance_of_the_transactions_of_some_producers_excuses_no_others() -> None:
-    of_producer = reach(producers=[4])
+    of_producer = window(producers=[4])
     assert excused(TORN, record(AT, AT, producer=4), of_producer)
     assert not excused(TORN, record(AT, AT, producer=5), of_producer)
     assert not excused(TORN, record(AT, AT, producer=None), of_producer)
 
 
 def test_of_several_disturbances_the_nearest_excuses() -> None:
-    several = [reach(at_us=AT - 9 * SECOND, since_us=None), reach(at_us=AT + 2), reach(at_us=AT + 5 * SECOND)]
+    several = [window(at_us=AT - 9 * SECOND, since_us=None), window(at_us=AT + 2), window(at_us=AT + 5 * SECOND)]
     causes = Causes(several)
     assert excuse_of(DUPLICATED, record(AT + 4 * SECOND, None), causes, {}) == 2
     assert excuse_of(DUPLICATED, record(1, AT - 9 * SECOND), causes, {}) == 0
@@ -168,7 +168,7 @@ def test_of_several_disturbances_the_nearest_excuses() -> None:
 
 
 def test_of_several_changes_that_nobody_answered_one_by_one_the_nearest_took_the_record() -> None:
-    several = [reach(at_us=AT - 9 * SECOND, since_us=None), reach(at_us=AT + 2), reach(at_us=AT + 5 * SECOND)]
+    several = [window(at_us=AT - 9 * SECOND, since_us=None), window(at_us=AT + 2), window(at_us=AT + 5 * SECOND)]
     seen = tuple((number, each.disturbance.at_us) for number, each in enumerate(several, 1))
     last = Elections((Tenure(0, None, None, ()),), seen, (Answer(AT + 6 * SECOND, {0: 0, 3: CUT}),))
     for settled_us, nearest in ((AT - 8 * SECOND, 0), (AT + 1, 1), (AT + SECOND, 1), (AT + 4 * SECOND, 2)):
@@ -280,5 +280,5 @@ def test_a_change_of_leader_may_have_been_unclean_if_one_of_several_causes_is_an
     (arm,) = (arm for arm in evidence.loaded if arm.name == NAME)
     causes = _permissions(arm)[LOST]
     assert causes is not None
-    assert {each.disturbance.kind for each in causes.reached} > {"unclean_election"}
+    assert {each.disturbance.kind for each in causes.windows} > {"unclean_election"}
     assert {each.disturbance.kind for each in causes.possible} == {"leader_change"}

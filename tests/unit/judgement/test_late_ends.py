@@ -22,8 +22,8 @@ from support.evidence import (
 )
 
 from delivery_verifier.contract.disturbances import disturbances, disturbances_of_arm
+from delivery_verifier.contract.effect_windows import effect_windows
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
-from delivery_verifier.contract.reach import reaches
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.history import LEAD_US, Disturbance, Injection
 from delivery_verifier.model.late_ends import facts_of, name_of
@@ -161,5 +161,5 @@ def test_a_late_end_excuses_transactions_that_were_open_while_it_was_late(
 
 def test_a_late_end_from_which_the_cluster_never_recovered_excuses_until_the_end() -> None:
     forever = late(IMPATIENT, PATIENT, healed_at_us=None, recovered_at_us=None)
-    reached = reaches(disturbances([], [forever]), [], [forever])
-    assert {(it.since_us, it.until_us) for it in reached} == {(LATE_US - LEAD_US, None)}
+    windows = effect_windows(disturbances([], [forever]), [], [forever])
+    assert {(it.since_us, it.until_us) for it in windows} == {(LATE_US - LEAD_US, None)}

@@ -15,8 +15,8 @@ from support.leader_logs import SECOND, TOPIC, Partition, Record
 from support.seeds import in_this_round
 
 from delivery_verifier.contract.disturbances import disturbances
+from delivery_verifier.contract.effect_windows import EffectWindow, effect_windows
 from delivery_verifier.contract.elections import Elections, elections
-from delivery_verifier.contract.reach import Reach, reaches
 from delivery_verifier.contract.rules.rule import ELECTIONS
 from delivery_verifier.judgement.cases import Case
 from delivery_verifier.judgement.truncations import Causes, Fate, fate_of
@@ -32,14 +32,14 @@ class Played:
 
     history: Partition
     place: Elections
-    reached: list[Reach]
+    windows: list[EffectWindow]
     lost: list[Record] = field(default_factory=list)
     placed: list[Record] = field(default_factory=list)
 
     def fate(self, record: Record, log: Log) -> int | Fate:
         """Returns what the judge says of a record that `log` lacks."""
         evidence = (record.sent_us, record.settled_us, "ACKED", record.offset, (), (), self._overwritten(record, log))
-        return fate_of(Case("a", ("LOST",), 0, 0, *evidence), Causes(self.reached), {0: self.place})
+        return fate_of(Case("a", ("LOST",), 0, 0, *evidence), Causes(self.windows), {0: self.place})
 
     def _overwritten(self, record: Record, log: Log) -> bool:
         assert record.offset is not None and record.settled_us is not None
@@ -62,8 +62,10 @@ def play(seed: int) -> Played:
     history = Partition(seed, unclean=unclean, missed=seed % 2 == 1, deaf=deaf, unrest=0.1 if unclean else 0.04)
     history.play(120)
     seen, log = history.observations, history.log
-    reached = [reach for reach in reaches(disturbances(seen, []), seen, []) if reach.disturbance.kind in ELECTIONS]
-    played = Played(history, elections(seen, history.injections)[TOPIC, 0], reached)
+    windows = [
+        window for window in effect_windows(disturbances(seen, []), seen, []) if window.disturbance.kind in ELECTIONS
+    ]
+    played = Played(history, elections(seen, history.injections)[TOPIC, 0], windows)
     for record in history.records:
         if record.offset is not None:
             stands = log[record.offset : record.offset + 1] == [(record.epoch, record.number)]
@@ -120,7 +122,7 @@ def test_the_election_that_took_a_record_is_named_where_only_one_can_have_taken_
             if epochs == [record.epoch]:
                 fate, taker = played.fate(record, history.log), history.taker(record)
                 assert isinstance(fate, int)
-                elected = place.elected_at(played.reached[fate].disturbance.at_us)
+                elected = place.elected_at(played.windows[fate].disturbance.at_us)
                 assert taker is not None and place.answer_of(taker) in map(place.answer_of, elected)
                 named += 1
     assert named > 100
@@ -128,7 +130,7 @@ def test_the_election_that_took_a_record_is_named_where_only_one_can_have_taken_
 
 def test_a_history_has_what_it_is_to_have() -> None:
     made = [play(seed) for seed in range(60)]
-    kinds = {reach.disturbance.kind for played in made for reach in played.reached}
+    kinds = {window.disturbance.kind for played in made for window in played.windows}
     states = {seen.state for played in made for seen in played.history.observations if seen.kind == "process"}
     assert kinds == set(ELECTIONS) and states == {"running", "frozen", "exited"}
     late = [r.settled_us - r.sent_us for played in made for r in played.lost if r.settled_us is not None]

@@ -1,4 +1,5 @@
-"""Tests of the reach of a disturbance: it is what a plain scan of all later observations finds, at a linear effort."""
+"""Tests of the effect window of a disturbance: it is what a plain scan of all later observations finds, at a linear
+effort."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from delivery_verifier.contract.disturbances import disturbances
+from delivery_verifier.contract.effect_windows import EffectWindow, effect_windows
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.contract.power import power_back
-from delivery_verifier.contract.reach import Reach, reaches
 from delivery_verifier.model.history import LEAD_US, Disturbance, Injection, Observation
 
 BROKERS = [1, 2, 3]
@@ -63,7 +64,7 @@ def in_order(seen: Iterable[Observation]) -> list[Observation]:
 
 
 def plain_end(broker: int, number: int, seen: list[Observation]) -> int | None:
-    """The definition: scans everything that was seen after the change at `number` (see `reach._end`)."""
+    """The definition: scans everything that was seen after the change at `number` (see `window._end`)."""
     change, back_us = seen[number], None
     states = [now.state for now in seen[:number] if now.kind == "process" and now.broker == broker]
     if states and states[-1] == "exited":
@@ -86,8 +87,8 @@ def plain_end(broker: int, number: int, seen: list[Observation]) -> int | None:
     return back_us
 
 
-def plain_reaches(seen: list[Observation]) -> dict[tuple[int, int], int | None]:
-    """Maps each change, as (partition, at_us), to the end of its reach."""
+def plain_effect_windows(seen: list[Observation]) -> dict[tuple[int, int], int | None]:
+    """Maps each change, as (partition, at_us), to the end of its effect window."""
     before: dict[int, tuple[int, int]] = {}
     replicas: dict[int, set[int]] = {}
     for now in seen:
@@ -112,10 +113,10 @@ def plain_reaches(seen: list[Observation]) -> dict[tuple[int, int], int | None]:
 @settings(max_examples=600, deadline=None)
 @given(st.lists(st.one_of(PARTITION, PARTITION, PROCESS, DEPOSED), max_size=25).map(in_order))
 def test_the_reach_ends_where_a_plain_scan_says(seen: list[Observation]) -> None:
-    ends = plain_reaches(seen)
-    for reach in reaches(disturbances(seen, []), seen, []):
-        if reach.disturbance.kind == "leader_change":
-            assert reach.until_us == ends[reach.disturbance.partitions[0], reach.disturbance.at_us]
+    ends = plain_effect_windows(seen)
+    for window in effect_windows(disturbances(seen, []), seen, []):
+        if window.disturbance.kind == "leader_change":
+            assert window.until_us == ends[window.disturbance.partitions[0], window.disturbance.at_us]
 
 
 class Counted(list[Observation]):
@@ -144,7 +145,7 @@ def reads_of(cycles: int) -> int:
         seen += [Observation(at_us=len(seen), kind="heartbeat") for _ in range(50)]
     found = disturbances(list(seen), [])
     Counted.reads = 0
-    assert len(reaches(found, seen, [])) == cycles - 1
+    assert len(effect_windows(found, seen, [])) == cycles - 1
     return Counted.reads
 
 
@@ -173,8 +174,8 @@ def test_the_reach_of_a_change_begins_with_the_first_injection_in_whose_time_the
         ([over, late, open_], 89 * LEAD_US),
         ([kill(102 * LEAD_US, None)], None),
     ):
-        (reach,) = reaches(disturbances([first, change], injections), [first, change], injections)
-        assert reach.since_us == since_us
+        (window,) = effect_windows(disturbances([first, change], injections), [first, change], injections)
+        assert window.since_us == since_us
 
 
 # ---- At the edges: a broker with the id 0, partitions without a leader, and causes without an end.
@@ -197,8 +198,8 @@ def ended(s: int, broker: int) -> Observation:
 
 
 def ends(*observations: Observation) -> list[int | None]:
-    """Returns the ends of the reaches of all changes of leaders, in seconds."""
-    found = reaches(disturbances(observations, []), observations, [])
+    """Returns the ends of the effect windows of all changes of leaders, in seconds."""
+    found = effect_windows(disturbances(observations, []), observations, [])
     changes = (each for each in found if each.disturbance.kind == "leader_change")
     return [each.until_us and each.until_us // SECOND for each in changes]
 
@@ -228,8 +229,8 @@ def test_a_change_of_no_one_partition_has_no_known_end(partitions: list[int]) ->
     both = [seen(1, 1, 0, [1, 2], number) for number in (0, 1)]
     both += [ended(2, 1), *(seen(3, 2, 1, [2], number) for number in (0, 1))]
     change = Disturbance(kind="leader_change", at_us=3 * SECOND, planned=False, topic="t", partitions=partitions)
-    assert [reach.until_us for reach in reaches([change], both, [])] == [None]
-    assert [reach.until_us for reach in reaches([replace(change, partitions=[1])], both, [])] == [3 * SECOND]
+    assert [window.until_us for window in effect_windows([change], both, [])] == [None]
+    assert [window.until_us for window in effect_windows([replace(change, partitions=[1])], both, [])] == [3 * SECOND]
 
 
 @pytest.mark.parametrize(
@@ -241,8 +242,8 @@ def test_a_late_end_is_over_once_the_cluster_has_recovered_from_all_its_causes(
     hold = replace(CAUSE, action="hold", options={"api": "EndTxn", "direction": "request"})
     causes = [replace(hold, recovered_at_us=s and s * SECOND) for s in recovered_s]
     late = Disturbance(kind="late_end", at_us=CAUSE.bite_at_us, planned=True)
-    (reach,) = reaches([late], [], causes)
-    assert (reach.since_us, reach.until_us) == (late.at_us - LEAD_US, until_s and until_s * SECOND)
+    (window,) = effect_windows([late], [], causes)
+    assert (window.since_us, window.until_us) == (late.at_us - LEAD_US, until_s and until_s * SECOND)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +253,7 @@ def test_a_disturbance_without_a_topic_or_partitions_touches_every_partition(
     topic: str, partitions: list[int], touched: bool
 ) -> None:
     kind = Disturbance(kind="isr_shrink", at_us=0, planned=True, topic=topic, partitions=partitions)
-    assert Reach(kind, None, None, 0).touches(1) == touched
+    assert EffectWindow(kind, None, None, 0).touches(1) == touched
 
 
 def test_power_that_one_of_two_cuts_never_gave_back_is_not_back() -> None:
@@ -272,5 +273,5 @@ def test_members_of_an_application_are_back_when_their_own_injection_ordered_it(
         replace(own, id=3, bite_at_us=CAUSE.bite_at_us + 1, healed_at_us=30 * SECOND),
     ]
     crash = Disturbance(kind="application_crash", at_us=CAUSE.bite_at_us, planned=True, topic="t")
-    (reach,) = reaches([crash], [], [own, *others])
-    assert (reach.since_us, reach.until_us) == (None, until_s and until_s * SECOND)
+    (window,) = effect_windows([crash], [], [own, *others])
+    assert (window.since_us, window.until_us) == (None, until_s and until_s * SECOND)

@@ -1,8 +1,9 @@
-"""The reach of a disturbance: a period of time. A record that the disturbance hurt was acknowledged in this period.
+"""The effect window of a disturbance: a period of time. A record that the disturbance hurt was acknowledged in this
+period.
 
-The reaches are computed from observations and injections alone. An observation may be late, but is never early. So a
-reach never ends too early. It may end too late, and then excuses too much. The computing time grows in proportion to
-the number of observations.
+The effect windows are computed from observations and injections alone. An observation may be late, but is never early.
+So a reach never ends too early. It may end too late, and then excuses too much. The computing time grows in proportion
+to the number of observations.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from delivery_verifier.model.late_ends import has_late_end
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """A disturbance and its reach. Only records that were acknowledged between `since_us` and `until_us` can be lost by
-    the disturbance. All times are in µs since the epoch. `since_us` is None if the beginning of the reach is unknown.
-    `until_us` is None if its end is unknown. `begun_us`: a time before which the disturbance surely had not begun. It
-    is the begin of the window of the first injection that was not over yet; for a loss of power, of the first cut."""
+class EffectWindow:
+    """A disturbance and its effect window. Only records that were acknowledged between `since_us` and `until_us` can be
+    lost by the disturbance. All times are in µs since the epoch. `since_us` is None if the beginning of the effect
+    window is unknown. `until_us` is None if its end is unknown. `begun_us`: a time before which the disturbance surely
+    had not begun. It is the begin of the window of the first injection that was not over yet; for a loss of power, of
+    the first cut."""
 
     disturbance: Disturbance
     since_us: int | None
@@ -51,10 +53,10 @@ class Reach:
         return not self.disturbance.producers or producer in self.disturbance.producers
 
 
-def reaches(
+def effect_windows(
     disturbances: Iterable[Disturbance], observations: Sequence[Observation], injections: Iterable[Injection]
-) -> list[Reach]:
-    """Returns each disturbance with its reach. `observations` must be in the order in which they were made.
+) -> list[EffectWindow]:
+    """Returns each disturbance with its effect window. `observations` must be in the order in which they were made.
 
     The beginning of a reach is known only for these disturbances:
 
@@ -98,7 +100,7 @@ def reaches(
             until_us = whole.get((disturbance.topic, partition, disturbance.at_us))
         elif disturbance.kind == "topic_altered" and disturbance.setting == "min.insync.replicas":
             until_us = satisfied(disturbance, partitions)
-        result.append(Reach(disturbance, since_us, until_us, _begun_us(disturbance, injected)))
+        result.append(EffectWindow(disturbance, since_us, until_us, _begun_us(disturbance, injected)))
     return result
 
 
