@@ -11,7 +11,7 @@ import msgspec
 
 from delivery_verifier import catalogue
 from delivery_verifier.model import inputs
-from delivery_verifier.model.inputs import BadInput, Refusals
+from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning.request import FIELDS
 
@@ -57,7 +57,7 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     from delivery_verifier.planning.own_settings import properties
 
     params = {name: getattr(arguments, name) for name in OF_VALUES if getattr(arguments, name, None) is not None}
-    refusals = Refusals()
+    refusals = ValidationErrors()
     with refusals:
         _check_client(arguments)
     for field in OVERRIDES:

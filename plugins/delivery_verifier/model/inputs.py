@@ -30,7 +30,7 @@ class BadInput(VerifierError, ValueError):
         self.messages = messages
 
 
-class Refusals:
+class ValidationErrors:
     """Collects the BadInput errors of several checks, so that a user learns of all errors at once.
 
     Write each check as the block of a `with` statement. Call `require_none` after all checks.

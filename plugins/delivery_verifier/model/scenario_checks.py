@@ -10,7 +10,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.application_checks import check_application, check_freezes, check_late_ends, check_power
 from delivery_verifier.model.fault_actions import ACTS, TERMINATE
 from delivery_verifier.model.fault_plan import TARGETS, equipment_of
-from delivery_verifier.model.inputs import BadInput, Refusals
+from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.scenario import Arm, Scenario
 
 
@@ -45,7 +45,7 @@ def check(scenario: Scenario) -> None:
             f"load.replication_factor is {scenario.load.replication_factor}, but cluster.brokers is "
             f"{scenario.cluster.brokers}: use at most as many replicas as brokers"
         )
-    refusals = Refusals()
+    refusals = ValidationErrors()
     for check_part in (_check_plan, _check_transactions, _check_applications):
         with refusals:
             check_part(scenario)

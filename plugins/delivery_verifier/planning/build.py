@@ -11,7 +11,7 @@ import msgspec
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.backends import default_name
 from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
-from delivery_verifier.model.inputs import BadInput, Refusals
+from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 from delivery_verifier.planning import subject, user_applications
 from delivery_verifier.planning.consistency import check_request, check_scenario
@@ -35,7 +35,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     message names every refused field, every refused override, and the fields that do not fit together. If there is
     none, it names the parts of the scenario that do not fit together.
     """
-    refusals = Refusals()
+    refusals = ValidationErrors()
     values = check_request(params, refusals)
     refusals.require_none()
     try:

@@ -11,7 +11,7 @@ import msgspec
 from delivery_verifier import catalogue
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.load.layout import require_room
-from delivery_verifier.model.inputs import BadInput, Refusals, bad_input, nearest
+from delivery_verifier.model.inputs import BadInput, ValidationErrors, bad_input, nearest
 from delivery_verifier.model.scenario import ClusterSpec, Load, Profile, Scenario
 from delivery_verifier.model.scenario_checks import check
 from delivery_verifier.planning import subject, user_applications
@@ -26,14 +26,14 @@ def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises BadInput if a field is unknown or a value is not allowed. The message names all such fields.
     """
-    refusals = Refusals()
+    refusals = ValidationErrors()
     values = _check_each(params, refusals)
     refusals.require_none()
     numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
     return {**params, **numbers}
 
 
-def check_request(params: Mapping[str, Any], refusals: Refusals) -> dict[str, Any]:
+def check_request(params: Mapping[str, Any], refusals: ValidationErrors) -> dict[str, Any]:
     """Returns the allowed fields that are not None, with each value in the type of its field. Adds each error to
     `refusals`: a field or a setting that is not allowed, a secret, and fields that do not fit together."""
     values = _check_each(params, refusals)
@@ -52,7 +52,7 @@ def check_request(params: Mapping[str, Any], refusals: Refusals) -> dict[str, An
 def check_scenario(scenario: Scenario) -> None:
     """Raises BadInput if parts of the scenario do not fit together. The message names every contradiction that was
     found."""
-    refusals = Refusals()
+    refusals = ValidationErrors()
     with refusals:
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
     with refusals:
@@ -94,7 +94,7 @@ def require_nothing_settled(names: Collection[str], scenario: str) -> None:
         )
 
 
-def _check_each(params: Mapping[str, Any], refusals: Refusals) -> dict[str, Any]:
+def _check_each(params: Mapping[str, Any], refusals: ValidationErrors) -> dict[str, Any]:
     """Returns the allowed fields that are not None, with each value in the type of its field. Adds an error to
     `refusals` for each field that is unknown or has a value that is not allowed."""
     values: dict[str, Any] = {}

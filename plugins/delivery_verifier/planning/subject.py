@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from delivery_verifier import catalogue
 from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.inputs import BadInput, Refusals
+from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning import client_versions
 from delivery_verifier.planning.field import Part
@@ -36,7 +36,7 @@ _NAMED = 5
 """The greatest number of names that a message lists."""
 
 
-def check(request: Request, refusals: Refusals) -> None:
+def check(request: Request, refusals: ValidationErrors) -> None:
     """Adds to `refusals` each error in the texts that describe the subject's profile: a secret, and each refused
     property."""
     texts = {field: getattr(request, field) or "" for field in TEXTS}
@@ -103,7 +103,7 @@ def _with_remarks(profile: Profile) -> Profile:
     return replace(profile, notes=(*profile.notes, *filter(None, remarks)))
 
 
-def _check_pasted(text: str, client: str | None, refusals: Refusals) -> None:
+def _check_pasted(text: str, client: str | None, refusals: ValidationErrors) -> None:
     """Adds to `refusals` each error in `text`, a file of producer settings. Raises BadInput if `text` has another
     syntax than .properties files: the search for secrets knows only this one.
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.inputs import BadInput, Refusals
+from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.consistency import check_request
@@ -295,7 +295,7 @@ def test_a_text_that_is_no_file_of_producer_settings_is_refused_with_the_remedy(
 
 
 def test_an_error_with_several_messages_stays_several_when_it_is_collected() -> None:
-    refusals = Refusals()
+    refusals = ValidationErrors()
     for messages in (("a", "b"), ("b", "c")):
         with refusals:
             raise BadInput(*messages)
@@ -305,6 +305,6 @@ def test_an_error_with_several_messages_stays_several_when_it_is_collected() -> 
 
 
 def test_the_checks_ask_nothing_of_fields_that_are_not_there() -> None:
-    refusals = Refusals()
+    refusals = ValidationErrors()
     assert check_request({}, refusals) == {}
     refusals.require_none()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from delivery_verifier.model import inputs
 from delivery_verifier.model.data import Setting, setting_text
-from delivery_verifier.model.inputs import BadInput, Refusals
+from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings import client_values, clients, effective, known_names, librdkafka, values
 from delivery_verifier.planning.own_settings.clients import ClientVersion
@@ -110,7 +110,7 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     return True
 
 
-def check_each(properties: Mapping[str, str], client: Client, refusals: Refusals) -> None:
+def check_each(properties: Mapping[str, str], client: Client, refusals: ValidationErrors) -> None:
     """Adds an error to `refusals` for each of the producer properties that is wrong whatever the others are. A number
     that the Java client takes is not wrong in a file for that client, although librdkafka's limits are narrower."""
     for name, text in properties.items():

@@ -15,7 +15,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.host import folders
 from delivery_verifier.model.data import Setting, dumps
-from delivery_verifier.model.inputs import BadInput, Refusals
+from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning.choices import OWN
 from delivery_verifier.planning.own_settings import (
@@ -129,7 +129,7 @@ def from_files(
     the message gives librdkafka's reason.
     """
     profile = base or _without_notes(catalogue.PROFILES["safe"])
-    refusals = Refusals()
+    refusals = ValidationErrors()
     if producer_file:
         with refusals:
             profile = _with_producer(profile, files.read_file(producer_file, "producer_config"), client)
@@ -178,7 +178,7 @@ def _with_producer(profile: Profile, reading: Reading, client: str | None) -> Pr
     Raises BadInput, which names each property that is wrong by itself. If there is none, names the first property that
     contradicts another one.
     """
-    refusals, chosen = Refusals(), None
+    refusals, chosen = ValidationErrors(), None
     with refusals:
         require_client(reading, client, "producer_config")
         chosen = clients.parse(client or reading.client or clients.client_of(reading.settings))
@@ -219,7 +219,7 @@ def _with_topic_file(profile: Profile, file: str | None) -> Profile:
     If `file` is None, the topic has only the defaults. Raises BadInput, which names each refused property.
     """
     reading = files.read_file(file, "topic_config") if file else Reading()
-    refusals = Refusals()
+    refusals = ValidationErrors()
     topic.check_each(reading.settings, refusals)
     refusals.require_none()
     translation = reading.over(topic.with_defaults(topic.translate(reading.settings)))
@@ -263,7 +263,7 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
     )
 
 
-def check_overrides(producer_text: str, topic_text: str, refusals: Refusals) -> None:
+def check_overrides(producer_text: str, topic_text: str, refusals: ValidationErrors) -> None:
     """Adds an error to `refusals` for each setting in the two texts that `overridden` would refuse."""
     with refusals:
         producer.check_each(properties.parse(producer_text, "producer_overrides"), "librdkafka", refusals)

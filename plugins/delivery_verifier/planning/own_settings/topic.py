@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.inputs import BadInput, Refusals
+from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.planning.own_settings import known_names, values
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import (
@@ -112,7 +112,7 @@ def translate(properties: Mapping[str, str]) -> Translation:
     return translation
 
 
-def check_each(properties: Mapping[str, str], refusals: Refusals) -> None:
+def check_each(properties: Mapping[str, str], refusals: ValidationErrors) -> None:
     """Adds an error to `refusals` for each of the topic properties that is refused."""
     for name, text in properties.items():
         with refusals:
