@@ -57,21 +57,21 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     from delivery_verifier.planning.own_settings import properties
 
     params = {name: getattr(arguments, name) for name in OF_VALUES if getattr(arguments, name, None) is not None}
-    refusals = ValidationErrors()
-    with refusals:
+    errors = ValidationErrors()
+    with errors:
         _check_client(arguments)
     for field in OVERRIDES:
         if lines := getattr(arguments, FIELDS[field].option):
-            with refusals:
+            with errors:
                 params[field] = properties.text(properties.parse("\n".join(lines), field))
-    with refusals:
+    with errors:
         if (profile := _own_profile(arguments, params)) is not None:
             params["own_profile"] = msgspec.to_builtins(profile)
             params.pop("profile", None)
-    if refusals.messages:
+    if errors.messages:
         params.pop("profile", None)  # was checked above
-        check_request(params, refusals)
-        refusals.require_none()
+        check_request(params, errors)
+        errors.require_none()
     if "scenario" in params:
         require_nothing_settled(params, params["scenario"])
     return params

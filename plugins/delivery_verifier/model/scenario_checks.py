@@ -45,20 +45,20 @@ def check(scenario: Scenario) -> None:
             f"load.replication_factor is {scenario.load.replication_factor}, but cluster.brokers is "
             f"{scenario.cluster.brokers}: use at most as many replicas as brokers"
         )
-    refusals = ValidationErrors()
+    errors = ValidationErrors()
     for check_part in (_check_plan, _check_transactions, _check_applications):
-        with refusals:
+        with errors:
             check_part(scenario)
     for arm in scenario.arms:
-        with refusals:
+        with errors:
             _check_isr(arm, scenario.load.replication_factor)
-        with refusals:
+        with errors:
             _check_application(arm, scenario)
-        with refusals:
+        with errors:
             _check_bounds(arm)
-        with refusals:
+        with errors:
             _check_sigterm(arm, scenario)
-    refusals.require_none()
+    errors.require_none()
 
 
 def _check_application(arm: Arm, scenario: Scenario) -> None:

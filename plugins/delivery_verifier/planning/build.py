@@ -35,9 +35,9 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     message names every refused field, every refused override, and the fields that do not fit together. If there is
     none, it names the parts of the scenario that do not fit together.
     """
-    refusals = ValidationErrors()
-    values = check_request(params, refusals)
-    refusals.require_none()
+    errors = ValidationErrors()
+    values = check_request(params, errors)
+    errors.require_none()
     try:
         scenario = (_catalogue_scenario if values.get("scenario") else _ad_hoc_scenario)(values, name)
         check_scenario(scenario)

@@ -188,7 +188,7 @@ def _rights(checked: Checked, needed: Needs) -> list[Line]:
 
 
 def _topics(scenario: Scenario, checked: Checked) -> list[Line]:
-    """Says what the cluster makes of the topics of the run: refusals, policies, and settings that it would change."""
+    """Says what the cluster makes of the topics of the run: errors, policies, and settings that it would change."""
     create = [answer for answer in checked.rights if answer.right == rights.CREATE]
     may = any(answer.standing == "granted" for answer in create)
     samples = cluster_needs.sample_topics(scenario, [broker.number for broker in checked.brokers])

@@ -26,43 +26,43 @@ def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises BadInput if a field is unknown or a value is not allowed. The message names all such fields.
     """
-    refusals = ValidationErrors()
-    values = _check_each(params, refusals)
-    refusals.require_none()
+    errors = ValidationErrors()
+    values = _check_each(params, errors)
+    errors.require_none()
     numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
     return {**params, **numbers}
 
 
-def check_request(params: Mapping[str, Any], refusals: ValidationErrors) -> dict[str, Any]:
+def check_request(params: Mapping[str, Any], errors: ValidationErrors) -> dict[str, Any]:
     """Returns the allowed fields that are not None, with each value in the type of its field. Adds each error to
-    `refusals`: a field or a setting that is not allowed, a secret, and fields that do not fit together."""
-    values = _check_each(params, refusals)
+    `errors`: a field or a setting that is not allowed, a secret, and fields that do not fit together."""
+    values = _check_each(params, errors)
     request = Request(**values)
     if request.scenario:
-        with refusals:
+        with errors:
             _require_no_own_settings(request)
     else:
         for check_together in (_require_one_source, _require_length, _require_order):
-            with refusals:
+            with errors:
                 check_together(request)
-    subject.check(request, refusals)
+    subject.check(request, errors)
     return values
 
 
 def check_scenario(scenario: Scenario) -> None:
     """Raises BadInput if parts of the scenario do not fit together. The message names every contradiction that was
     found."""
-    refusals = ValidationErrors()
-    with refusals:
+    errors = ValidationErrors()
+    with errors:
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
-    with refusals:
+    with errors:
         _check_transactions(scenario)
-    with refusals:
+    with errors:
         _check_exposure(scenario)
     for arm in scenario.arms:
-        with refusals:
+        with errors:
             check_settings(arm.profile, scenario.cluster.kafka_version, scenario.load.payload_bytes)
-    refusals.require_none()
+    errors.require_none()
 
 
 def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:
@@ -94,12 +94,12 @@ def require_nothing_settled(names: Collection[str], scenario: str) -> None:
         )
 
 
-def _check_each(params: Mapping[str, Any], refusals: ValidationErrors) -> dict[str, Any]:
+def _check_each(params: Mapping[str, Any], errors: ValidationErrors) -> dict[str, Any]:
     """Returns the allowed fields that are not None, with each value in the type of its field. Adds an error to
-    `refusals` for each field that is unknown or has a value that is not allowed."""
+    `errors` for each field that is unknown or has a value that is not allowed."""
     values: dict[str, Any] = {}
     for name, value in params.items():
-        with refusals:
+        with errors:
             if name not in FIELDS:
                 near = nearest(name, FIELDS)
                 raise bad_input("field", name, ", ".join(FIELDS), f"did you mean {near}?" if near else "leave it out")

@@ -117,10 +117,8 @@ def _starting(of_clients: list[ClientVersion], settings: Mapping[str, str]) -> l
     them does not, if none does."""
     reasons = {}
     for client in of_clients:
-        refusals = {name: _refusal(name, text, client) for name, text in settings.items()}
-        if text := next(
-            (f"{name} is {settings[name]!r}, and {refusals[name]}" for name in refusals if refusals[name]), ""
-        ):
+        errors = {name: _refusal(name, text, client) for name, text in settings.items()}
+        if text := next((f"{name} is {settings[name]!r}, and {errors[name]}" for name in errors if errors[name]), ""):
             reasons[client] = text
     if len(reasons) == len(of_clients):
         raise BadInput(reasons[of_clients[-1]])

@@ -36,19 +36,19 @@ _NAMED = 5
 """The greatest number of names that a message lists."""
 
 
-def check(request: Request, refusals: ValidationErrors) -> None:
-    """Adds to `refusals` each error in the texts that describe the subject's profile: a secret, and each refused
+def check(request: Request, errors: ValidationErrors) -> None:
+    """Adds to `errors` each error in the texts that describe the subject's profile: a secret, and each refused
     property."""
     texts = {field: getattr(request, field) or "" for field in TEXTS}
     for field, text in texts.items():
-        with refusals:
+        with errors:
             secret_values.require_none(text, field)
     # The checks below quote values, but never those of connection and security properties.
     texts = {field: "" if secret_values.has_quotable(text) else text for field, text in texts.items()}
     if texts["producer_config"].strip():
-        with refusals:
-            _check_pasted(texts["producer_config"], request.client, refusals)
-    profiles.check_overrides(texts["producer_overrides"], texts["topic_overrides"], refusals)
+        with errors:
+            _check_pasted(texts["producer_config"], request.client, errors)
+    profiles.check_overrides(texts["producer_overrides"], texts["topic_overrides"], errors)
 
 
 def is_pasted(request: Request) -> bool:
@@ -103,8 +103,8 @@ def _with_remarks(profile: Profile) -> Profile:
     return replace(profile, notes=(*profile.notes, *filter(None, remarks)))
 
 
-def _check_pasted(text: str, client: str | None, refusals: ValidationErrors) -> None:
-    """Adds to `refusals` each error in `text`, a file of producer settings. Raises BadInput if `text` has another
+def _check_pasted(text: str, client: str | None, errors: ValidationErrors) -> None:
+    """Adds to `errors` each error in `text`, a file of producer settings. Raises BadInput if `text` has another
     syntax than .properties files: the search for secrets knows only this one.
 
     In a file of Spring Boot, properties that are not Kafka's are errors: Airflow would store them although no run uses
@@ -117,14 +117,14 @@ def _check_pasted(text: str, client: str | None, refusals: ValidationErrors) -> 
         )
     entries = properties.parse(text, "producer_config")
     foreign = [name for name in entries if not (spring.is_of_kafka(name) or spring_documents.is_condition(name))]
-    with refusals:
+    with errors:
         if foreign and spring.is_spring(entries) and not any(map(spring.is_producers, foreign)):
             more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
             raise BadInput(
                 f"producer_config has {', '.join(map(printable_name, foreign[:_NAMED]))}{more}, which no Kafka client "
                 f"uses; paste only what is below {spring.PREFIX[:-1]}"
             )
-    with refusals:
+    with errors:
         profiles.pasted(text, client)
 
 

@@ -295,16 +295,16 @@ def test_a_text_that_is_no_file_of_producer_settings_is_refused_with_the_remedy(
 
 
 def test_an_error_with_several_messages_stays_several_when_it_is_collected() -> None:
-    refusals = ValidationErrors()
+    errors = ValidationErrors()
     for messages in (("a", "b"), ("b", "c")):
-        with refusals:
+        with errors:
             raise BadInput(*messages)
-    assert refusals.messages == ["a", "b", "c"]
+    assert errors.messages == ["a", "b", "c"]
     with pytest.raises(BadInput, match=r"^3 errors:\na\nb\nc$"):
-        refusals.require_none()
+        errors.require_none()
 
 
 def test_the_checks_ask_nothing_of_fields_that_are_not_there() -> None:
-    refusals = ValidationErrors()
-    assert check_request({}, refusals) == {}
-    refusals.require_none()
+    errors = ValidationErrors()
+    assert check_request({}, errors) == {}
+    errors.require_none()

@@ -110,11 +110,11 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     return True
 
 
-def check_each(properties: Mapping[str, str], client: Client, refusals: ValidationErrors) -> None:
-    """Adds an error to `refusals` for each of the producer properties that is wrong whatever the others are. A number
+def check_each(properties: Mapping[str, str], client: Client, errors: ValidationErrors) -> None:
+    """Adds an error to `errors` for each of the producer properties that is wrong whatever the others are. A number
     that the Java client takes is not wrong in a file for that client, although librdkafka's limits are narrower."""
     for name, text in properties.items():
-        with refusals:
+        with errors:
             settings = translate({name: text}, client, transactional=True).settings
             librdkafka.check_value(name, fitted(settings) if client == "java" else settings)
 

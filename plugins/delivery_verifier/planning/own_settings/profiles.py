@@ -129,17 +129,17 @@ def from_files(
     the message gives librdkafka's reason.
     """
     profile = base or _without_notes(catalogue.PROFILES["safe"])
-    refusals = ValidationErrors()
+    errors = ValidationErrors()
     if producer_file:
-        with refusals:
+        with errors:
             profile = _with_producer(profile, files.read_file(producer_file, "producer_config"), client)
     if producer_file or topic_file:
-        with refusals:
+        with errors:
             profile = _with_topic_file(profile, topic_file)
     if consumer_file:
-        with refusals:
+        with errors:
             profile = _with_consumer_file(profile, consumer_file)
-    refusals.require_none()
+    errors.require_none()
     sources = [Path(name).name for name in (producer_file, topic_file) if name]
     if not sources:
         return profile
@@ -178,12 +178,12 @@ def _with_producer(profile: Profile, reading: Reading, client: str | None) -> Pr
     Raises BadInput, which names each property that is wrong by itself. If there is none, names the first property that
     contradicts another one.
     """
-    refusals, chosen = ValidationErrors(), None
-    with refusals:
+    errors, chosen = ValidationErrors(), None
+    with errors:
         require_client(reading, client, "producer_config")
         chosen = clients.parse(client or reading.client or clients.client_of(reading.settings))
-    producer.check_each(reading.settings, chosen.client if chosen else "librdkafka", refusals)
-    refusals.require_none()
+    producer.check_each(reading.settings, chosen.client if chosen else "librdkafka", errors)
+    errors.require_none()
     assert chosen is not None
     if reading.since:
         since, what = reading.since
@@ -219,9 +219,9 @@ def _with_topic_file(profile: Profile, file: str | None) -> Profile:
     If `file` is None, the topic has only the defaults. Raises BadInput, which names each refused property.
     """
     reading = files.read_file(file, "topic_config") if file else Reading()
-    refusals = ValidationErrors()
-    topic.check_each(reading.settings, refusals)
-    refusals.require_none()
+    errors = ValidationErrors()
+    topic.check_each(reading.settings, errors)
+    errors.require_none()
     translation = reading.over(topic.with_defaults(topic.translate(reading.settings)))
     return replace(profile, topic=translation.settings, notes=(*profile.notes, *translation.lines()))
 
@@ -263,12 +263,12 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
     )
 
 
-def check_overrides(producer_text: str, topic_text: str, refusals: ValidationErrors) -> None:
-    """Adds an error to `refusals` for each setting in the two texts that `overridden` would refuse."""
-    with refusals:
-        producer.check_each(properties.parse(producer_text, "producer_overrides"), "librdkafka", refusals)
-    with refusals:
-        topic.check_each(properties.parse(topic_text, "topic_overrides"), refusals)
+def check_overrides(producer_text: str, topic_text: str, errors: ValidationErrors) -> None:
+    """Adds an error to `errors` for each setting in the two texts that `overridden` would refuse."""
+    with errors:
+        producer.check_each(properties.parse(producer_text, "producer_overrides"), "librdkafka", errors)
+    with errors:
+        topic.check_each(properties.parse(topic_text, "topic_overrides"), errors)
 
 
 def options(profile: Profile) -> dict[str, list[str]]:

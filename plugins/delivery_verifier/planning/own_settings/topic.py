@@ -112,10 +112,10 @@ def translate(properties: Mapping[str, str]) -> Translation:
     return translation
 
 
-def check_each(properties: Mapping[str, str], refusals: ValidationErrors) -> None:
-    """Adds an error to `refusals` for each of the topic properties that is refused."""
+def check_each(properties: Mapping[str, str], errors: ValidationErrors) -> None:
+    """Adds an error to `errors` for each of the topic properties that is refused."""
     for name, text in properties.items():
-        with refusals:
+        with errors:
             translate({name: text})
 
 
