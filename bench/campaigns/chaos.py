@@ -189,8 +189,7 @@ def _write_table(state: dict[str, Any]) -> None:
         f"{sum(row['killed'] is None for row in latest)} that ended before the kill. Verdicts: "
         f"{sum(row['verdict'] is not None for row in latest)}, none: {sum(row['verdict'] is None for row in latest)}.",
         "",
-        "A trial that was performed again, after what it had found was mended, counts as it ended last; all are "
-        "listed.",
+        "A trial that was performed again, after what it had found was fixed, counts as it ended last; all are listed.",
         "",
         "| " + " | ".join(_COLUMNS) + " |",
         "|" + "---|" * len(_COLUMNS),

@@ -86,7 +86,7 @@ def test_a_link_counts_as_cut_only_while_the_kernel_has_all_of_its_rules(monkeyp
         isolation.cut(1, ["controller"])
     monkeypatch.setattr(Chain, "remove", lambda self, gone: None)
     with pytest.raises(FilterError, match="broker 1 is still cut off"):
-        isolation.mend(1)
+        isolation.restore(1)
 
 
 def test_the_chain_goes_at_the_end_also_after_all_was_mended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_the_chain_goes_at_the_end_also_after_all_was_mended(monkeypatch: pytest
     isolation.end()
     assert gone == []
     isolation.cut(1, ["controller"])
-    isolation.mend(1)
+    isolation.restore(1)
     isolation.end()
     assert len(gone) == 1
 

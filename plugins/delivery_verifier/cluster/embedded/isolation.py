@@ -62,7 +62,7 @@ class Isolation:
         self._rules[broker] = rules(self._layout, broker, links)
         self._chain.add(self._rules[broker])
 
-    def mend(self, broker: int) -> None:
+    def restore(self, broker: int) -> None:
         """Lets the packets of `broker` through again. Does nothing if `broker` is not cut off.
 
         Raises FilterError if the packet filter still drops packets of `broker` afterwards.
@@ -89,7 +89,7 @@ class Isolation:
 
     def end(self) -> None:
         """Removes this process's chain from the packet filter, with all rules of the chain."""
-        if self._used:  # the chain stays when the last broker is mended
+        if self._used:  # the chain stays when the last broker is fixed
             self._chain.destroy()
 
     def _read(self) -> list[tuple[str, int]]:

@@ -33,7 +33,7 @@ class BrokerMeans(Means):
     def undo(self, nodes: list[int]) -> None:
         """Lets the packets of `nodes` through again. Raises FilterError if a broker stays cut off."""
         for node in nodes:
-            self._isolation.mend(node)
+            self._isolation.restore(node)
 
     def is_in_force(self, nodes: list[int], options: Mapping[str, Any]) -> Facts:
         """Returns how many packets were dropped on each link that was cut: {broker id: {link: packets}}. Leaves out a
