@@ -58,7 +58,7 @@ def undrained(partition: int, skipped: int = 0) -> Change:
     )
 
 
-SINS: dict[str, tuple[str, Change]] = {
+DEFECTS: dict[str, tuple[str, Change]] = {
     "skipped of the canary not found": ("canary_wrong", setting(PRODUCERS, "skipped", 0, arm="canary", producer=0)),
     "ghosts of the canary not found": ("canary_wrong", setting(PRODUCERS, "ghost", 0, arm="canary", producer=0)),
     "no effects of the canary": ("canary_wrong", without(EFFECTS, arm="canary")),

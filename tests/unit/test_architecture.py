@@ -146,7 +146,7 @@ MOST_LINES_OF_A_FILE = 400
 MOST_LINES_OF_A_FUNCTION = 50
 """Lines of code. Docstrings, comments and blank lines are free: who must save lines saves explanations first."""
 
-LONG_FILES_OF_TESTS = ["tests.support.healthy_runs", "tests.support.settings_files"]
+LONG_FILES_OF_TESTS = ["tests.support.sound_runs", "tests.support.settings_files"]
 """A simulation that is one concept, and a table of files as people have them."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.applications import SINS, application, applied, undrained
+from support.applications import DEFECTS, application, applied, undrained
 from support.evidence import (
     BITE,
     HEALED,
@@ -294,10 +294,10 @@ def test_the_sentence_says_what_was_in_hand_and_what_was_set_back() -> None:
         assert words in arm(judged(replace(evidence, injections=injections))).sentence
 
 
-@pytest.mark.parametrize("sin", SINS)
+@pytest.mark.parametrize("defect", DEFECTS)
 @pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
-def test_books_that_prove_nothing_neither_acquit_nor_convict(sin: str, claim: Claim) -> None:
-    doubt, change = SINS[sin]
+def test_books_that_prove_nothing_neither_acquit_nor_convict(defect: str, claim: Claim) -> None:
+    doubt, change = DEFECTS[defect]
     verdict = judged(evidence_of(applied_by("commit_after", claim), change))
     assert arm(verdict).verdict == verdict.verdict == "INCONCLUSIVE"
     assert doubt in {name.split(":")[0] for _, name in doubts(verdict)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from support.applications import SINS, application
+from support.applications import DEFECTS, application
 from support.evidence import (
     SUBJECT,
     WEAK,
@@ -46,10 +46,10 @@ def counted(kind: Anomaly, count: int) -> Change:
     return change
 
 
-@pytest.mark.parametrize("sin", SINS)
+@pytest.mark.parametrize("defect", DEFECTS)
 @pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
-def test_the_same_holds_for_a_user_application(sin: str, claim: Claim) -> None:
-    doubt, change = SINS[sin]
+def test_the_same_holds_for_a_user_application(defect: str, claim: Claim) -> None:
+    doubt, change = DEFECTS[defect]
     if doubt == "effects_unparsed":  # 13 of 1212 effects are more than one in a hundred
         change = setting(EFFECTS, "unparsed", 13, arm=SUBJECT, partition=0)
     verdict = judged(evidence_of(applied_by("own", claim), change))

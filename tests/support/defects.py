@@ -1,4 +1,4 @@
-"""Sins: what must not be HELD. Each is one change to the evidence of a healthy run, and says what must follow."""
+"""Defects: what must not be HELD. Each is one change to the evidence of a sound run, and says what must follow."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.unreadable import Unreadable
 from support.evidence import SECOND, case, with_arm
-from support.healthy_runs import HealthyRun
+from support.sound_runs import SoundRun
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Sin:
-    """One sin. `commit` changes the run, and `judge_otherwise` what Great Expectations said of it.
+class Defect:
+    """One defect. `commit` changes the run, and `judge_otherwise` what Great Expectations said of it.
 
     `follows`: the anomaly that convicts the subject, or the doubt that forbids HELD. `fits`: whether a run can have it.
     """
 
     name: str
     follows: str
-    commit: Callable[[HealthyRun], object] = lambda run: None
-    fits: Callable[[HealthyRun], bool] = lambda run: True
+    commit: Callable[[SoundRun], object] = lambda run: None
+    fits: Callable[[SoundRun], bool] = lambda run: True
     judge_otherwise: Callable[[Validation], Validation] = lambda validation: validation
 
     @property
@@ -39,33 +39,33 @@ class Sin:
         return self.follows in set(Anomaly)
 
 
-def _actions(run: HealthyRun) -> set[str]:
+def _actions(run: SoundRun) -> set[str]:
     return {injection.action for injection in run.injections}
 
 
-def _faulted(run: HealthyRun) -> bool:
+def _faulted(run: SoundRun) -> bool:
     return bool(run.injections)
 
 
-def _transactional(run: HealthyRun) -> bool:
+def _transactional(run: SoundRun) -> bool:
     return bool(run.subject.transactional_id)
 
 
-def _row(run: HealthyRun, table: str, **where: object) -> Row:
+def _row(run: SoundRun, table: str, **where: object) -> Row:
     wanted = {"arm": run.subject.name} | where
     return next(row for row in run.rows[table] if all(row[name] == value for name, value in wanted.items()))
 
 
-def _cell(run: HealthyRun) -> Row:
+def _cell(run: SoundRun) -> Row:
     return _row(run, "books/producers.parquet", producer=0, partition=0)
 
 
-def _end_us(run: HealthyRun) -> int:
+def _end_us(run: SoundRun) -> int:
     """Returns a time at which all faults are over, and the observer still looks."""
     return run.offsets.taken_at_us - SECOND // 10
 
 
-def _move_end(run: HealthyRun, by: int) -> None:
+def _move_end(run: SoundRun, by: int) -> None:
     """Makes the log of the subject's partition 0 longer or shorter, wherever its length stands."""
     row = _row(run, "books/partitions.parquet", partition=0)
     row |= {"end": row["end"] + by, "data_records": row["data_records"] + by}
@@ -78,7 +78,7 @@ def _move_end(run: HealthyRun, by: int) -> None:
     run.offsets = msgspec.structs.replace(run.offsets, partitions=parts)
 
 
-def _held_back(run: HealthyRun) -> None:
+def _held_back(run: SoundRun) -> None:
     """Leaves a transaction open at the last record of the subject's partition 0."""
     parts = [
         msgspec.structs.replace(part, held_back=HeldBack(last_stable_offset=part.end - 1))
@@ -89,7 +89,7 @@ def _held_back(run: HealthyRun) -> None:
     run.offsets = msgspec.structs.replace(run.offsets, partitions=parts)
 
 
-def _damage(run: HealthyRun) -> None:
+def _damage(run: SoundRun) -> None:
     """Makes the last record of the subject's partition 0 unreadable."""
     parts = [
         msgspec.structs.replace(
@@ -103,7 +103,7 @@ def _damage(run: HealthyRun) -> None:
     run.offsets = msgspec.structs.replace(run.offsets, partitions=parts)
 
 
-def _count(run: HealthyRun, kind: Anomaly, **changes: int) -> None:
+def _count(run: SoundRun, kind: Anomaly, **changes: int) -> None:
     """Adds one case of `kind` after all faults, with whatever else it changes in the books."""
     row = _cell(run)
     for name, by in ({column(kind): 1} | changes).items():
@@ -116,33 +116,33 @@ def _count(run: HealthyRun, kind: Anomaly, **changes: int) -> None:
 
 
 def _anomaly(
-    kind: Anomaly, fits: Callable[[HealthyRun], bool] = lambda run: True, name: str = "", **changes: int
-) -> Sin:
-    return Sin(name or f"a record {kind}", kind.value, lambda run: _count(run, kind, **changes), fits)
+    kind: Anomaly, fits: Callable[[SoundRun], bool] = lambda run: True, name: str = "", **changes: int
+) -> Defect:
+    return Defect(name or f"a record {kind}", kind.value, lambda run: _count(run, kind, **changes), fits)
 
 
-def _never_permitted(run: HealthyRun) -> bool:
+def _never_permitted(run: SoundRun) -> bool:
     """Whether no rule permits anomalies of transactions: after an unclean election or a late end, they would be a
     doubt."""
     return _transactional(run) and not {"elect_unclean", "delay_end"} & _actions(run)
 
 
-def _law(run: HealthyRun, name: str) -> None:
+def _law(run: SoundRun, name: str) -> None:
     _row(run, "books/laws.parquet", law=name)["right"] -= 1
 
 
-def _observe(run: HealthyRun, *observations: Observation) -> None:
+def _observe(run: SoundRun, *observations: Observation) -> None:
     run.observations = sorted([*run.observations, *observations], key=lambda observation: observation.at_us)
 
 
-def _partition(run: HealthyRun, **changes: Any) -> Observation:
+def _partition(run: SoundRun, **changes: Any) -> Observation:
     """Returns the last observation of the subject's partition 0, with changes, at the end of the run."""
     topic = run.subject.topic_name
     last = [seen for seen in run.observations if (seen.topic, seen.partition) == (topic, 0)][-1]
     return msgspec.structs.replace(last, **{"at_us": _end_us(run), "leader_epoch": last.leader_epoch + 1} | changes)
 
 
-def _led_by_another(run: HealthyRun) -> None:
+def _led_by_another(run: SoundRun) -> None:
     """Lets another broker lead the subject's partition 0 at the end, by no plan."""
     leader = next(part.leader for part in run.offsets.partitions if part.arm == run.subject.name)
     seen = _partition(run, leader=leader % 3 + 1)
@@ -156,13 +156,13 @@ def _led_by_another(run: HealthyRun) -> None:
     run.offsets = msgspec.structs.replace(run.offsets, partitions=parts)
 
 
-def _unseen(run: HealthyRun) -> None:
+def _unseen(run: SoundRun) -> None:
     """Lets the snapshot have a later leader epoch than the observer saw."""
     parts = [msgspec.structs.replace(part, leader_epoch=part.leader_epoch + 1) for part in run.offsets.partitions]
     run.offsets = msgspec.structs.replace(run.offsets, partitions=parts)
 
 
-def _blind(run: HealthyRun) -> None:
+def _blind(run: SoundRun) -> None:
     """Takes the heartbeats of five seconds around the first bite; all of them if there is no fault."""
     first, last = 0, run.offsets.taken_at_us
     if run.injections:
@@ -170,15 +170,15 @@ def _blind(run: HealthyRun) -> None:
     run.observations = [seen for seen in run.observations if seen.kind != "heartbeat" or not first < seen.at_us < last]
 
 
-def _injection(run: HealthyRun, **changes: Any) -> None:
+def _injection(run: SoundRun, **changes: Any) -> None:
     run.injections[-1] = msgspec.structs.replace(run.injections[-1], **changes)
 
 
-def _expose(run: HealthyRun, **changes: int) -> None:
+def _expose(run: SoundRun, **changes: int) -> None:
     _row(run, "books/exposure.parquet").update(changes)
 
 
-def _nothing_at_stake(run: HealthyRun) -> None:
+def _nothing_at_stake(run: SoundRun) -> None:
     """Takes whatever shows that the faults could hurt an arm."""
     run.cases = []
     for row in run.rows["books/exposure.parquet"]:
@@ -187,7 +187,7 @@ def _nothing_at_stake(run: HealthyRun) -> None:
         row["indeterminate"] = 0
 
 
-def _unanswered(run: HealthyRun) -> None:
+def _unanswered(run: SoundRun) -> None:
     """Adds as many unanswered attempts as the producer has attempts, outside all faults, twice."""
     row = _cell(run)
     more = 2 * sum(cell["attempted"] for cell in run.rows["books/producers.parquet"] if cell["arm"] == row["arm"])
@@ -195,7 +195,7 @@ def _unanswered(run: HealthyRun) -> None:
         row[name] += more
 
 
-def _transactions(run: HealthyRun, **counts: int) -> None:
+def _transactions(run: SoundRun, **counts: int) -> None:
     run.transactions[run.subject.name] = run.transactions[run.subject.name]._replace(**counts)
 
 
@@ -206,19 +206,19 @@ def _evaluated(**changes: Any) -> Callable[[Validation], Validation]:
     )
 
 
-def _canary(run: HealthyRun, by: int) -> None:
+def _canary(run: SoundRun, by: int) -> None:
     _row(run, "books/producers.parquet", arm=run.scenario.canary.name, producer=0, partition=0)["duplicated"] += by
 
 
-def _replica(**changes: object) -> Callable[[HealthyRun], None]:
-    def commit(run: HealthyRun) -> None:
+def _replica(**changes: object) -> Callable[[SoundRun], None]:
+    def commit(run: SoundRun) -> None:
         follower = next(part.leader % 3 + 1 for part in run.offsets.partitions if part.arm == run.subject.name)
         run.replica_changes[f"{run.subject.name}/0/{follower}"] = {"detail": "by hand", **changes}
 
     return commit
 
 
-SINS: tuple[Sin, ...] = (
+DEFECTS: tuple[Defect, ...] = (
     _anomaly(
         Anomaly.LOST,
         lambda run: "elect_unclean" in _actions(run),
@@ -235,121 +235,125 @@ SINS: tuple[Sin, ...] = (
     _anomaly(Anomaly.REORDERED),
     _anomaly(Anomaly.TORN, _never_permitted),
     _anomaly(Anomaly.ABORTED_VISIBLE, _never_permitted),
-    Sin(
+    Defect(
         "an unanswered record that lands late",
         Anomaly.REORDERED.value,
         lambda run: _cell(run).update(resolved_late=1, resolved_present=1),
         lambda run: not {"kill_producer", "terminate_producer"} & _actions(run),
     ),
-    Sin("a case of the canary missed", "canary_wrong", lambda run: _canary(run, -1)),
-    Sin("a case of the canary too many", "canary_wrong", lambda run: _canary(run, 1)),
-    Sin("a blind observer", "observer_blind", _blind),
-    Sin("a clock set back", "clock_stepped_back", lambda run: _observe(run, _heartbeat(run))),
-    Sin("an election that the observer missed", "observer_blind", _unseen),
-    Sin("a gap in what was read", "read_incomplete", lambda run: _short(run)),
-    Sin("an attempt missing in the ledger", "ledger_incomplete", lambda run: _law(run, "ledger_complete")),
-    Sin("an outcome changed in the ledger", "books_unbalanced:outcomes_agree", lambda run: _law(run, "outcomes_agree")),
-    Sin(
+    Defect("a case of the canary missed", "canary_wrong", lambda run: _canary(run, -1)),
+    Defect("a case of the canary too many", "canary_wrong", lambda run: _canary(run, 1)),
+    Defect("a blind observer", "observer_blind", _blind),
+    Defect("a clock set back", "clock_stepped_back", lambda run: _observe(run, _heartbeat(run))),
+    Defect("an election that the observer missed", "observer_blind", _unseen),
+    Defect("a gap in what was read", "read_incomplete", lambda run: _short(run)),
+    Defect("an attempt missing in the ledger", "ledger_incomplete", lambda run: _law(run, "ledger_complete")),
+    Defect(
+        "an outcome changed in the ledger", "books_unbalanced:outcomes_agree", lambda run: _law(run, "outcomes_agree")
+    ),
+    Defect(
         "a count that DuckDB does not share", "books_unbalanced:second_opinion", lambda run: _law(run, "second_opinion")
     ),
-    Sin(
+    Defect(
         "a record behind the snapshot",
         "log_moved",
         lambda run: _row(run, "books/partitions.parquet", partition=0).update(tail_records=1),
     ),
-    Sin(
+    Defect(
         "a partition missing in the books",
         "partition_missing",
         lambda run: run.rows["books/producers.parquet"].remove(_cell(run)),
     ),
-    Sin(
+    Defect(
         "an expectation left out",
         "expectation_not_evaluated",
         judge_otherwise=lambda said: msgspec.structs.replace(said, evaluated=said.evaluated[1:]),
     ),
-    Sin("an expectation that failed open", "expectation_not_evaluated", judge_otherwise=_evaluated(element_count=0)),
-    Sin("an expectation that contradicts", "expectation_alarm", judge_otherwise=_evaluated(success=False)),
-    Sin("replicas that differ", "replicas_differ", _replica(digest="other")),
-    Sin("a replica that was not read", "replica_not_read", _replica(digest=None)),
-    Sin("damage on the leader's disk", "log_unreadable", _damage),
-    Sin("a transaction that stays open", "open_transaction", _held_back),
-    Sin("records of a stranger", "stranger_in_topic", lambda run: run.more.update(strangers={run.subject.name: 3})),
-    Sin("a law left out", "law_missing", lambda run: run.rows["books/laws.parquet"].remove(_last_law(run))),
-    Sin("an expectation that saw nulls", "nulls", judge_otherwise=_evaluated(missing_count=1)),
-    Sin(
+    Defect("an expectation that failed open", "expectation_not_evaluated", judge_otherwise=_evaluated(element_count=0)),
+    Defect("an expectation that contradicts", "expectation_alarm", judge_otherwise=_evaluated(success=False)),
+    Defect("replicas that differ", "replicas_differ", _replica(digest="other")),
+    Defect("a replica that was not read", "replica_not_read", _replica(digest=None)),
+    Defect("damage on the leader's disk", "log_unreadable", _damage),
+    Defect("a transaction that stays open", "open_transaction", _held_back),
+    Defect("records of a stranger", "stranger_in_topic", lambda run: run.more.update(strangers={run.subject.name: 3})),
+    Defect("a law left out", "law_missing", lambda run: run.rows["books/laws.parquet"].remove(_last_law(run))),
+    Defect("an expectation that saw nulls", "nulls", judge_otherwise=_evaluated(missing_count=1)),
+    Defect(
         "a row that nobody planned",
         "rows_unplanned",
         lambda run: run.rows["books/producers.parquet"].append(_cell(run) | {"producer": 9}),
     ),
-    Sin("a table left out", "table_missing", lambda run: run.rows["timeline/load.parquet"].clear()),
-    Sin("not one report", "nothing_reported", lambda run: _silence(run, 0)),
-    Sin("hardly a report", "too_little_reported", lambda run: _silence(run, 1)),
-    Sin(
+    Defect("a table left out", "table_missing", lambda run: run.rows["timeline/load.parquet"].clear()),
+    Defect("not one report", "nothing_reported", lambda run: _silence(run, 0)),
+    Defect("hardly a report", "too_little_reported", lambda run: _silence(run, 1)),
+    Defect(
         "a record lost, and nobody knows when it was acknowledged",
         "unexplained",
         lambda run: _count_lost(run, settled_after_us=None),
         lambda run: "elect_unclean" in _actions(run) and Anomaly.LOST not in CLAIMS[run.subject.claim].forbids,
     ),
-    Sin(
+    Defect(
         "a record lost, and nobody asked the new leader how far its log reached",
         "bound_unseen",
         lambda run: _count_lost(run, settled_after_us=1000),
         lambda run: "elect_unclean" in _actions(run) and Anomaly.LOST not in CLAIMS[run.subject.claim].forbids,
     ),
-    Sin("a fault without proof", "fault_did_not_bite", lambda run: _injection(run, bit=False), _faulted),
-    Sin("a fault that was not injected", "fault_did_not_bite", lambda run: run.injections.pop(), _faulted),
-    Sin(
+    Defect("a fault without proof", "fault_did_not_bite", lambda run: _injection(run, bit=False), _faulted),
+    Defect("a fault that was not injected", "fault_did_not_bite", lambda run: run.injections.pop(), _faulted),
+    Defect(
         "a fault that never recovered", "fault_not_healed", lambda run: _injection(run, recovered_at_us=None), _faulted
     ),
-    Sin("too little exposed", "too_little_exposed", lambda run: _expose(run, reported=99), _faulted),
-    Sin(
+    Defect("too little exposed", "too_little_exposed", lambda run: _expose(run, reported=99), _faulted),
+    Defect(
         "nobody counted the exposure",
         "exposure_missing",
         lambda run: run.rows["books/exposure.parquet"].remove(_row(run, "books/exposure.parquet")),
         _faulted,
     ),
-    Sin(
+    Defect(
         "nothing at stake",
         "nothing_at_stake",
         _nothing_at_stake,
         lambda run: _faulted(run) and "power_off" not in _actions(run),
     ),
-    Sin(
+    Defect(
         "a load that ended before the faults",
         "load_over_too_early",
         lambda run: _load_until(run, run.injections[-1]),
         _faulted,
     ),
-    Sin(
+    Defect(
         "a load that a fatal error ended",
         "load_ended_early",
         lambda run: run.more.update(ended_early={f"{run.subject.name}/0": "_FATAL"}),
     ),
-    Sin(
+    Defect(
         "fewer attempts than planned",
         "load_incomplete",
         lambda run: setattr(run, "scenario", with_arm(run.scenario, run.subject.name, records=10**6)),
     ),
-    Sin("hardly an answer", "too_few_answered", _unanswered),
-    Sin(
+    Defect("hardly an answer", "too_few_answered", _unanswered),
+    Defect(
         "a crash by no plan",
         "unplanned_disturbance",
         lambda run: _observe(
             run, Observation(at_us=_end_us(run), kind="process", broker=1, state="exited", exit_code=-9)
         ),
     ),
-    Sin("an election by no plan", "unplanned_disturbance", _led_by_another),
-    Sin("no transaction committed", "nothing_committed", lambda run: _transactions(run, committed=0), _transactional),
-    Sin("no transaction aborted", "nothing_aborted", lambda run: _transactions(run, aborted=0), _transactional),
+    Defect("an election by no plan", "unplanned_disturbance", _led_by_another),
+    Defect(
+        "no transaction committed", "nothing_committed", lambda run: _transactions(run, committed=0), _transactional
+    ),
+    Defect("no transaction aborted", "nothing_aborted", lambda run: _transactions(run, aborted=0), _transactional),
 )
-"""Every sin. A test commits each of them on some healthy run."""
+"""Every defect. A test commits each of them on some sound run."""
 
 
-def _last_law(run: HealthyRun) -> Row:
+def _last_law(run: SoundRun) -> Row:
     return [row for row in run.rows["books/laws.parquet"] if row["arm"] == run.subject.name][-1]
 
 
-def _silence(run: HealthyRun, reported: int) -> None:
+def _silence(run: SoundRun, reported: int) -> None:
     """Leaves only so many reported attempts of each producer and partition: of all others, nobody knows the outcome."""
     for row in run.rows["books/producers.parquet"]:
         if row["arm"] == run.subject.name and row["producer"] >= 0:
@@ -359,23 +363,23 @@ def _silence(run: HealthyRun, reported: int) -> None:
             row["resolved_absent"] = unknown - row["resolved_present"]
 
 
-def _count_lost(run: HealthyRun, settled_after_us: int | None) -> None:
+def _count_lost(run: SoundRun, settled_after_us: int | None) -> None:
     _count(run, Anomaly.LOST, found=-1, first_copies=-1, log_records=-1)
     sent_us = run.injections[0].bite_at_us
     settled_us = None if settled_after_us is None else sent_us + settled_after_us
     run.cases[-1] = case(sent_us, settled_us, Anomaly.LOST.value, arm=run.subject.name, at=0)
 
 
-def _heartbeat(run: HealthyRun) -> Observation:
+def _heartbeat(run: SoundRun) -> Observation:
     return Observation(at_us=_end_us(run), kind="heartbeat", pause_us=-1000)
 
 
-def _short(run: HealthyRun) -> None:
+def _short(run: SoundRun) -> None:
     _row(run, "books/partitions.parquet", partition=0)["data_records"] -= 1
     _cell(run)["first_copies"] -= 1
 
 
-def _load_until(run: HealthyRun, injection: Injection) -> None:
+def _load_until(run: SoundRun, injection: Injection) -> None:
     for row in run.rows["timeline/load.parquet"]:
         if row["arm"] == run.subject.name and row["at_us"] > injection.bite_at_us:
             row["sent"] = row["reported"] = 0

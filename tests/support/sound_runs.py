@@ -1,4 +1,4 @@
-"""The evidence of healthy runs, made by hand and drawn by a seed: what a sound cluster and a sound verifier may show.
+"""The evidence of sound runs, made by hand and drawn by a seed: what a sound cluster and a sound verifier may show.
 
 A small cluster in memory goes through a fault plan. The observer sees each change up to 0.9 s late, ISRs shrink twice,
 elections pass through a leaderless moment, attempts stay unanswered and are resolved, the weak control loses records.
@@ -47,7 +47,7 @@ Key = tuple[str, int]
 
 
 @dataclass
-class HealthyRun:
+class SoundRun:
     """One run: what the verifier would have written down. `evidence` turns this into what the judge reads.
 
     `cases` are rows of anomalies/. `more` are fields of Evidence that differ from those of a run without a flaw.
@@ -94,8 +94,8 @@ _PRODUCERS, _PARTITIONS, _LAWS = "books/producers.parquet", "books/partitions.pa
 _EXPOSURE, _LOAD, _CASES = "books/exposure.parquet", "timeline/load.parquet", "books/cases.parquet"
 
 
-def healthy_run(seed: int, action: str = "") -> HealthyRun:
-    """Returns the healthy run of a seed, under the fault `action`; without a fault if `action` is empty.
+def sound_run(seed: int, action: str = "") -> SoundRun:
+    """Returns the sound run of a seed, under the fault `action`; without a fault if `action` is empty.
 
     The seed draws the profile, the claim, the load, the target, the times and everything that the faults bring about.
     """
@@ -357,7 +357,7 @@ class _Cluster:
         self.look_late(list(self.states))
 
 
-def _written(draw: Random, run: Scenario, cluster: _Cluster) -> HealthyRun:
+def _written(draw: Random, run: Scenario, cluster: _Cluster) -> SoundRun:
     """Returns what the verifier writes down of the load on the cluster, and of the snapshot."""
     cluster.pass_s(1.5, 6)
     end_us = cluster.now_us
@@ -377,7 +377,7 @@ def _written(draw: Random, run: Scenario, cluster: _Cluster) -> HealthyRun:
     rows[_EXPOSURE] = [_exposed(draw, arm, injection) for injection in cluster.injections for arm in run.loaded]
     taken_us = cluster.pass_s(1, 5)
     transactions = {arm.name: _transactions(draw) for arm in run.loaded if arm.transactional_id}
-    return HealthyRun(
+    return SoundRun(
         scenario=run,
         rows=rows,
         injections=cluster.injections,
