@@ -124,7 +124,7 @@ def test_slack_is_told_over_its_connection_and_takes_nothing_a_run_says_for_mark
     assert SECRET not in request.body + caplog.text
 
 
-def test_a_server_is_told_in_json(
+def test_a_server_is_reported_in_json(
     server: WebSink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip(notifiers.WEBHOOK.module)
@@ -241,7 +241,7 @@ def test_a_message_quotes_the_verdict_of_a_cleared_run_that_was_judged_again(
     assert told.verdict == "VIOLATED" and SENTENCE in told.lines
 
 
-def test_a_red_run_with_a_green_verdict_of_this_try_is_told_as_such(
+def test_a_red_run_with_a_green_verdict_of_this_try_is_reported_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KDV_RUNS", str(tmp_path))

@@ -55,7 +55,7 @@ def _conf(**changes: object) -> dict[str, object]:
     return {"dag_run_id": "r", "logical_date": None, "conf": {**DEFAULTS, **changes}}
 
 
-def test_all_errors_of_an_input_are_told_at_once(client: TestClient) -> None:
+def test_all_errors_of_an_input_are_reported_at_once(client: TestClient) -> None:
     answer = client.post(request_validation.PATH, json=_conf(**BAD))
     assert answer.status_code == 400
     count, *errors = answer.json()["detail"].splitlines()

@@ -83,7 +83,7 @@ def test_a_run_from_a_users_own_file_is_held_with_the_settings_it_was_given(
     assert (verdict.verdict, verdict.green, arm(verdict, "own").verdict) == ("HELD", True, "HELD")
     subject = run.read_scenario().subjects[0]
     (told,) = [spec for spec in specs if spec.arm == subject.ordinal]
-    # how logs and the proxy tell producers apart, and brokers their transactions
+    # how logs and the proxy distinguish producers, and brokers their transactions
     assert told.settings == {**subject.profile.producer, "client.id": "own-0", "transactional.id": "orders-own-0"}
     given = {
         "acks": "all",

@@ -148,7 +148,7 @@ def _is_open(answer: str) -> bool:
     return any(word in answer.lower() for word in ("succeeded", "open", "connected"))
 
 
-def test_an_address_that_is_cut_off_is_told_from_one_that_refuses() -> None:
+def test_an_address_that_is_cut_off_is_distinguished_from_one_that_refuses() -> None:
     assert reaches("kafka-2", f"{SUBNET}.11", "refused")
 
 

@@ -110,7 +110,7 @@ def test_a_transaction_that_is_left_open_ends_the_committed_view_and_is_named(
     assert taken(made, cluster, monkeypatch)[0].held_back is None, "the wait ends as soon as the transaction has ended"
 
 
-def test_a_transaction_whose_commit_marker_was_lost_is_told_apart_from_one_that_goes_on(
+def test_a_transaction_whose_commit_marker_was_lost_is_distinguished_from_one_that_goes_on(
     made: Scenario, cluster: Cluster, client: Callable[..., Producer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, load = made.subjects[0].topic_name, client("loses-its-marker")

@@ -55,7 +55,10 @@ def test_what_must_be_read_twice_would_be_seen(text: str) -> None:
 
 
 def test_direct_english_is_no_finding() -> None:
-    assert prose.indirect("Who decides? What the client was told is in the ledger, and cannot be told from luck.") == []
+    assert (
+        prose.indirect("Who decides? What the client was told is in the ledger, and cannot be distinguished from luck.")
+        == []
+    )
 
 
 def test_a_sentence_is_counted_word_by_word() -> None:

@@ -191,7 +191,7 @@ def _check_names(profile: Profile) -> None:
             raise ContradictorySettings(f"{alias}: write {name}, its canonical name")
     for name in ("retention.ms", "retention.bytes"):
         if str(profile.topic.get(name, -1)) != "-1":
-            raise ContradictorySettings(f"{name}: records that expire cannot be told from lost ones, use -1")
+            raise ContradictorySettings(f"{name}: records that expire cannot be distinguished from lost ones, use -1")
 
 
 def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None:

@@ -62,7 +62,7 @@ def ending(work: Callable[[], object]) -> str:
 def refusal(folder: Path, count: int) -> str:
     """Returns the error with which brokers have refused each of the first `count` attempts for good. Returns an empty
     text if they have not. `folder` is the producer's folder."""
-    errors = errors_told(folder, count)
+    errors = errors_reported(folder, count)
     if errors.total() < count or not errors.keys() <= REFUSALS:
         return ""
     return f"{error_text(KafkaError(max(errors)))} (all {count} records of the warm-up)"
@@ -73,7 +73,7 @@ def error_text(error: KafkaError) -> str:
     return f"{error.name()}: {error.str()}"
 
 
-def errors_told(folder: Path, count: int) -> Counter[int]:
+def errors_reported(folder: Path, count: int) -> Counter[int]:
     """Returns how many of the first `count` attempts of a producer ended with each error, by the error's code (see
     `error_codes`). `folder` is the producer's folder. No resend is counted."""
     results = read_slots(folder, 0, count)[0] if count else np.empty(0, np.int64)

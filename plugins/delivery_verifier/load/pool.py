@@ -13,7 +13,7 @@ from delivery_verifier.host.supervision import children
 from delivery_verifier.host.supervision.control_block import carry_out
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import layout, transactions
-from delivery_verifier.load.client_errors import errors_told
+from delivery_verifier.load.client_errors import errors_reported
 from delivery_verifier.load.error_codes import error_name
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.producer_process import ProducerProcess, start_process
@@ -81,7 +81,7 @@ class ProducerPool:
         """Returns in words which errors the clients have reported so far, e.g. `safe/0/0: 30 x MSG_SIZE_TOO_LARGE`."""
         texts = []
         for producer in self.producers:
-            errors = errors_told(producer.folder, producer.control[Word.ANNOUNCED])
+            errors = errors_reported(producer.folder, producer.control[Word.ANNOUNCED])
             texts += [f"{producer.name}: {count} x {error_name(code)}" for code, count in errors.most_common()]
         return "; ".join(texts)
 
@@ -142,7 +142,7 @@ def _settings(arm: Arm, number: int) -> dict[str, Setting]:
     """Returns the settings of the arm's producer with the number `number`.
 
     Every producer has a client.id of its own. If the arm has a transactional.id, every producer has a transactional.id
-    of its own, too. Brokers and the proxy tell producers apart by these ids.
+    of its own, too. Brokers and the proxy distinguish producers by these ids.
     """
     settings: dict[str, Setting] = {"client.id": f"{arm.name}-{number}", **arm.profile.producer}
     if arm.transactional_id:

@@ -21,7 +21,7 @@ def shown(judged: ArmVerdict) -> list[Cause]:
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportedCause:
     """One cause as it is told. `heading`: what the program did, with the number of cases, e.g. `16 skipped: The program
     ...`. `evidence`: the sentences about one record. `look_for`: what to look for in the program."""
 
@@ -36,14 +36,14 @@ class Told:
         yield f"{LOOK_FOR}: {'; '.join(self.look_for)}."
 
 
-def causes_of(judged: ArmVerdict, prefix: str = "") -> Iterator[Told]:
+def causes_of(judged: ArmVerdict, prefix: str = "") -> Iterator[ReportedCause]:
     """Yields the causes of an arm that are shown. `prefix`: a text before each."""
     for cause in shown(judged):
         heading = f"{prefix}{_counted(cause.count, cause.anomaly)}: {cause.what}"
-        yield Told(heading, " ".join(cause.evidence), cause.look_for)
+        yield ReportedCause(heading, " ".join(cause.evidence), cause.look_for)
 
 
-def of_subjects(verdict: RunVerdict | None) -> list[Told]:
+def of_subjects(verdict: RunVerdict | None) -> list[ReportedCause]:
     """Returns the causes of all subjects. If there are several subjects, each cause names its arm."""
     subjects = [arm for arm in (verdict.arms if verdict else []) if arm.role == "subject"]
     return [each for arm in subjects for each in causes_of(arm, f"{arm.arm}: " if len(subjects) > 1 else "")]

@@ -46,7 +46,7 @@ def test_it_waits_until_the_high_watermark_is_behind_every_acknowledged_offset()
         ([look(leader=-1)], "isr_not_full"),
     ],
 )
-def test_what_does_not_come_to_rest_is_told_by_name(looks: list[dict[int, Look]], name: str) -> None:
+def test_what_does_not_come_to_rest_is_reported_by_name(looks: list[dict[int, Look]], name: str) -> None:
     taken = snapshot.take(looking(looks), {}, quiet_s=0.001, deadline_s=0)
     assert [*taken.wrong] == [name] and "partition 0" in taken.wrong[name]
 

@@ -81,7 +81,7 @@ def test_a_plot_has_a_bar_for_each_value() -> None:
     assert saved.table([{"a": 1000, "b": None}]) == ["| a | b |", "|---|---|", "| 1,000 | – |"]
 
 
-def test_processes_are_told_apart_by_their_command_lines() -> None:
+def test_processes_are_distinguished_by_their_command_lines() -> None:
     assert kdv_run.kind_of("java -cp x org.apache.spark.deploy.SparkSubmit shell") == "Spark"
     assert kdv_run.kind_of("python -m delivery_verifier.load.producer spec.json") == "producers"
     assert kdv_run.kind_of("python kdv run --direct") == "kdv"

@@ -56,7 +56,7 @@ def test_no_option_of_any_command_may_be_abbreviated() -> None:
         assert isinstance(parser, cli.Parser) and not parser.allow_abbrev
 
 
-def test_an_interruption_of_spark_is_told_in_one_line_and_other_errors_in_full(
+def test_an_interruption_of_spark_is_reported_in_one_line_and_other_errors_in_full(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(logging.getLogger(), "filters", [])

@@ -251,7 +251,7 @@ def test_what_may_have_expired_and_what_was_not_planted_forbid_held() -> None:
     assert doubts(verdict) == {("coverage", "expired_unknown"), ("coverage", "not_planted:REORDERED")}
 
 
-def test_expired_claims_strangers_and_gaps_are_told_with_their_number_and_are_no_anomaly() -> None:
+def test_expired_claims_strangers_and_gaps_are_reported_with_their_number_and_are_no_anomaly() -> None:
     counts = {"expired": 1234, "strangers": 5, "unclaimed": 6, "gaps": 7}
     verdict = judged(audited(a_ledger(), audit_counts=counts))
     assert not any(finding.broken for finding in arm(verdict).findings)

@@ -120,7 +120,7 @@ def test_of_a_log_with_unreadable_offsets_only_the_readable_part_is_known() -> N
     assert given_up is not None and "are not in the readable part of the log: given up after" in given_up.sentence
 
 
-def test_one_record_is_told_in_the_singular() -> None:
+def test_one_record_is_reported_in_the_singular() -> None:
     evidence = evidence_of(RUN, given_up={SUBJECT: [GivenUpCount(0, "", 1)]})
     assert (
         "1 of 1,200 records (0.0833 %) was not acknowledged and is not in the log: left open by"
@@ -235,7 +235,7 @@ def test_without_an_observed_absence_nothing_is_said_of_it() -> None:
     assert given_up.changes[0].endswith("longer than the longest outage.")
 
 
-def test_a_single_replica_is_told_as_three_are() -> None:
+def test_a_single_replica_is_reported_as_three_are() -> None:
     """The leader is frozen and nobody else can lead."""
     one = msgspec.structs.replace(
         a_scenario("acks_all", "pause_leader"), load=msgspec.structs.replace(RUN.load, replication_factor=1)

@@ -279,7 +279,7 @@ def test_one_judgement_works_out_the_contract_of_each_arm_once(monkeypatch: pyte
     assert claims == [arm.claim for arm in RUN.loaded]
 
 
-def test_several_subjects_and_many_controls_are_told_in_one_line_each_and_the_fault_once() -> None:
+def test_several_subjects_and_many_controls_are_reported_in_one_line_each_and_the_fault_once() -> None:
     evidence = evidence_of(RUN, lost(30, WEAK))
     verdict = judged(evidence)
     subjects = [arm(verdict), msgspec.structs.replace(arm(verdict), arm="safe")]

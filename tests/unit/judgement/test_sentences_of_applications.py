@@ -27,7 +27,7 @@ REWIND = replace(KILL, action="rewind", proof={"process": {"rewound a": 600}})
         ([replace(CRASH, action="freeze_application"), replace(CRASH, action="thaw_application")], "6 records in hand"),
     ],
 )
-def test_what_was_in_hand_and_what_was_set_back_are_told_apart(biting: list[Any], expected: str) -> None:
+def test_what_was_in_hand_and_what_was_set_back_are_distinguished(biting: list[Any], expected: str) -> None:
     arm: Any = SimpleNamespace(name="a", run=SimpleNamespace(biting=biting), exposure=[])
     assert sentences._exposed(arm) == expected
 

@@ -137,7 +137,7 @@ def test_an_offset_makes_an_acknowledgement(offset: int) -> None:
     assert outcome_of(offset + 1) == Outcome.ACKED and error_code(offset + 1) is None
 
 
-def test_an_open_slot_is_indeterminate_and_marks_without_offset_are_told_apart() -> None:
+def test_an_open_slot_is_indeterminate_and_marks_without_offset_are_distinguished() -> None:
     assert outcome_of(0) == Outcome.INDETERMINATE and error_code(0) is None
     assert outcome_of(ACKED_NOWHERE) == Outcome.ACKED
     assert outcome_of(SENT) == Outcome.SENT

@@ -82,7 +82,7 @@ def test_without_a_verdict_or_without_its_advice_nothing_is_shown(tmp_path: Path
     assert priced_advices(None, tmp_path) == priced_advices(replace(verdict, advice=None), tmp_path) == []
 
 
-def test_a_proof_is_told_in_sentences_and_tables_and_never_as_json() -> None:
+def test_a_proof_is_reported_in_sentences_and_tables_and_never_as_json() -> None:
     (injection,) = read(STORED, None).injections
     proof, topic = proof_of(injection), RunDirectory(STORED).read_scenario().arm("acks_1").topic_name
     text = " ".join([*proof.sentences, *(cell for table in proof.tables for row in table.rows for cell in row)])

@@ -156,7 +156,7 @@ def test_no_text_says_what_did_not_happen(run: Run) -> None:
 
 
 @pytest.mark.parametrize("late", [1, 2, 60, 61])
-def test_a_kind_with_excused_and_unexplained_cases_is_told_with_both_numbers(late: int) -> None:
+def test_a_kind_with_excused_and_unexplained_cases_is_reported_with_both_numbers(late: int) -> None:
     run = Run({"profile": "acks_1"}, {Anomaly.LOST: 61}, with_cases=True, late=late)
     verdict = judged(run.evidence())
     subject = next(arm for arm in verdict.arms if arm.role == "subject")
@@ -174,7 +174,7 @@ def test_a_kind_with_excused_and_unexplained_cases_is_told_with_both_numbers(lat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", catalogue.PROFILES)
-def test_every_claim_and_kind_alone_is_told_as_it_is(profile: str) -> None:
+def test_every_claim_and_kind_alone_is_reported_as_it_is(profile: str) -> None:
     for claim, kind, hidden in itertools.product(CLAIMS, Anomaly, (False, True)):
         if hidden and kind not in SECONDARY:
             continue
@@ -258,16 +258,16 @@ def reads_well(verdict: RunVerdict, plan: Scenario) -> None:
         mail = "\n".join(brief.plain_lines(verdict, directory.path.parent))
     proposes_only_what_is_accepted(whole)
     proposes_only_what_is_accepted(note)
-    sentences_told = [verdict.sentence, *note.split("\n"), *mail.split("\n"), *verdict.limits, *verdict.notes]
-    sentences_told += [text for reason in reasons(verdict) for text in (reason.lead, reason.text, reason.short)]
-    for text in (visible(whole), in_a_terminal, *sentences_told):
+    sentences_reported = [verdict.sentence, *note.split("\n"), *mail.split("\n"), *verdict.limits, *verdict.notes]
+    sentences_reported += [text for reason in reasons(verdict) for text in (reason.lead, reason.text, reason.short)]
+    for text in (visible(whole), in_a_terminal, *sentences_reported):
         assert not PLURAL_OF_ONE.search(text), PLURAL_OF_ONE.search(text)
         assert not re.search(r"\b(None|nan|NaN|undefined)\b|\{\}|\[\]", text), text
-    for text in [*sentences_told, *(line.strip() for line in in_a_terminal.splitlines() if line[:1] not in "|+")]:
+    for text in [*sentences_reported, *(line.strip() for line in in_a_terminal.splitlines() if line[:1] not in "|+")]:
         assert "  " not in text, text
         assert not prose.indirect(text), prose.indirect(text)
     names = NAMES | set(plan.arm_names) | set(LAWS) | doubts.ADVICE.keys() | {plan.fault.name, plan.name}
-    for text in [*sentences_told, *in_a_terminal.splitlines()]:
+    for text in [*sentences_reported, *in_a_terminal.splitlines()]:
         sentence = re.sub(r"`[^`]*`|^ *\|.*|\bkdv .*|^(checker|coverage) doubt, .*", "", text)
         unknown = set(re.findall(r"(?<![\w/.-])[a-z]+(?:_[a-z0-9]+)+\b(?!\.json|\.parquet|/)", sentence)) - names
         assert not {name for name in unknown if not any(name in other for other in names)}, (unknown, text)

@@ -280,7 +280,7 @@ def test_every_entry_is_in_the_docs_with_every_arm() -> None:
         )
 
 
-def test_what_was_sent_again_is_told_only_where_something_was() -> None:
+def test_what_was_sent_again_is_reported_only_where_something_was() -> None:
     again = replace(arm(), counts={**arm().counts, "resent": 200})
     quiet, resent = (
         catalogue(replace(item("a"), attempts=(replace(attempt("as expected"), arms=[one]),))) for one in (arm(), again)

@@ -326,7 +326,7 @@ def test_a_run_without_a_single_record_gets_a_page_without_plots(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_latencies_are_told_apart_and_a_missing_table_is_no_empty_one(tmp_path: Path) -> None:
+def test_latencies_are_distinguished_and_a_missing_table_is_no_empty_one(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
     told = visible(page.render(path, verdict))
     assert re.search(r"safe otherwise [\d,]+ 2.24 ms 3.56 ms 3.56 ms 3.56 ms", told)

@@ -165,7 +165,7 @@ def test_a_headline_is_the_first_clause_and_nothing_is_left_out() -> None:
     assert headline("No verdict.") == ("No verdict.", "")
 
 
-def test_leaders_that_move_together_are_told_in_one_line() -> None:
+def test_leaders_that_move_together_are_reported_in_one_line() -> None:
     moved = [Observation(at_us=S, kind="partition", topic="t", partition=p, leader=1, isr=[1]) for p in range(90)]
     moved += [
         Observation(at_us=3 * S + p, kind="partition", topic="t", partition=p, leader=2, leader_epoch=1, isr=[2])

@@ -104,7 +104,7 @@ def test_an_option_is_refused_with_field_value_allowed_and_remedy(
 @pytest.mark.parametrize(
     "line", [["run", "--recrods", "5"], ["rnu"], [], ["report"], ["list", "rnus"], ["plan", "--records"]]
 )
-def test_a_mistyped_command_line_is_told_in_one_line(capsys: pytest.CaptureFixture[str], line: list[str]) -> None:
+def test_a_mistyped_command_line_is_reported_in_one_line(capsys: pytest.CaptureFixture[str], line: list[str]) -> None:
     refused(capsys, line)
 
 
@@ -251,7 +251,7 @@ def test_a_scenario_is_read_back_as_it_was_written() -> None:
     assert loads(dumps(made)) == made
 
 
-def test_a_port_that_is_taken_is_told_with_a_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_reported_with_a_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     import socket
 
     with socket.socket() as taken:
@@ -262,7 +262,7 @@ def test_a_port_that_is_taken_is_told_with_a_remedy(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("line", [["run", "--direct", "--run-id", "x"], ["run", "--run-id", "x"], ["up"]])
-def test_a_home_that_cannot_be_written_is_told_in_one_line(
+def test_a_home_that_cannot_be_written_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, host: Path, line: list[str]
 ) -> None:
     (host / "plain").write_text("x")

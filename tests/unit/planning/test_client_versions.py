@@ -198,7 +198,7 @@ def test_idempotence_follows_the_rules_of_the_version(
         assert full["acks"] == "all" or not idempotent
 
 
-def test_more_than_five_in_flight_is_told_as_what_each_version_makes_of_it() -> None:
+def test_more_than_five_in_flight_is_reported_as_what_each_version_makes_of_it() -> None:
     with pytest.raises(BadInput) as refused:
         written(f"{IN_FLIGHT}=10", "java")
     told = str(refused.value)

@@ -56,10 +56,10 @@ def test_every_discipline_has_the_guarantee_that_the_rules_of_the_contract_leave
     killed = next(row for row in explained["commit_first"].situations if row.fault_class == "member killed")
     assert (killed.guarantees["at_least_once"], killed.broken_by) == (False, ["skipped.commit_first"])
     set_back = next(row for row in explained["commit_first"].situations if row.fault_class == "group set back")
-    assert not set_back.guarantees["at_most_once"], "an operator can break it, and that is told apart"
+    assert not set_back.guarantees["at_most_once"], "an operator can break it, and that is distinguished"
 
 
-def test_ghosts_are_told_only_where_a_consumer_is_shown_what_is_aborted() -> None:
+def test_ghosts_are_reported_only_where_a_consumer_is_shown_what_is_aborted() -> None:
     application = catalogue.APPLICATIONS["commit_after"]
     for settings, isolation, permitted in (
         (SAFE, "read_uncommitted", False),

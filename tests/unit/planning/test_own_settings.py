@@ -87,7 +87,7 @@ def test_a_java_file_gives_its_settings_under_the_names_that_the_producer_takes(
     check_settings(profile)
 
 
-def test_what_is_left_out_and_what_fills_the_gaps_is_told_by_name(tmp_path: Path) -> None:
+def test_what_is_left_out_and_what_fills_the_gaps_is_reported_by_name(tmp_path: Path) -> None:
     told = "\n".join(of_files(tmp_path, ORDERS, "retention.ms=1").notes)
     for name in (
         "bootstrap.servers",

@@ -198,7 +198,7 @@ def test_a_broken_line_with_a_secret_is_not_quoted() -> None:
     assert errors and SECRET not in "".join(errors)
 
 
-def test_all_errors_of_a_file_are_told_at_once_with_those_of_the_other_fields() -> None:
+def test_all_errors_of_a_file_are_reported_at_once_with_those_of_the_other_fields() -> None:
     text = (
         "key.serializer=x\nack=1\nlinger.ms=abc\nretry.backoff.ms=-1\nqueuing.strategy=lifo\nssl.key.password=hunter2"
     )
@@ -217,7 +217,7 @@ def test_all_errors_of_a_file_are_told_at_once_with_those_of_the_other_fields() 
     assert len(errors) == len(starts)
 
 
-def test_all_errors_of_files_are_told_at_once_in_a_terminal_too(
+def test_all_errors_of_files_are_reported_at_once_in_a_terminal_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "p.properties").write_text("key.serializer=x\nack=1\nlinger.mss=5\n")
@@ -229,7 +229,7 @@ def test_all_errors_of_files_are_told_at_once_in_a_terminal_too(
     assert all(part in said for part in ("ack is", "linger.mss is", "min.isr is", "records is", "fault is"))
 
 
-def test_every_contradiction_is_told_at_once() -> None:
+def test_every_contradiction_is_reported_at_once() -> None:
     errors = refusal(min_insync_replicas=3, replication_factor=2, abort_every=5, records=1000, min_exposed=1001)
     assert [error.split(" is ")[0] for error in errors] == [
         "min.insync.replicas of arm safe",

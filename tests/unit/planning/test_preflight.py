@@ -43,7 +43,7 @@ def test_a_good_host_lacks_nothing() -> None:
     assert all(check.ok for check in preflight.general(GOOD))
 
 
-def test_too_little_disk_for_records_times_payload_times_replicas_is_told_with_both_sizes() -> None:
+def test_too_little_disk_for_records_times_payload_times_replicas_is_reported_with_both_sizes() -> None:
     params = {"records": 10_000_000, "payload_bytes": 10_000, "replication_factor": 3}
     told = lacking(host(workspace=place(100, 3, "/ws")), **params)
     assert "disk: 100.0 GB free in /ws, 331.3 GB needed; remedy: lower --records" in told and "KDV_WORKSPACES" in told
@@ -79,7 +79,7 @@ def test_a_load_that_its_rate_makes_longer_than_its_floor_needs_space_for_all_of
         ),
     ],
 )
-def test_each_lack_is_told_with_its_remedy(change: dict[str, Any], told: tuple[str, ...]) -> None:
+def test_each_lack_is_reported_with_its_remedy(change: dict[str, Any], told: tuple[str, ...]) -> None:
     message = lacking(host(**change))
     for part in (*told, "remedy: "):
         assert part in message

@@ -67,7 +67,7 @@ def test_the_reading_is_a_part_of_reconcile_only_where_it_is_no_step_of_its_own(
 
 
 @pytest.mark.parametrize(("is_terminal", "quiet"), [(True, False), (False, False), (False, True)])
-def test_steps_are_told_line_by_line(
+def test_steps_are_reported_line_by_line(
     is_terminal: bool, quiet: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bare_host(tmp_path, monkeypatch)

@@ -19,7 +19,7 @@ def test_a_step_that_began_and_ended_well_is_seen(tmp_path: Path) -> None:
     assert signals.has_ended("produce")
 
 
-def test_a_step_that_failed_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_a_step_that_failed_is_reported_with_its_reason(tmp_path: Path) -> None:
     signals = Signals(tmp_path)
     with pytest.raises(ZeroDivisionError), signals.ending("inject_fault"):
         1 / 0

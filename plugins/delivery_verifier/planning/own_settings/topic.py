@@ -37,7 +37,7 @@ EXERCISED: dict[str, values.Kind] = {
 SINCE = {"errors.deadletterqueue.group.enable": (4, 4), "max.decompressed.message.bytes": (4, 4)}
 """Topic properties that are newer than Kafka 4.0, each with the first Kafka version (major, minor) that knows it."""
 
-_EXPIRY = "the topics of a run keep everything: what expired could not be told from what was lost"
+_EXPIRY = "the topics of a run keep everything: what expired could not be distinguished from what was lost"
 _TIERED = "the cluster under test has no tiered storage"
 
 LEFT_OUT: dict[str, str] = {
@@ -158,6 +158,7 @@ def _require_only_value(name: str, text: str) -> None:
     allowed = ONLY_VALUE[name]
     if text != allowed:
         raise BadInput(
-            f"{name} is {text!r}; allowed: {allowed}. What a topic removes on purpose cannot be told from what "
+            f"{name} is {text!r}; allowed: {allowed}. What a topic removes on purpose cannot be distinguished from "
+            "what "
             "was lost; leave it out to verify the rest"
         )
