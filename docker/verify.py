@@ -19,8 +19,8 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.orchestration.client import ENDED, AirflowSilent, Client, ui_url
 from delivery_verifier.orchestration.names import DAG_ID
-from delivery_verifier.pages import terminal
 from delivery_verifier.planning.consistency import as_conf
+from delivery_verifier.reporting import terminal
 
 API = "http://localhost:8080"
 PASSWORDS = Path("/opt/kdv/airflow/passwords.json")

@@ -25,7 +25,7 @@ HEAVY_WITHIN = 2
 EVERYTHING = ("Makefile", "pyproject.toml", "uv.lock", "tests/conftest.py", "tests/tiers.py", "tests/batches.py")
 """A change of one of these files reaches all tests."""
 DATA = {
-    "plugins/delivery_verifier/pages/*templates/*": ("plugins/delivery_verifier/pages/html.py",),
+    "plugins/delivery_verifier/reporting/*templates/*": ("plugins/delivery_verifier/reporting/html.py",),
     "plugins/delivery_verifier/host/java/jars.lock.json": ("plugins/delivery_verifier/host/java/jars.py",),
     f"{LIBRARY}planning/own_settings/kafka_names.json": (f"{LIBRARY}planning/own_settings/known_names.py",),
     f"{LIBRARY}cluster/embedded/means/*": (

@@ -24,8 +24,8 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.model.scenario import ClusterSpec
-from delivery_verifier.pages.report.changes import PricedOption, priced_advices
 from delivery_verifier.planning.provenance import commit, versions_of
+from delivery_verifier.reporting.report.changes import PricedOption, priced_advices
 
 _APPLIED = "kdv run --fault kill_application --application"
 COMMANDS = (

@@ -1,4 +1,5 @@
-"""Generates docs/reference/catalogue.md from the entries of the catalogue: `python -m docs.generate.catalogue [FILE]`."""
+"""Generates docs/reference/catalogue.md from the entries of the catalogue: `python -m docs.generate.catalogue
+[FILE]`."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.catalogue_run.selection import KINDS
 from delivery_verifier.model.fault_plan import FaultStep, equipment_of
 from delivery_verifier.model.scenario import ON_SIGTERM
-from delivery_verifier.pages.matrix.tables import heading_of_kind
+from delivery_verifier.reporting.matrix.tables import heading_of_kind
 
 INTRODUCTION = """\
 # The catalogue
@@ -81,8 +82,8 @@ def _arm(arm: ArmPlan) -> str:
 
 
 def _settings(arm: ArmPlan) -> str:
-    """Returns the names of an arm's profile and, if there is one, of its application. Also says how its producers end on
-    SIGTERM, if the fault plan sends it."""
+    """Returns the names of an arm's profile and, if there is one, of its application. Also says how its producers end
+    on SIGTERM, if the fault plan sends it."""
     name = profile_and_application(arm.profile.name, arm.application.name if arm.application else "")
     return f"{name}, {ON_SIGTERM[arm.on_sigterm]}" if arm.on_sigterm else name
 

@@ -15,7 +15,7 @@ from jinja2.bccache import Bucket
 import delivery_verifier
 from expectations.library import DefaultJinjaPageView, Renderer, ValidationResultsPageRenderer
 
-_PAGES = Path(delivery_verifier.__file__).parent / "pages"
+_PAGES = Path(delivery_verifier.__file__).parent / "reporting"
 _TEMPLATES = [folder / "templates" for folder in (Path(__file__).parent, _PAGES / "overview", _PAGES)]
 
 

@@ -25,17 +25,17 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.plugin import unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.orchestration.plugin.live_run import LiveRun
-from delivery_verifier.pages.comparison import comparison
-from delivery_verifier.pages.comparison import page as compare_page
-from delivery_verifier.pages.matrix import page as matrix
-from delivery_verifier.pages.overview import page as overview
-from delivery_verifier.pages.overview.live import view as view_of
-from delivery_verifier.pages.overview.run_filter import RunFilter
-from delivery_verifier.pages.overview.unfinished import AirflowRun
-from delivery_verifier.pages.price import page as price_page
-from delivery_verifier.pages.price.price import price
-from delivery_verifier.pages.report import page as report
 from delivery_verifier.progress import live as flow
+from delivery_verifier.reporting.comparison import comparison
+from delivery_verifier.reporting.comparison import page as compare_page
+from delivery_verifier.reporting.matrix import page as matrix
+from delivery_verifier.reporting.overview import page as overview
+from delivery_verifier.reporting.overview.live import view as view_of
+from delivery_verifier.reporting.overview.run_filter import RunFilter
+from delivery_verifier.reporting.overview.unfinished import AirflowRun
+from delivery_verifier.reporting.price import page as price_page
+from delivery_verifier.reporting.price.price import price
+from delivery_verifier.reporting.report import page as report
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 STORED = Path(__file__).parents[1] / "data" / "runs"

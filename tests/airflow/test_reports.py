@@ -28,9 +28,9 @@ from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, unreported
 from delivery_verifier.orchestration.plugin import app as reports
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
-from delivery_verifier.pages.matrix import page
-from delivery_verifier.pages.overview.unfinished import AirflowRun
 from delivery_verifier.progress import estimates
+from delivery_verifier.reporting.matrix import page
+from delivery_verifier.reporting.overview.unfinished import AirflowRun
 from delivery_verifier.store import catalogue_runs
 
 RUN_ID = "manual__2026-01-01T00:00:00+00:00"

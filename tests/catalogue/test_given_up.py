@@ -1,7 +1,7 @@
 """Test of a direct run in which the only replica of a partition is away for longer than the client waits. Terminal,
 first screen of the report, note and JUnit say what was given up, and by which setting.
 
-tests/unit/pages/test_given_up.py says the same of runs with three replicas that are made by hand.
+tests/unit/reporting/test_given_up.py says the same of runs with three replicas that are made by hand.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from support.stored_runs import arm
 
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import folders
-from delivery_verifier.pages import brief
+from delivery_verifier.reporting import brief
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 

@@ -23,8 +23,8 @@ import expectations.validation
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line import outputs
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.pages import junit, terminal
-from delivery_verifier.pages.report import page
+from delivery_verifier.reporting import junit, terminal
+from delivery_verifier.reporting.report import page
 from delivery_verifier.run import direct, local_spark
 from delivery_verifier.run.local_spark import OwnSession
 from delivery_verifier.run.steps import conclude

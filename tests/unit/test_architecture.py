@@ -42,7 +42,10 @@ PACKAGES = (
     ROOT / "dags" / "verify_catalogue.py",
 )
 
-_ALL = "model host catalogue contract store cluster load faults judgement advice planning run pages catalogue_run audit"
+_ALL = (
+    "model host catalogue contract store cluster load faults judgement advice planning run reporting catalogue_run "
+    "audit"
+)
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
     for room, rooms in {
@@ -53,12 +56,13 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "command_line": f"upkeep local_airflow orchestration progress expectations spark_jobs {_ALL}",
         "upkeep": "local_airflow planning cluster store host model",
         "local_airflow": "orchestration run cluster spark_jobs store host model",
-        "orchestration": "catalogue_run run progress pages planning cluster catalogue spark_jobs store host model",
-        "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
+        "orchestration": "catalogue_run run progress reporting planning cluster catalogue spark_jobs store host model",
+        "catalogue_run": "run reporting planning catalogue cluster expectations spark_jobs store host model",
         "audit": "planning judgement spark_jobs cluster catalogue store host model",
-        "run": "planning pages advice judgement settlement progress canary expectations spark_jobs faults applications"
+        "run": "planning reporting advice judgement settlement progress canary expectations spark_jobs faults "
+        "applications"
         " load cluster store host model",
-        "pages": "contract.guarantees contract.settings catalogue store host model",
+        "reporting": "contract.guarantees contract.settings catalogue store host model",
         "advice": "judgement contract catalogue store model",
         "expectations": "judgement store host.optional model",
         "planning": "contract catalogue load.layout cluster host model",
@@ -113,17 +117,17 @@ IMPORT_POINTS: dict[str, tuple[str, ...]] = {
         "settlement.acked_writer",
         "planning.own_settings.librdkafka",
     ),
-    "bokeh": ("pages",),
+    "bokeh": ("reporting",),
     "duckdb": ("spark_jobs.checks.second_opinion", "audit.matching"),
-    "jinja2": ("pages", "expectations.data_docs"),
+    "jinja2": ("reporting", "expectations.data_docs"),
     "kafka": ("cluster.protocol.messages", "cluster.protocol.authentication"),
     "cryptography": ("cluster.security.stores",),
 }
 """Maps each heavy dependency to its import points: the only modules or rooms (packages) that may import it."""
 
-GATEWAYS_OF_PAGES = {"contract": ("pages.price.price",), "judgement": (), "advice": ()}
-"""Maps a room that decides to the only modules of `pages` that may import it. Every other page renders what the verdict
-says. Prices are compared with what settings promise, and there is no verdict on that."""
+GATEWAYS_OF_PAGES = {"contract": ("reporting.price.price",), "judgement": (), "advice": ()}
+"""Maps a room that decides to the only modules of `reporting` that may import it. Every other page renders what the
+verdict says. Prices are compared with what settings promise, and there is no verdict on that."""
 
 CONCEPTS = (
     Concept(
@@ -204,7 +208,7 @@ def test_every_heavy_dependency_has_its_import_points() -> None:
 
 
 def test_pages_decide_nothing_but_what_a_price_buys() -> None:
-    assert list(imports_elsewhere([LIBRARY / "pages"], GATEWAYS_OF_PAGES, LIBRARY.name)) == []
+    assert list(imports_elsewhere([LIBRARY / "reporting"], GATEWAYS_OF_PAGES, LIBRARY.name)) == []
 
 
 def test_files_and_functions_stay_small() -> None:
@@ -259,7 +263,7 @@ def tree(folder: Path, files: dict[str, str]) -> list[Path]:
     return [folder / "delivery_verifier"]
 
 
-TABLE = {"pages": ("load.layout", "model"), "load": ("model",), "model": ()}
+TABLE = {"reporting": ("load.layout", "model"), "load": ("model",), "model": ()}
 
 KINDS = [
     Concept("kinds", {spelling: kind for kind in "ABC" for spelling in (kind, kind.lower(), f"Kind.{kind}")}),
@@ -267,19 +271,19 @@ KINDS = [
 
 BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], str]] = {
     "an arrow that runs up": (
-        {"model/words": "from delivery_verifier.pages.html import page", "pages/html": ""},
+        {"model/words": "from delivery_verifier.reporting.html import page", "reporting/html": ""},
         lambda packages: imports_against_the_table(packages, TABLE),
-        "delivery_verifier.model.words:1: model may not use pages.html.page",
+        "delivery_verifier.model.words:1: model may not use reporting.html.page",
     ),
     "an arrow inside a function": (
-        {"model/words": "def draw():\n    from delivery_verifier import pages", "pages/html": ""},
+        {"model/words": "def draw():\n    from delivery_verifier import reporting", "reporting/html": ""},
         lambda packages: imports_against_the_table(packages, TABLE),
-        "delivery_verifier.model.words:2: model may not use pages",
+        "delivery_verifier.model.words:2: model may not use reporting",
     ),
     "a part of a room that is not open": (
-        {"pages/html": "from delivery_verifier.load import layout, pool", "load/layout": "", "load/pool": ""},
+        {"reporting/html": "from delivery_verifier.load import layout, pool", "load/layout": "", "load/pool": ""},
         lambda packages: imports_against_the_table(packages, TABLE),
-        "delivery_verifier.pages.html:1: pages may not use load.pool",
+        "delivery_verifier.reporting.html:1: reporting may not use load.pool",
     ),
     "a room that nobody entered": (
         {"attic/box": ""},
@@ -299,22 +303,22 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
         "delivery_verifier.load.a -> delivery_verifier.load.b -> delivery_verifier.load.a",
     ),
     "a second import point": (
-        {"pages/html": "import airflow.sdk", "load/tasks": "import airflow.sdk"},
+        {"reporting/html": "import airflow.sdk", "load/tasks": "import airflow.sdk"},
         lambda packages: imports_elsewhere(packages, {"airflow": ("load",)}),
-        "delivery_verifier.pages.html:1: airflow is imported beside its import points",
+        "delivery_verifier.reporting.html:1: airflow is imported beside its import points",
     ),
     "a page that judges": (
-        {"pages/html": "from delivery_verifier.judgement.judge import judge", "pages/price/price": ""},
-        lambda packages: imports_elsewhere([packages[0] / "pages"], GATEWAYS_OF_PAGES, "delivery_verifier"),
-        "pages.html:1: judgement is imported beside its import points",
+        {"reporting/html": "from delivery_verifier.judgement.judge import judge", "reporting/price/price": ""},
+        lambda packages: imports_elsewhere([packages[0] / "reporting"], GATEWAYS_OF_PAGES, "delivery_verifier"),
+        "reporting.html:1: judgement is imported beside its import points",
     ),
     "a page that reads the contract": (
         {
-            "pages/price/price": "import delivery_verifier.contract.settings",
-            "pages/a": "from delivery_verifier import contract",
+            "reporting/price/price": "import delivery_verifier.contract.settings",
+            "reporting/a": "from delivery_verifier import contract",
         },
-        lambda packages: imports_elsewhere([packages[0] / "pages"], GATEWAYS_OF_PAGES, "delivery_verifier"),
-        "pages.a:1: contract is imported beside its import points",
+        lambda packages: imports_elsewhere([packages[0] / "reporting"], GATEWAYS_OF_PAGES, "delivery_verifier"),
+        "reporting.a:1: contract is imported beside its import points",
     ),
     "an import of what is gone": (
         {"load/a": "from delivery_verifier.load.b import x, y\nimport os\n", "load/b": "x = 1\n"},
@@ -367,29 +371,29 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
         "load: its __init__ does not say Weak spot:",
     ),
     "a room that says what is not so": (
-        {"load/__init__": '"""Load.\n\nOwns: all.\nMay use: model,\n    pages.\nWeak spot: none.\n"""'},
+        {"load/__init__": '"""Load.\n\nOwns: all.\nMay use: model,\n    reporting.\nWeak spot: none.\n"""'},
         lambda packages: silent_rooms({"load": packages[0] / "load"}, TABLE),
-        "load: its __init__ says it may use ['model', 'pages']; the table says ['model']",
+        "load: its __init__ says it may use ['model', 'reporting']; the table says ['model']",
     ),
     "a table that forgot a member": (
-        {"pages/words": 'WORDS = {Kind.A: "a", Kind.B: "b"}\nWHOLE = {Kind.A: 1, Kind.B: 2, Kind.C: 3}\n'},
+        {"reporting/words": 'WORDS = {Kind.A: "a", Kind.B: "b"}\nWHOLE = {Kind.A: 1, Kind.B: 2, Kind.C: 3}\n'},
         lambda packages: partial_tables(packages, KINDS),
-        "delivery_verifier.pages.words:1: a table of kinds lacks C",
+        "delivery_verifier.reporting.words:1: a table of kinds lacks C",
     ),
     "a table of columns that forgot a member": (
-        {"pages/words": "def f(x):\n    return x in ('a', 'C')\n\n\nONE = ('a', 'other')\n"},
+        {"reporting/words": "def f(x):\n    return x in ('a', 'C')\n\n\nONE = ('a', 'other')\n"},
         lambda packages: partial_tables(packages, KINDS),
-        "delivery_verifier.pages.words:2: a table of kinds lacks B",
+        "delivery_verifier.reporting.words:2: a table of kinds lacks B",
     ),
     "a table whose reason is empty": (
-        {"pages/words": "SOME = subset(' ', ('a', 'b'))\nREASONED = subset('c is never shown', ('a', 'b'))\n"},
+        {"reporting/words": "SOME = subset(' ', ('a', 'b'))\nREASONED = subset('c is never shown', ('a', 'b'))\n"},
         lambda packages: partial_tables(packages, KINDS),
-        "delivery_verifier.pages.words:1: a table of kinds lacks C",
+        "delivery_verifier.reporting.words:1: a table of kinds lacks C",
     ),
     "a dict that forgot a member": (
-        {"pages/words": "LIST = ['x', 'y']\nDICT = {'x': 1, 'y': 2}\n"},
+        {"reporting/words": "LIST = ['x', 'y']\nDICT = {'x': 1, 'y': 2}\n"},
         lambda packages: partial_tables(packages, [Concept("letters", {"x": "x", "y": "y", "z": "z"}, True)]),
-        "delivery_verifier.pages.words:2: a table of letters lacks z",
+        "delivery_verifier.reporting.words:2: a table of letters lacks z",
     ),
 }
 
@@ -414,8 +418,8 @@ def test_no_rule_is_red_on_a_sound_tree(tmp_path: Path) -> None:
         tmp_path,
         {
             "model/words": "WORDS = {Kind.A: 1, Kind.B: 2, Kind.C: 3}",
-            "pages/__init__": '"""Pages.\n\nOwns: all.\nMay use: load.layout, model.\nWeak spot: none.\n"""',
-            "pages/html": "from typing import TYPE_CHECKING\nfrom delivery_verifier.load.layout import x\n"
+            "reporting/__init__": '"""Reporting.\n\nOwns: all.\nMay use: load.layout, model.\nWeak spot: none.\n"""',
+            "reporting/html": "from typing import TYPE_CHECKING\nfrom delivery_verifier.load.layout import x\n"
             "if TYPE_CHECKING:\n    import airflow\n",
             "load/layout": "import msgspec\nfrom delivery_verifier import model\n",
         },
@@ -423,6 +427,6 @@ def test_no_rule_is_red_on_a_sound_tree(tmp_path: Path) -> None:
     assert list(imports_against_the_table(packages, TABLE)) == []
     assert list(import_circles(packages)) == []
     assert list(imports_elsewhere(packages, {"airflow": ()})) == []
-    assert list(silent_rooms({"pages": packages[0] / "pages"}, TABLE)) == []
+    assert list(silent_rooms({"reporting": packages[0] / "reporting"}, TABLE)) == []
     assert list(partial_tables(packages, KINDS)) == []
     assert list(private_names(packages)) == []

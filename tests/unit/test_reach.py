@@ -29,7 +29,7 @@ def test_distances_are_numbers_of_imports() -> None:
     ("changed", "reached"),
     [
         (f"{LIBRARY}/contract/power.py", "unit/contract/test_power.py"),
-        (f"{LIBRARY}/pages/templates/verdict.html.j2", "unit/pages/test_report.py"),
+        (f"{LIBRARY}/reporting/templates/verdict.html.j2", "unit/reporting/test_report.py"),
         (f"{LIBRARY}/host/java/jars.lock.json", "airflow/test_form.py"),
         ("expectations/guarantee.json", "quality/test_validation.py"),
         ("spark_jobs/matching/match.py", "quality/test_every_planted_anomaly_is_found.py"),
@@ -55,8 +55,8 @@ def test_a_module_that_runs_as_a_process_is_imported_by_who_starts_it(imports: d
 
 
 def test_a_change_of_one_room_does_not_reach_the_tests_of_another(imports: dict[str, list[str]]) -> None:
-    found = reach.modules([f"{LIBRARY}/pages/junit.py"], imports)
-    assert "unit/pages/test_junit.py" in found and not [name for name in found if name.startswith("unit/contract/")]
+    found = reach.modules([f"{LIBRARY}/reporting/junit.py"], imports)
+    assert "unit/reporting/test_junit.py" in found and not [name for name in found if name.startswith("unit/contract/")]
     assert not [name for name in found if name.startswith("kafka/")]
 
 

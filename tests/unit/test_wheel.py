@@ -74,7 +74,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_nothing_else(wheel: Path
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert {name for name in names if not name.startswith(tuple(PACKAGES.values()))} == set()
     assert set(tracked()) - names == set()
-    assert {"delivery_verifier/pages/templates/page.css", "delivery_verifier/host/java/jars.lock.json"} <= names
+    assert {"delivery_verifier/reporting/templates/page.css", "delivery_verifier/host/java/jars.lock.json"} <= names
 
 
 def test_the_installed_command_plans_and_explains_without_a_checkout(installed: Path, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_installed_command_plans_and_explains_without_a_checkout(installed: 
 def test_the_installed_packages_find_their_templates_and_suites(installed: Path, tmp_path: Path) -> None:
     code = (
         "import sys; from importlib.util import find_spec; from pathlib import Path; "
-        "from delivery_verifier.pages.html import asset, environment; "
+        "from delivery_verifier.reporting.html import asset, environment; "
         "places = [Path(find_spec(name).origin) for name in ('expectations', 'spark_jobs')]; "
         "assert all(place.is_relative_to(sys.prefix) for place in places), places; "
         "assert (places[0].parent / 'guarantee.json').is_file(); "

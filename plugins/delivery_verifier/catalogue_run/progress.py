@@ -19,7 +19,7 @@ from delivery_verifier.model.catalogue_run import STATES, Attempt, CatalogueRun,
 from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.steps import DOING
-from delivery_verifier.pages.words import clean
+from delivery_verifier.reporting.words import clean
 
 SIGNS = {
     "as expected": "✔",

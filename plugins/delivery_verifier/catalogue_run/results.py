@@ -13,8 +13,8 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt
 from delivery_verifier.model.verdict import ArmVerdict
-from delivery_verifier.pages.latency import Bucket, Spread
-from delivery_verifier.pages.throughput import known_records_per_s
+from delivery_verifier.reporting.latency import Bucket, Spread
+from delivery_verifier.reporting.throughput import known_records_per_s
 from delivery_verifier.store.judgeable import how_to_judge
 from delivery_verifier.store.run_directory import RunDirectory
 

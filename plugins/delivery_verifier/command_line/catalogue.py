@@ -64,7 +64,7 @@ def catalogue(arguments: argparse.Namespace) -> int:
     run."""
     from delivery_verifier.catalogue_run import begin
     from delivery_verifier.catalogue_run.progress import listing, summary
-    from delivery_verifier.pages.matrix.markdown import document
+    from delivery_verifier.reporting.matrix.markdown import document
 
     if arguments.list:
         entries = selection.entries(arguments.names, arguments.tag)
@@ -96,7 +96,7 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
     from delivery_verifier.catalogue_run.loop import Loop
     from delivery_verifier.catalogue_run.progress import Progress
     from delivery_verifier.cluster import lease
-    from delivery_verifier.pages.matrix import page
+    from delivery_verifier.reporting.matrix import page
 
     lease.require_free_host()
     started, progress = _new_or_resumed(arguments), Progress(sys.stderr)

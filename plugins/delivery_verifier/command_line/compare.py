@@ -41,8 +41,8 @@ def compare(arguments: argparse.Namespace) -> int:
     For two stored runs, the exit code is 0, even if the runs differ. For two new runs, the exit code is the greater of
     the exit codes of the two verdicts. Raises BadInput if an option is not allowed.
     """
-    from delivery_verifier.pages.comparison import comparison
-    from delivery_verifier.pages.comparison import page as compare_page
+    from delivery_verifier.reporting.comparison import comparison
+    from delivery_verifier.reporting.comparison import page as compare_page
 
     if bool(arguments.kafka_versions) == bool(arguments.runs) or len(arguments.runs) not in (0, 2):
         raise BadInput(f"runs is {' '.join(arguments.runs)!r}; allowed: two runs, or none with --kafka-versions A B")

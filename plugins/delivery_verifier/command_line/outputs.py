@@ -85,7 +85,7 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
         return
     file = destination("--junit", name)
     file.unlink(missing_ok=True)  # if this run is killed, no file of an earlier run may remain
-    from delivery_verifier.pages import junit as xml
+    from delivery_verifier.reporting import junit as xml
 
     def write_verdict(verdict: RunVerdict) -> None:
         optional(f"--junit {name}", lambda: xml.write(file, verdict), JUNIT_S)

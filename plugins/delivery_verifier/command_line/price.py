@@ -52,8 +52,8 @@ def price(arguments: argparse.Namespace) -> int:
     verdict. Raises BadInput if an option is not allowed.
     """
     from delivery_verifier.host import machine
-    from delivery_verifier.pages.price import page as price_page
-    from delivery_verifier.pages.price import price as prices
+    from delivery_verifier.reporting.price import page as price_page
+    from delivery_verifier.reporting.price import price as prices
 
     file = outputs.destination("--out", arguments.out or "price.html")
     arguments.reads_stored_run = arguments.runs is not None

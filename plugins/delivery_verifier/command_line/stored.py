@@ -155,7 +155,7 @@ def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> 
 
 
 def _print(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:
-    from delivery_verifier.pages import terminal as text
+    from delivery_verifier.reporting import terminal as text
 
     if as_json:
         text.write(verdict, sys.stdout, as_json=True)

@@ -21,9 +21,9 @@ from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.model.advice import Advice
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.pages import brief
-from delivery_verifier.pages.report.changes import _priced
-from delivery_verifier.pages.report.measured import PriceRuns
+from delivery_verifier.reporting import brief
+from delivery_verifier.reporting.report.changes import _priced
+from delivery_verifier.reporting.report.measured import PriceRuns
 from delivery_verifier.store.run_directory import RunDirectory
 
 STORED = Path(__file__).parents[2] / "data" / "runs" / "violated"

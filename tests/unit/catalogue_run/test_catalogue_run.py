@@ -21,7 +21,7 @@ from delivery_verifier.command_line.catalogue import _listener_that_writes
 from delivery_verifier.host import folders, machine
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item, State
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.pages.overview.rows import rows
+from delivery_verifier.reporting.overview.rows import rows
 from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.upkeep import retention

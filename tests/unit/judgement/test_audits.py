@@ -16,7 +16,7 @@ from delivery_verifier.judgement.unproven import DOUBTS as UNPROVEN_DOUBTS
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.audit import Audit, Identity
 from delivery_verifier.model.scenario import Claim, Scenario
-from delivery_verifier.pages.doubts import ADVICE
+from delivery_verifier.reporting.doubts import ADVICE
 from delivery_verifier.store.books import START_ZERO
 
 SOUND = Audit(

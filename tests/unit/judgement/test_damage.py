@@ -28,8 +28,8 @@ from delivery_verifier.judgement.sentences import run_sentence
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Bound, Expectation
 from delivery_verifier.model.unreadable import Unreadable, count_unreadable
-from delivery_verifier.pages.anomaly_columns import cases
-from delivery_verifier.pages.doubts import ADVICE
+from delivery_verifier.reporting.anomaly_columns import cases
+from delivery_verifier.reporting.doubts import ADVICE
 
 WHY = "t/1 was not fetched: error 2 (CORRUPT_MESSAGE)"
 DAMAGE = (

@@ -12,7 +12,7 @@ from support.evidence import CANARY_ARM, RUN, SUBJECT, arm, doubts, evidence_of,
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.pages.doubts import ADVICE
+from delivery_verifier.reporting.doubts import ADVICE
 
 AT_MS = 1_700_000_000_000
 """22:13:20 UTC on 14 November 2023."""

@@ -11,8 +11,8 @@ from delivery_verifier.judgement.evidence import TransactionCounts
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Bound, Claim, Expectation
 from delivery_verifier.model.verdict import ArmVerdict, Finding
-from delivery_verifier.pages.anomaly_columns import cases, columns
-from delivery_verifier.pages.report.reasons import reasons
+from delivery_verifier.reporting.anomaly_columns import cases, columns
+from delivery_verifier.reporting.report.reasons import reasons
 
 LATE_ATTEMPTS = 2
 

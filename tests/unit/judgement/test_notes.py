@@ -12,7 +12,7 @@ from support.stored_data import HELD, relink, stored_run
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.notes import notes
 from delivery_verifier.model.outcomes import Outcome
-from delivery_verifier.pages import terminal
+from delivery_verifier.reporting import terminal
 from delivery_verifier.store.ledger import outcomes_key, reported_counts
 
 

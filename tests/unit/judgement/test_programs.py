@@ -12,7 +12,7 @@ from support.played_programs import PROGRAMS, evidence, play
 
 from delivery_verifier.advice.changes import who_broke_it
 from delivery_verifier.model.scenario import Claim, VerdictName
-from delivery_verifier.pages.causes import causes_of
+from delivery_verifier.reporting.causes import causes_of
 
 NOTHING = ("HELD", 0, 0, "", "")
 """The verdict, whether records are skipped, whether records are applied again, what the program did, and what to look

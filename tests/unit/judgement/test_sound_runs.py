@@ -17,7 +17,7 @@ from delivery_verifier.judgement.audits import DOUBTS as IN_TEST_AUDITS
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.pages.doubts import ADVICE
+from delivery_verifier.reporting.doubts import ADVICE
 
 QUIET = [(seed, "") for seed in range(30)]
 FAULTED = [

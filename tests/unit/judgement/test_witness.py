@@ -19,7 +19,7 @@ from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.pages.doubts import ADVICE
+from delivery_verifier.reporting.doubts import ADVICE
 from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table, arrow_schema

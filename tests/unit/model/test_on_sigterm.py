@@ -12,7 +12,7 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import ON_SIGTERM, Scenario
 from delivery_verifier.model.scenario_checks import check, loads
-from delivery_verifier.pages.words import producer_properties
+from delivery_verifier.reporting.words import producer_properties
 
 TERMINATED = build(SCENARIOS["producer.terminated"], "a-run")
 EXIT, FLUSH = (arm.name for arm in TERMINATED.loaded)

@@ -12,9 +12,9 @@ from support.live_runs import REPORTED, flowing, reconciling
 from support.run_builder import planned
 
 from delivery_verifier.model.live import LiveSpark
-from delivery_verifier.pages.overview import live as page
 from delivery_verifier.progress import live
 from delivery_verifier.progress.marks import Marks
+from delivery_verifier.reporting.overview import live as page
 
 
 def test_the_reports_of_each_arm_are_counted_over_time_and_failed_attempts_are_not(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from support.stored_data import HELD, VIOLATED, stored_run
 
 from delivery_verifier import __version__
 from delivery_verifier.model.verdict import Doubt, RunVerdict
-from delivery_verifier.pages.doubts import ADVICE
-from delivery_verifier.pages.report import page
+from delivery_verifier.reporting.doubts import ADVICE
+from delivery_verifier.reporting.report import page
 from delivery_verifier.run.steps import conclude
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from delivery_verifier.pages import material
+from delivery_verifier.reporting import material
 from delivery_verifier.store import books, effect_tables, ledger, tables
 from delivery_verifier.store.table import Table, arrow_schema
 from delivery_verifier.store.witness_tables import WITNESS_TABLES

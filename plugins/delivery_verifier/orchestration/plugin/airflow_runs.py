@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from delivery_verifier.host import folders
 from delivery_verifier.orchestration.names import DAG_ID
-from delivery_verifier.pages.overview.unfinished import AirflowRun
+from delivery_verifier.reporting.overview.unfinished import AirflowRun
 
 LISTED = 2000
 """The greatest number of DAG runs that are read. The newest ones are read."""

@@ -19,10 +19,10 @@ from delivery_verifier.model.steps import GATE
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, icons, live_run, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State
-from delivery_verifier.pages.matrix import page as catalogue_page
-from delivery_verifier.pages.overview import page
-from delivery_verifier.pages.overview.run_filter import RunFilter
-from delivery_verifier.pages.overview.unfinished import AirflowRun
+from delivery_verifier.reporting.matrix import page as catalogue_page
+from delivery_verifier.reporting.overview import page
+from delivery_verifier.reporting.overview.run_filter import RunFilter
+from delivery_verifier.reporting.overview.unfinished import AirflowRun
 from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.judgeable import how_to_judge
 from delivery_verifier.store.manifests import NOT_WRITTEN

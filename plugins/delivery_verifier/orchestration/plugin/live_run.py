@@ -11,9 +11,9 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.plugin.dag_runs import State
-from delivery_verifier.pages.overview.live import LiveView, view
 from delivery_verifier.progress import estimates, phases
 from delivery_verifier.progress.phases import Steps
+from delivery_verifier.reporting.overview.live import LiveView, view
 from delivery_verifier.store.run_directory import RunDirectory
 
 

@@ -13,7 +13,7 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.orchestration.plugin.live_run import LiveRun
-from delivery_verifier.pages.overview import page
+from delivery_verifier.reporting.overview import page
 
 LOOKS_AGAIN_S = 2
 """Seconds after which the page of a run that has not ended reloads itself."""

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowException
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.orchestration import notifiers
 from delivery_verifier.orchestration.tasks.message import Message
-from delivery_verifier.pages.words import clean
+from delivery_verifier.reporting.words import clean
 
 # The libraries log the address of a server that does not answer. They also log what a server answers, which may quote
 # the address.

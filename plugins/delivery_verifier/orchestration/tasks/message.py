@@ -14,8 +14,8 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.tasks import verdict_event
 from delivery_verifier.orchestration.tasks.addresses import run_url
-from delivery_verifier.pages.matrix import page
-from delivery_verifier.pages.overview.rows import NO_VERDICT, StoredRunRow, read
+from delivery_verifier.reporting.matrix import page
+from delivery_verifier.reporting.overview.rows import NO_VERDICT, StoredRunRow, read
 from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.judgeable import how_to_judge
 from delivery_verifier.store.run_directory import RunDirectory
@@ -59,7 +59,7 @@ def of_run(context: Context) -> Message:
     sentence = row.sentence or f"The run has no verdict that counts; {row.why}."
     lines = [row.verdict, sentence, f"Run {run_id}", *filter(None, [how_to_judge(run)])]
     if row.sentence:  # only a verdict that can be trusted has one
-        from delivery_verifier.pages.brief import plain_lines  # it imports more than the DAG's file may
+        from delivery_verifier.reporting.brief import plain_lines  # it imports more than the DAG's file may
 
         lines += plain_lines(RunDirectory(run).verdict(), run.parent)
     subject = f"Delivery run is red: {row.verdict} ({run_id})"

@@ -19,7 +19,7 @@ from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.client import Client
 from delivery_verifier.orchestration.failures import failure_of
 from delivery_verifier.orchestration.names import DAG_ID, MARK
-from delivery_verifier.pages.words import clean
+from delivery_verifier.reporting.words import clean
 from delivery_verifier.store.judgeable import how_to_judge
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -48,7 +48,7 @@ def attach_verdict(run: Path, run_id: str) -> None:
     the function logs the error and raises nothing.
     """
     if (run / "conclude.json").is_file():
-        from delivery_verifier.pages.brief import note_text  # it imports more than the DAG's file may
+        from delivery_verifier.reporting.brief import note_text  # it imports more than the DAG's file may
 
         # Without the manifest of conclude, verdict.json may come from an earlier try, and does not count.
         _attach(run_id, lambda _: note_text(RunDirectory(run).verdict(), run.parent))

@@ -13,9 +13,9 @@ from typing import NoReturn
 
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.orchestration.tasks.addresses import report_url
-from delivery_verifier.pages.anomaly_columns import cases, columns, heading
-from delivery_verifier.pages.given_up import HEADING, count_of
-from delivery_verifier.pages.words import clean, number
+from delivery_verifier.reporting.anomaly_columns import cases, columns, heading
+from delivery_verifier.reporting.given_up import HEADING, count_of
+from delivery_verifier.reporting.words import clean, number
 
 WIDTH = 110
 """The greatest number of characters in a line. In a window that is 1,400 pixels wide, Airflow's log view cuts off

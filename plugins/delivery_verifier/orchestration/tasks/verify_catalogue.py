@@ -95,7 +95,7 @@ def begin_catalogue() -> list[Cell]:
     before. Raises gate.GatePassed if the gate has succeeded already.
     """
     from delivery_verifier.catalogue_run import begin
-    from delivery_verifier.pages.matrix import page
+    from delivery_verifier.reporting.matrix import page
 
     context = get_current_context()
     gate.require_not_passed(context, GATE)
@@ -198,7 +198,7 @@ def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
 
     `ended_at` is the time when the catalogue run ended, as ISO 8601. It is empty while the catalogue run goes on.
     """
-    from delivery_verifier.pages.matrix import page
+    from delivery_verifier.reporting.matrix import page
 
     catalogue = replace(with_attempts(catalogue_runs.read(_name(context)), _triggered(context)), ended_at=ended_at)
     catalogue_runs.write(catalogue)

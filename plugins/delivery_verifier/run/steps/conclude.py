@@ -102,7 +102,7 @@ def _other_rules(run: RunDirectory, commit: str, judge: str) -> list[str]:
 
 def _write_report(run_dir: Path, verdict: RunVerdict, folder: Path) -> None:
     """Writes the report into `folder`, as a whole or not at all."""
-    from delivery_verifier.pages.report import page  # if a library of the report is broken, there is a verdict
+    from delivery_verifier.reporting.report import page  # if a library of the report is broken, there is a verdict
 
     page.write(run_dir, verdict, folder / f".{REPORT}")
     os.replace(folder / f".{REPORT}", folder / REPORT)

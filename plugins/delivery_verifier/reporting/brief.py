@@ -1,0 +1,161 @@
+"""A verdict in few lines, for a terminal, for the note of a run in Airflow, and for a mail.
+
+The parts come in the order of the report: verdict and headline, arms, what to change, what the run does not show, and
+how to repeat the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from delivery_verifier.model.figures import enumeration
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.reporting.causes import of_subjects
+from delivery_verifier.reporting.given_up import HEADING, by_subject, count_of
+from delivery_verifier.reporting.report.arm_rows import ArmRow, arm_rows
+from delivery_verifier.reporting.report.changes import PricedAdvice, PricedOption, priced_advices
+from delivery_verifier.reporting.words import number, without_verdict
+
+ARMS, CHANGE = "What became of the records", "What to change"
+LIMITS, REPEAT = "What this run does not show", "Repeat it"
+"""Headings of sections. The report has the same headings."""
+UNKNOWN = "Not known: the notes of the verdict say why."
+"""What stands under the heading CHANGE if the advice could not be worked out."""
+LIMITS_SHOWN = 2
+"""How many limits the report, a note and a mail show under the heading LIMITS. These are the last limits of the
+verdict, which say what one run cannot prove."""
+
+NOTE_LENGTH = 1000
+"""The greatest length of a note, in characters. Airflow keeps no more."""
+_LEFT_OUT = (LIMITS, ARMS, REPEAT)
+"""The sections that a note leaves out until it is short enough, in this order. The report has them."""
+
+
+class Line(Struct, frozen=True):
+    """One line. `command`: the command that `text` proposes, shown behind `text`; empty if there is none."""
+
+    text: str
+    command: str = ""
+
+
+class Section(Struct, frozen=True):
+    """One section: a heading of the report, and its lines."""
+
+    heading: str
+    lines: list[Line]
+
+
+def change(verdict: RunVerdict, runs: Path | None = None) -> Section:
+    """Returns the section that says what to change in the settings under test.
+
+    `runs`: the folder with the price runs of this host; None: no price is known. The section has no lines if the
+    verdict has no subject.
+    """
+    if verdict.advice is None:
+        return Section(CHANGE, [Line(UNKNOWN)])
+    every = priced_advices(verdict, runs)
+    lines = [line for each in every for line in _advised(each, f"{each.advice.arm}: " if len(every) > 1 else "")]
+    for arm, _, changes in by_subject(verdict):
+        lines.append(Line(" ".join([f"{arm}:", *changes] if arm else changes)))
+    lines += [Line(line) for cause in of_subjects(verdict) for line in cause.lines]
+    return Section(CHANGE, lines)
+
+
+def sections(verdict: RunVerdict, runs: Path | None = None) -> list[Section]:
+    """Returns all sections behind the headline, in the order of the report. Leaves out sections without lines. `runs`:
+    as in `change`."""
+    every = [
+        Section(ARMS, [_arm_line(row) for row in arm_rows(verdict)]),
+        change(verdict, runs),
+        Section(LIMITS, [Line(limit) for limit in verdict.limits[-LIMITS_SHOWN:]]),
+        Section(REPEAT, [Line("The same run again:", verdict.repeat)] if verdict.repeat else []),
+    ]
+    return [section for section in every if section.lines]
+
+
+def note_text(verdict: RunVerdict, runs: Path | None = None) -> str:
+    """Returns the note of a run in Airflow, as Markdown: the verdict in bold, its sentence, and the sections about the
+    run. `runs`: as in `change`.
+
+    If the note would be longer than NOTE_LENGTH, sections are left out in the order of _LEFT_OUT, and then the last
+    lines of what remains. The note then says where a reader finds them.
+    """
+    shown = sections(verdict, runs)
+    for heading in ("", *_LEFT_OUT):
+        shown = [section for section in shown if section.heading != heading]
+        text = "\n\n".join(_markdown(verdict, shown, whole=not heading))
+        if len(text) <= NOTE_LENGTH:
+            return text
+    while shown and len(text) > NOTE_LENGTH:
+        *shown, last = shown
+        shown += [Section(last.heading, last.lines[:-1])] if len(last.lines) > 1 else []
+        text = "\n\n".join(_markdown(verdict, shown, whole=False))
+    return text
+
+
+def _markdown(verdict: RunVerdict, shown: list[Section], *, whole: bool) -> Iterator[str]:
+    """Yields the parts of a note. `whole`: whether `shown` has all sections. If it is false, the note says where a
+    reader finds the others."""
+    yield f"**{verdict.verdict}**: {without_verdict(verdict.sentence, verdict.verdict)}"
+    for section in shown:
+        lines = [f"* {line.text} `{line.command}`" if line.command else f"* {line.text}" for line in section.lines]
+        yield "\n".join([f"**{section.heading}**", "", *lines])
+    if not whole:
+        yield "More: in the tab *Delivery report* of this run."
+
+
+def plain_lines(verdict: RunVerdict, runs: Path | None = None) -> list[str]:
+    """Returns the sections as lines of plain text, e.g. for a mail. `runs`: as in `change`."""
+    lines = []
+    for section in sections(verdict, runs):
+        lines += [f"{section.heading}:", *(f"{line.text} {line.command}".strip() for line in section.lines)]
+    return lines
+
+
+def _arm_line(row: ArmRow) -> Line:
+    """Returns the line about one arm: how many records were reported, and how many cases each kind of anomaly has."""
+    reported, *counts = row.cells
+    cases = [
+        f"{cell.text} {cell.heading}{f' ({cell.note})' if cell.note else ''}"
+        for cell in counts
+        if cell.mark not in ("plain", "none", "given-up")
+    ]
+    role = "under test" if row.under_test else row.arm.role
+    given_up = f", {number(count)} {HEADING}" if (count := count_of(row.arm)) else ""
+    anomalies = ", ".join(cases) or "no anomaly"
+    return Line(f"{row.arm.arm} ({role}): {row.arm.verdict}, {reported.text} reported{given_up}, {anomalies}")
+
+
+def _offered(option: PricedOption) -> str:
+    return (
+        f"{option.change} (may leave records {enumeration(option.permits, 'and')})" if option.permits else option.change
+    )
+
+
+def _advised(priced: PricedAdvice, prefix: str) -> list[Line]:
+    """Returns the lines of one advice: what to change and why, the prices of the changes, and commands. The commands
+    try a change, or measure its price. `prefix`: a text before the first sentence."""
+    advice, options = priced.advice, priced.options
+    sentences = f"{prefix}{advice.lead} {advice.text}".strip()
+    if options:
+        sentences = f"{sentences.rstrip('.')}: {'; '.join(map(_offered, options))}."
+    lines = [Line(sentences)]
+    if advice.kind != "remedy":
+        return lines
+    measured = [option for option in options if option.price.day]
+    lines += [Line(_price(option)) for option in measured]
+    lines += [Line("Try it:", option.command) for option in options[:1] if option.command]
+    if priced.to_measure and not measured:
+        lines.append(Line("Measure the price on this host:", priced.to_measure))
+    return [*lines, *map(Line, advice.beside[:1])]
+
+
+def _price(option: PricedOption) -> str:
+    """Returns the measured price of a change, e.g. `acks=all: 81,300 records/s, 99 % within 12.6 ms, measured here
+    ...`."""
+    price = option.price
+    figures = [price.speed, f"99 % within {price.latency}" if price.latency else ""]
+    return f"{option.change}: {', '.join(filter(None, figures))}, measured here {price.day}"
