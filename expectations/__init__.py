@@ -1,10 +1,10 @@
 """Evaluates the books of a run with Great Expectations. No other package imports this library.
 
-The books are tables of exact counts, which `spark_jobs` writes. `judgement` derives the verdict from the evaluations.
+The books are tables of exact counts, which `spark_jobs` writes. `verdict` derives the verdict from the evaluations.
 
 Owns: the vocabulary of expectations, the suites (JSON files in this package), the validation, Data Docs.
-May use: judgement, store, host.optional, model.
-Weak spot: Great Expectations fails open: for example, an empty table passes. So `judgement` believes only the
+May use: verdict, store, host.optional, model.
+Weak spot: Great Expectations fails open: for example, an empty table passes. So `verdict` believes only the
     evaluations that were planned. The views of Data Docs open HTML templates of `reporting` by their paths. Great
     Expectations creates the views, so no code of this project can pass the templates to them.
 """

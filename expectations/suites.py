@@ -16,10 +16,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier.judgement.evaluation import CANARY, LAWS, Suite
-from delivery_verifier.judgement.unexplained import UNEXPLAINED, unexplained_column
 from delivery_verifier.model.anomalies import KINDS
 from delivery_verifier.store.books import total_column
+from delivery_verifier.verdict.evaluation import CANARY, LAWS, Suite
+from delivery_verifier.verdict.unexplained import UNEXPLAINED, unexplained_column
 from expectations.library import Column, ExpectationSuite
 from expectations.vocabulary import (
     EXCUSES,
@@ -75,7 +75,7 @@ def guarantee() -> ExpectationSuite:
 def evidence() -> ExpectationSuite:
     """Returns the suite with one expectation per law.
 
-    An expectation judges the rows of its law in the table that `judgement.evaluation.evidence_table` returns: in each
+    An expectation judges the rows of its law in the table that `verdict.evaluation.evidence_table` returns: in each
     row, the columns `left` and `right` must be equal.
     """
     return ExpectationSuite(

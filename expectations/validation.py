@@ -4,7 +4,7 @@ The suites are JSON files in this package (see `expectations.suites`). The other
 through this module. This module imports Great Expectations only inside functions, because the import takes seconds.
 Great Expectations itself imports `expectations.data_docs`.
 
-This module decides nothing. Great Expectations fails open: for example, an empty table passes. So `judgement` believes
+This module decides nothing. Great Expectations fails open: for example, an empty table passes. So `verdict` believes
 a result only if the expectation was planned, and if the evaluation covered the planned number of rows."""
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ import pyarrow as pa
 from filelock import FileLock
 
 from delivery_verifier.host.optional import optional
-from delivery_verifier.judgement.evaluation import (
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.store.books import with_totals
+from delivery_verifier.store.manifests import NOT_WRITTEN
+from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.verdict.evaluation import (
     LAWS,
     Evaluated,
     ExpectedEvaluation,
@@ -29,12 +33,8 @@ from delivery_verifier.judgement.evaluation import (
     expected_evidence,
     expected_guarantees,
 )
-from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.judgement.unexplained import UNEXPLAINED, with_unexplained
-from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.store.books import with_totals
-from delivery_verifier.store.manifests import NOT_WRITTEN
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.verdict.evidence import Evidence
+from delivery_verifier.verdict.unexplained import UNEXPLAINED, with_unexplained
 
 SITE = "data_docs"
 """The folder of Data Docs, beside the run directories. Its hidden folder `.results` keeps the results of all runs."""

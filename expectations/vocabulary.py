@@ -10,9 +10,9 @@ write defaults into a suite's JSON, and a suite must say which column each expec
 
 from __future__ import annotations
 
-from delivery_verifier.judgement.unexplained import UNEXPLAINED
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.anomaly_kind import AnomalyKind
+from delivery_verifier.verdict.unexplained import UNEXPLAINED
 from expectations.library import (
     ExpectColumnPairValuesToBeEqual,
     ExpectColumnValuesToBeBetween,

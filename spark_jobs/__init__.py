@@ -1,6 +1,6 @@
 """Spark: reads the records of the load back from their topics, and compares them with the ledger that `load` wrote.
 
-The results are the anomalies, with one row per case, and the books: small tables of exact counts. `judgement` judges
+The results are the anomalies, with one row per case, and the books: small tables of exact counts. `verdict` judges
 the run by the books.
 
 The folders are `session`, `reading`, `matching`, `effects`, `summaries` and `checks`. Each says what it owns. The

@@ -7,7 +7,7 @@ campaign`. Each entry is repeated until every arm has been through N injections.
 one load, and another seed. (A rolling restart is three injections: one per broker.) A Markdown table with machine and
 versions goes to the terminal and to bench/results/everyday-faults-<date>.md. The exit code is 1 if a run was not as
 expected. An arm with a doubt is not counted, whatever its verdict. The table says how many such arms there are. A case
-that could belong to several injections counts for only one of them (see `delivery_verifier.judgement.attribution`).
+that could belong to several injections counts for only one of them (see `delivery_verifier.verdict.attribution`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from delivery_verifier import catalogue
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.command_line.stored import read_verdict, run_dir_of
 from delivery_verifier.host import folders
-from delivery_verifier.judgement.attribution import OUTSIDE, confidence_interval
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.run import direct
 from delivery_verifier.run.local_spark import prepare_spark
 from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.verdict.attribution import OUTSIDE, confidence_interval
 
 MOST_RUNS = 40
 """The greatest number of runs of one entry."""

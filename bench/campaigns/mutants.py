@@ -47,7 +47,7 @@ _OF_MATCHING = ("spark/test_matching_keeps_nothing", "spark/test_screen", "spark
 MODULES = {
     "plugins/delivery_verifier/contract": ("tests/unit/contract",),
     **dict.fromkeys(
-        ("plugins/delivery_verifier/judgement", "plugins/delivery_verifier/canary"),
+        ("plugins/delivery_verifier/verdict", "plugins/delivery_verifier/canary"),
         ("tests/unit/judgement", "tests/unit/canary"),
     ),
     **dict.fromkeys(("spark_jobs/checks/laws.py", "spark_jobs/checks/ledger_laws.py"), ("tests/unit/spark_jobs",)),
@@ -62,9 +62,9 @@ are also used if they contain the name of the module, or are listed in ELSEWHERE
 ELSEWHERE = {
     "contract/alternatives.py": ("planning/test_explanation.py",),
     "contract/clients.py": ("planning/test_explanation.py",),
-    "contract/permissions.py": ("judgement/test_excuses.py", "judgement/test_attribution.py"),
-    "contract/effect_windows.py": ("judgement/test_excuses.py", "judgement/test_attribution.py"),
-    "contract/rulings.py": ("judgement/test_late.py", "planning/test_explanation.py"),
+    "contract/permissions.py": ("verdict/test_excuses.py", "verdict/test_attribution.py"),
+    "contract/effect_windows.py": ("verdict/test_excuses.py", "verdict/test_attribution.py"),
+    "contract/rulings.py": ("verdict/test_late.py", "planning/test_explanation.py"),
 }
 """Maps a module to further unit tests, which call the module through another room."""
 

@@ -39,13 +39,13 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import RawBatch, whole_batches
 from delivery_verifier.host import folders as run_folders
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.judgement.excuses import excuses_of
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import ClusterSpec, Scenario
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run import direct
 from delivery_verifier.run.steps import plan, settle
+from delivery_verifier.verdict.evidence import Evidence
+from delivery_verifier.verdict.excuses import excuses_of
 
 STATE = saved.STATE / "removed-records.json"
 PLACES = ("below", "by_new_leader", "other_partition", "recovered")
@@ -276,7 +276,7 @@ def _row(cell: str, plants: list[Plant], run_dir: Path, verdict: str, seconds: f
 
 
 def _doubts(run_dir: Path) -> list[Any]:
-    from delivery_verifier.judgement.judge import load_and_judge
+    from delivery_verifier.verdict.judge import load_and_judge
 
     return [doubt for arm in load_and_judge(run_dir).arms if arm.role == "subject" for doubt in arm.doubts]
 

@@ -9,7 +9,7 @@ their order. A record passes these rooms one after the other:
 * `spark_jobs` reads the record back from its topic, and matches the record with the ledger. The result is the books:
   counts per arm.
 * `expectations` evaluates the books.
-* `judgement` gives the verdict. `judgement` uses `contract`, which says what the settings promise. `reporting` shows
+* `verdict` gives the verdict. `verdict` uses `contract`, which says what the settings promise. `reporting` shows
   the verdict to people.
 
 `store` keeps the output of each step in the run directory, where the next steps read this output.

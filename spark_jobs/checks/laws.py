@@ -31,7 +31,7 @@ def laws(evidence: LawInputs) -> pa.Table:
     """Returns LAWS: one row for each place in which a law must hold, whether the two counts of this row are equal or
     not.
 
-    The law `canary` is missing here, because the judgement adds it (`judgement.evaluation`).
+    The law `canary` is missing here, because the judgement adds it (`verdict.evaluation`).
     """
     parts = partitions(evidence.offsets, evidence.log_census, evidence.read).to_pylist()
     equations: list[Law] = [

@@ -37,14 +37,14 @@ from support.evidence import (
     the_rows,
 )
 
-from delivery_verifier.judgement.evaluation import LAWS, Validation, laws_of, read_validation
-from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.judgement.unexplained import UNEXPLAINED
 from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.verdict.evaluation import LAWS, Validation, laws_of, read_validation
+from delivery_verifier.verdict.evidence import Evidence
+from delivery_verifier.verdict.unexplained import UNEXPLAINED
 from expectations import validation as module
 from expectations.validation import evaluate, validate
 
@@ -289,7 +289,7 @@ def a_run_directory(folder: Path, **changes: Any) -> RunDirectory:
 
 
 def test_the_step_writes_what_the_judge_reads_and_may_be_repeated(tmp_path: Path) -> None:
-    from delivery_verifier.judgement.judge import load_and_judge
+    from delivery_verifier.verdict.judge import load_and_judge
 
     run = a_run_directory(tmp_path)
     for _ in range(2):
@@ -311,7 +311,7 @@ def test_the_step_fails_at_its_entry_when_it_is_told_to(tmp_path: Path) -> None:
 def test_the_library_does_not_import_great_expectations_by_itself() -> None:
     import subprocess
 
-    modules = "delivery_verifier.judgement.judge, expectations.validation"
+    modules = "delivery_verifier.verdict.judge, expectations.validation"
     code = f"import sys, {modules}; sys.exit('great_expectations' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert module.SITE == "data_docs"

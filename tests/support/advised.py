@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.advice.advise import advise
-from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.history import Injection, Observation, read_injections, read_observations
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
@@ -17,6 +16,7 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.witness import Witness
+from delivery_verifier.verdict.evidence import Evidence
 
 
 def advised(path: Path, verdict: RunVerdict) -> RunVerdict:

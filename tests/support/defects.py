@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from delivery_verifier.judgement.evaluation import Validation
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.unreadable import Unreadable
+from delivery_verifier.verdict.evaluation import Validation
 from support.evidence import SECOND, case, with_arm
 from support.sound_runs import SoundRun
 

@@ -16,19 +16,6 @@ import pyarrow as pa
 
 from delivery_verifier.canary import expected_counts
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
-from delivery_verifier.judgement.cases import COLUMNS
-from delivery_verifier.judgement.evaluation import (
-    CANARY,
-    LAWS,
-    LAWS_OF_EFFECTS,
-    LAWS_OF_PARTITIONS,
-    Evaluated,
-    ExpectedEvaluation,
-    Validation,
-    expected_evaluations,
-)
-from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.judgement.judge import judge
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario
@@ -39,6 +26,19 @@ from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.effect_tables import EFFECT_COUNTS
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.verdict.cases import COLUMNS
+from delivery_verifier.verdict.evaluation import (
+    CANARY,
+    LAWS,
+    LAWS_OF_EFFECTS,
+    LAWS_OF_PARTITIONS,
+    Evaluated,
+    ExpectedEvaluation,
+    Validation,
+    expected_evaluations,
+)
+from delivery_verifier.verdict.evidence import Evidence
+from delivery_verifier.verdict.judge import judge
 
 SECOND = 1_000_000
 BITE, HEALED, RECOVERED, LAST = 100 * SECOND, 105 * SECOND, 108 * SECOND, 112 * SECOND

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
-from delivery_verifier.judgement.evaluation import LAWS, Evaluated, ExpectedEvaluation, Validation
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation, read_observations
 from delivery_verifier.model.scenario import Arm, Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, CheckedLaw, Doubt, Exposure, Finding, GivenUp, RunVerdict
 from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.verdict.evaluation import LAWS, Evaluated, ExpectedEvaluation, Validation
 from support.advised import advised
 from support.evidence import says
 from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted

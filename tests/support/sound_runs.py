@@ -18,8 +18,6 @@ import pyarrow as pa
 from delivery_verifier.canary import expected_counts
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.catalogue.parts import after, step
-from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
@@ -29,6 +27,8 @@ from delivery_verifier.model.late_ends import facts_of, name_of
 from delivery_verifier.model.scenario import Arm, Claim, Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.store.books import TABLES, Books
+from delivery_verifier.verdict.evidence import Evidence
+from delivery_verifier.verdict.transaction_counts import TransactionCounts
 from support.evidence import SECOND, Rows, beat, case, cases, replicas, the_rows
 
 STRONG = ("safe", "idempotent", "transactional")

@@ -30,7 +30,7 @@ def stored_run(name: str, folder: Path) -> RunDirectory:
 
 
 def stored_judgement(name: str) -> dict[str, Any]:
-    """Returns what was said of the run when it was made, in the form of `judgement`.
+    """Returns what was said of the run when it was made, in the form of `verdict`.
 
     The verdict is read as plain JSON, without any reader of this project.
     """

@@ -43,8 +43,7 @@ PACKAGES = (
 )
 
 _ALL = (
-    "model host catalogue contract store cluster load faults judgement advice planning run reporting catalogue_run "
-    "audit"
+    "model host catalogue contract store cluster load faults verdict advice planning run reporting catalogue_run audit"
 )
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
@@ -58,17 +57,17 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "local_airflow": "orchestration run cluster spark_jobs store host model",
         "orchestration": "catalogue_run run progress reporting planning cluster catalogue spark_jobs store host model",
         "catalogue_run": "run reporting planning catalogue cluster expectations spark_jobs store host model",
-        "audit": "planning judgement spark_jobs cluster catalogue store host model",
-        "run": "planning reporting advice judgement settlement progress canary expectations spark_jobs faults "
+        "audit": "planning verdict spark_jobs cluster catalogue store host model",
+        "run": "planning reporting advice verdict settlement progress canary expectations spark_jobs faults "
         "applications"
         " load cluster store host model",
         "reporting": "contract.guarantees contract.settings catalogue store host model",
-        "advice": "judgement contract catalogue store model",
-        "expectations": "judgement store host.optional model",
+        "advice": "verdict contract catalogue store model",
+        "expectations": "verdict store host.optional model",
         "planning": "contract catalogue load.layout cluster host model",
         "settlement": "canary applications load cluster store host model",
         "progress": "load store host model",
-        "judgement": "canary contract store model",
+        "verdict": "canary contract store model",
         "canary": "store model",
         "faults": "load applications cluster host model",
         "spark_jobs": "store host model",
@@ -125,7 +124,7 @@ IMPORT_POINTS: dict[str, tuple[str, ...]] = {
 }
 """Maps each heavy dependency to its import points: the only modules or rooms (packages) that may import it."""
 
-GATEWAYS_OF_PAGES = {"contract": ("reporting.price.price",), "judgement": (), "advice": ()}
+GATEWAYS_OF_PAGES = {"contract": ("reporting.price.price",), "verdict": (), "advice": ()}
 """Maps a room that decides to the only modules of `reporting` that may import it. Every other page renders what the
 verdict says. Prices are compared with what settings promise, and there is no verdict on that."""
 
@@ -308,9 +307,9 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
         "delivery_verifier.reporting.html:1: airflow is imported beside its import points",
     ),
     "a page that judges": (
-        {"reporting/html": "from delivery_verifier.judgement.judge import judge", "reporting/price/price": ""},
+        {"reporting/html": "from delivery_verifier.verdict.judge import judge", "reporting/price/price": ""},
         lambda packages: imports_elsewhere([packages[0] / "reporting"], GATEWAYS_OF_PAGES, "delivery_verifier"),
-        "reporting.html:1: judgement is imported beside its import points",
+        "reporting.html:1: verdict is imported beside its import points",
     ),
     "a page that reads the contract": (
         {

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from delivery_verifier.advice.changes import advices
 from delivery_verifier.advice.explanations import examples_of
 from delivery_verifier.catalogue.applications import application_lines
-from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 
 
 def advise(evidence: Evidence, verdict: RunVerdict, run_dir: Path) -> RunVerdict:

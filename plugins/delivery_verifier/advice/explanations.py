@@ -12,9 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from delivery_verifier.judgement.causes import cause_of_case, group_of
-from delivery_verifier.judgement.causes.group import Group
-from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.model.advice import Committed, Example
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly
 from delivery_verifier.model.application import Discipline
@@ -24,6 +21,9 @@ from delivery_verifier.store.cases import CASES_LISTED, first_rows, record_name
 from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.record_history import effect_rows, journal_rows
 from delivery_verifier.store.times import as_us
+from delivery_verifier.verdict.causes import cause_of_case, group_of
+from delivery_verifier.verdict.causes.group import Group
+from delivery_verifier.verdict.evidence import ArmEvidence
 
 Row = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """The applications under test: each consumes the records of an arm's topic, and applies them.
 
-A record takes effect here. Later, `spark_jobs` compares the effects with the log, and `judgement` gives the verdict.
+A record takes effect here. Later, `spark_jobs` compares the effects with the log, and `verdict` gives the verdict.
 
 Owns: the members of applications, which are child processes, and their control blocks, effects and journals. Also the
     handle, through which the fault plan observes and steers the members. A life of a member is the time from one start

@@ -28,7 +28,6 @@ from delivery_verifier.catalogue import FAULTS, PROFILES
 from delivery_verifier.catalogue.single import CANARY, token
 from delivery_verifier.cluster import foreign_topic
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.judgement.audits import COUNT, NOT_PLANTED, PLANTED
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.inputs import BadInput
@@ -40,6 +39,7 @@ from delivery_verifier.store import ledger
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.verdict.audits import COUNT, NOT_PLANTED, PLANTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

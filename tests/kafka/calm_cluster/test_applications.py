@@ -34,7 +34,6 @@ from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.applications import are_caught_up
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.judgement.witness import differences
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.load.live_ledger import Gate, State
 from delivery_verifier.load.pool import ProducerPool
@@ -47,6 +46,7 @@ from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.witness import Witness, read_witness
+from delivery_verifier.verdict.witness import differences
 
 CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
 

@@ -17,10 +17,10 @@ from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol import requests
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.settlement.replicas import read_replicas
 from delivery_verifier.settlement.unreadable import with_unreadable
+from delivery_verifier.verdict.evidence import Evidence
 
 RECORDS, BATCH = 400, 40
 ALTERED = 200

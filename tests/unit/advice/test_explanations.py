@@ -9,7 +9,7 @@ from support.advised import evidence_for_advice
 from support.evidence import SECOND, a_scenario, partition
 
 from delivery_verifier.advice.explanations import explanation
-from delivery_verifier.judgement.evidence import ArmEvidence
+from delivery_verifier.verdict.evidence import ArmEvidence
 
 RUN = a_scenario("acks_1", "pause_leader")
 SENT, ANSWERED = 100 * SECOND, 110 * SECOND

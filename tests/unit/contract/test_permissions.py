@@ -43,7 +43,6 @@ from delivery_verifier.contract.permissions import permitting
 from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.anomalies import Anomaly
@@ -60,6 +59,7 @@ from delivery_verifier.model.history import (
 )
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict
+from delivery_verifier.verdict.transaction_counts import TransactionCounts
 
 CHANGES: list[dict[str, Any]] = [
     {},

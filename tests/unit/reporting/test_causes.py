@@ -19,7 +19,6 @@ from support.evidence import SECOND
 
 from delivery_verifier.advice.changes import who_broke_it
 from delivery_verifier.advice.explanations import _example
-from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.model.advice import Example
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Cause, RunVerdict
@@ -31,6 +30,7 @@ from delivery_verifier.reporting.report import page
 from delivery_verifier.reporting.report.chain import Hop, chain
 from delivery_verifier.reporting.report.hops import events, last_us
 from delivery_verifier.store.witness import Witness
+from delivery_verifier.verdict.evidence import ArmEvidence
 
 CAUSE = Cause(
     anomaly="SKIPPED",

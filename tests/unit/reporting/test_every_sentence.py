@@ -29,9 +29,6 @@ from support.evidence import BITE, LAST, RUN, Rows, case, cases, evidence_of, ju
 from delivery_verifier import catalogue
 from delivery_verifier.advice.advise import advise
 from delivery_verifier.command_line import main
-from delivery_verifier.judgement import sentences
-from delivery_verifier.judgement.evaluation import LAWS
-from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
@@ -44,6 +41,9 @@ from delivery_verifier.reporting import brief, doubts, terminal
 from delivery_verifier.reporting.report import page
 from delivery_verifier.reporting.report.reasons import reasons
 from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.verdict import sentences
+from delivery_verifier.verdict.evaluation import LAWS
+from delivery_verifier.verdict.evidence import Evidence
 
 BITING = [name for name, act in ACTS.items() if act.bites]
 SETTINGS = settings(

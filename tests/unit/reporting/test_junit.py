@@ -16,10 +16,10 @@ from support.report_material import sealed
 
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.parsers import BAD_INPUT
-from delivery_verifier.judgement.evaluation import LAWS
 from delivery_verifier.model.verdict import Doubt, RunVerdict
 from delivery_verifier.reporting import junit
 from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.verdict.evaluation import LAWS
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,11 @@ import pytest
 from support.applications import applied
 from support.evidence import RUN, SUBJECT, a_scenario, arm, both, evidence_of, judged, lost, setting
 
-from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, column
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.reporting.report.reasons import reasons
 from delivery_verifier.reporting.words import latency
+from delivery_verifier.verdict.evidence import Evidence
 
 
 def whole(verdict: RunVerdict) -> str:

@@ -13,7 +13,19 @@ import pandas as pd
 import pytest
 from support import report_material
 
-from delivery_verifier.judgement import (
+from delivery_verifier.model.figures import share
+from delivery_verifier.model.history import Injection, Observation, injection_during
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.reporting import material, terminal
+from delivery_verifier.reporting.charts.lanes import SEGMENTS_DRAWN, partition_counts, segments
+from delivery_verifier.reporting.charts.series import POINTS, series
+from delivery_verifier.reporting.doubts import ADVICE, BY_KIND, advice
+from delivery_verifier.reporting.leadership import Clock, Leadership
+from delivery_verifier.reporting.material import Material
+from delivery_verifier.reporting.report.events import events
+from delivery_verifier.reporting.words import clean, headline
+from delivery_verifier.store import tables
+from delivery_verifier.verdict import (
     applications,
     audits,
     checker_doubts,
@@ -28,18 +40,6 @@ from delivery_verifier.judgement import (
     unproven,
     witness,
 )
-from delivery_verifier.model.figures import share
-from delivery_verifier.model.history import Injection, Observation, injection_during
-from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.reporting import material, terminal
-from delivery_verifier.reporting.charts.lanes import SEGMENTS_DRAWN, partition_counts, segments
-from delivery_verifier.reporting.charts.series import POINTS, series
-from delivery_verifier.reporting.doubts import ADVICE, BY_KIND, advice
-from delivery_verifier.reporting.leadership import Clock, Leadership
-from delivery_verifier.reporting.material import Material
-from delivery_verifier.reporting.report.events import events
-from delivery_verifier.reporting.words import clean, headline
-from delivery_verifier.store import tables
 
 S = 1_000_000
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from support.run_directories import START_US, scenario
 from support.silences import check_gaps
 
-from delivery_verifier.judgement.observer_doubts import LOAD_INTERVAL_US
+from delivery_verifier.verdict.observer_doubts import LOAD_INTERVAL_US
 from spark_jobs.summaries import silences, timeline
 
 S, HOURS_US = 1_000_000, 6 * 3_600_000_000

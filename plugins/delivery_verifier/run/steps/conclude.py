@@ -20,13 +20,13 @@ from delivery_verifier.advice.advise import advise
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import variables
 from delivery_verifier.host.optional import optional
-from delivery_verifier.judgement.judge import judge, load
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import EVIDENCE
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.planning import provenance
 from delivery_verifier.store.manifests import NOT_WRITTEN
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.verdict.judge import judge, load
 
 REPORT = "report.html"
 ADVICE_S, REPORT_S, CLEARING_S = 120.0, 300.0, 120.0
