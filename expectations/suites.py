@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from delivery_verifier.model.anomalies import KINDS
-from delivery_verifier.store.books import total_column
+from delivery_verifier.run_directory.books import total_column
 from delivery_verifier.verdict.evaluation import CANARY, LAWS, Suite
 from delivery_verifier.verdict.unexplained import UNEXPLAINED, unexplained_column
 from expectations.library import Column, ExpectationSuite

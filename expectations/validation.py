@@ -20,9 +20,9 @@ from filelock import FileLock
 
 from delivery_verifier.host.optional import optional
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.store.books import with_totals
-from delivery_verifier.store.manifests import NOT_WRITTEN
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.books import with_totals
+from delivery_verifier.run_directory.manifests import NOT_WRITTEN
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.verdict.evaluation import (
     LAWS,
     Evaluated,

@@ -13,7 +13,7 @@ Owns: reading the topics, parsing, matching, the books, their second count by Du
     attempt. A subject, in this room, is not an arm: it is any attempt or line that can be a case of an anomaly. A
     chunk is a run of consecutive records of one producer. The screen proves that some chunks are without
     anomalies. The records of these chunks are not matched one by one.
-May use: store, host, model.
+May use: run_directory, host, model.
 Weak spot: a batch that becomes corrupt on disk after the step `settle` has looked at it makes Kafka's consumer raise an
     error. The run then ends without a verdict.
 """

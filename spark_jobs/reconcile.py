@@ -22,8 +22,8 @@ from pyspark.sql import functions as F
 
 from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Arm, Scenario
-from delivery_verifier.store import ledger as ledger_file
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
+from delivery_verifier.run_directory import ledger as ledger_file
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory, StepOutput
 from spark_jobs.checks import law, laws, second_opinion
 from spark_jobs.effects import effect_books
 from spark_jobs.matching import anomalies, books, buckets, census, committed, screen

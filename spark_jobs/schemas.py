@@ -1,8 +1,8 @@
 """The schemas: the columns of every frame that the jobs read, pass on and write. `promise` makes a frame conform to a
 schema.
 
-The schemas of the run directory's tables are derived from `delivery_verifier.store.tables`, which says what each column
-means. All other schemas are internal to the jobs, and are declared here.
+The schemas of the run directory's tables are derived from `delivery_verifier.run_directory.tables`, which says what
+each column means. All other schemas are internal to the jobs, and are declared here.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from pyspark.sql.types import (
 )
 
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.store import effect_tables, tables
-from delivery_verifier.store.ledger import column_types
-from delivery_verifier.store.table import ColumnType, Table
+from delivery_verifier.run_directory import effect_tables, tables
+from delivery_verifier.run_directory.ledger import column_types
+from delivery_verifier.run_directory.table import ColumnType, Table
 
 _STRING, _INT, _LONG, _BOOLEAN, _TIME = StringType(), IntegerType(), LongType(), BooleanType(), TimestampType()
 _TYPES: dict[ColumnType, DataType] = {
@@ -117,7 +117,8 @@ ATTEMPTS = StructType(
 * `astray`: the attempt refutes `spark_jobs.matching.screen`. There are two such cases. A record of the attempt has
   another partition sequence than the ledger says. Or the attempt owns a corrupted record, but the ledger's row of the
   attempt is not among the rows that are matched.
-* `given_up`: null unless the attempt was given up (see `store.given_up`). Then its error, or an empty text without one.
+* `given_up`: null unless the attempt was given up (see `run_directory.given_up`). Then its error, or an empty text
+  without one.
 """
 
 SUBJECTS = StructType(

@@ -32,8 +32,8 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Bound
-from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.counts import case_counts
+from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.run_directory.counts import case_counts
 
 RECENT = 50
 """How many of the newest catalogue runs are looked through for an unfinished campaign, and for the usual seconds."""

@@ -29,7 +29,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.run import direct
 from delivery_verifier.run.local_spark import prepare_spark
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.verdict.attribution import OUTSIDE, confidence_interval
 
 MOST_RUNS = 40

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import psutil
 
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 STEPS = ("produce", "settle", "read_topic", "reconcile", "validate", "conclude")
 """The steps from the first record to the verdict, in their order."""

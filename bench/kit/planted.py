@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.command_line import main as command_line
 from delivery_verifier.load import publish_ledger
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 PLACES = 1000
 """In how many parts the load is divided. At the end of each part stands one wrong row."""

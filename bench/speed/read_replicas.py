@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 
 from bench.kit.saved import circumstances, target
 from delivery_verifier.planning.provenance import versions_of
-from delivery_verifier.store.replicas import read_replicas
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.replicas import read_replicas
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 ALLOWED = 0.10
 """The greatest part of the time of a reconciliation that the reading of all replicas may take."""

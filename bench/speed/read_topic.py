@@ -35,7 +35,7 @@ from delivery_verifier.run.steps.produce import produce
 from delivery_verifier.run.steps.settle import settle
 from delivery_verifier.run.steps.start_cluster import start_cluster
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,7 +33,7 @@ from bench.kit import ratios
 from bench.kit.saved import option_parser, publish
 from bench.kit.spark_jvm import measured, peak_mb, server_session
 from bench.speed.second_opinion import ARM, ODD, written
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

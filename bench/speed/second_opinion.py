@@ -26,8 +26,8 @@ from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.planning.provenance import versions_of
-from delivery_verifier.store import ledger
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory import ledger
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.checks import second_opinion
 from spark_jobs.schemas import LOG, arrow
 

@@ -1,14 +1,15 @@
-"""Generates the tables in docs/reference/run-directory.md from `store.tables`: `python -m docs.generate.run_directory [FILE]`."""
+"""Generates the tables in docs/reference/run-directory.md from `run_directory.tables`: `python -m
+docs.generate.run_directory [FILE]`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from delivery_verifier.store.table import Table
-from delivery_verifier.store.tables import TABLES
+from delivery_verifier.run_directory.table import Table
+from delivery_verifier.run_directory.tables import TABLES
 
-MARK = "tables declared in plugins/delivery_verifier/store/tables.py. -->\n"
+MARK = "tables declared in plugins/delivery_verifier/run_directory/tables.py. -->\n"
 """The end of the comment that divides the page in two. `document` replaces only the part after this comment."""
 
 

@@ -12,7 +12,7 @@ their order. A record passes these rooms one after the other:
 * `verdict` gives the verdict. `verdict` uses `contract`, which says what the settings promise. `reporting` shows
   the verdict to people.
 
-`store` keeps the output of each step in the run directory, where the next steps read this output.
+`run_directory` keeps the output of each step in the run directory, where the next steps read this output.
 
 Terms that many docstrings use:
 

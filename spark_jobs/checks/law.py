@@ -44,7 +44,7 @@ class LawInputs(NamedTuple):
     * `summarized`: maps each arm to two counts of its attempts. The first was made for the timeline, the second for
       silences and exposure.
     * `views`: counts of the committed view; NONE if no arm writes transactions.
-    * `missing`: the counts `missing/...` of the manifest (`store.books.MISSING`).
+    * `missing`: the counts `missing/...` of the manifest (`run_directory.books.MISSING`).
     * `effects`: EFFECT_BOOKS; None if no arm has an application.
     * `opinion`: the counts of `spark_jobs.checks.second_opinion`; None if the run has no second opinion.
     """

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from delivery_verifier.model.unreadable import count_unreadable
-from delivery_verifier.store.books import MISSING, START_ZERO
+from delivery_verifier.run_directory.books import MISSING, START_ZERO
 from spark_jobs.checks.effect_laws import effect_laws
 from spark_jobs.checks.law import Law, LawInputs, Rows
 from spark_jobs.checks.ledger_laws import ledger_laws

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
+from delivery_verifier.run_directory.ledger import MISCOUNTED, outcomes_key
 from spark_jobs.checks.law import Law, LawInputs, Rows
 from spark_jobs.matching.books import SESSIONS
 

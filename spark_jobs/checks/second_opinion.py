@@ -6,7 +6,7 @@ columns that `spark_jobs.reading.parse` sliced from each record.
 
 If an arm has damaged records, only the number of its damaged records is compared. Reason: the books have a rule that
 assigns damaged records to attempts, and this module has no such rule. A large run has no second opinion
-(`store.books.has_second_opinion`).
+(`run_directory.books.has_second_opinion`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.store.books import SECOND_OPINION, has_second_opinion
-from delivery_verifier.store.run_directory import StepOutput
+from delivery_verifier.run_directory.books import SECOND_OPINION, has_second_opinion
+from delivery_verifier.run_directory.run_directory import StepOutput
 from spark_jobs.checks.effects_opinion import COLUMNS, NAMES, QUERY, parameters
 from spark_jobs.checks.law import Law
 

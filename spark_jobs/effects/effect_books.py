@@ -16,9 +16,9 @@ from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.application import IN_GROUP
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.store.effect_tables import EFFECT_COUNTS
-from delivery_verifier.store.run_directory import RunDirectory, StepOutput
-from delivery_verifier.store.witness import last_positions
+from delivery_verifier.run_directory.effect_tables import EFFECT_COUNTS
+from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
+from delivery_verifier.run_directory.witness import last_positions
 from spark_jobs.effects import effect_attempts, effect_screen
 from spark_jobs.effects.own_effects import with_places
 from spark_jobs.matching.books import NOBODY, SESSIONS, BookKey

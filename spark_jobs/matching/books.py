@@ -22,7 +22,7 @@ from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.outcomes import REPORTED, Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.store.books import COUNTS, STRANGERS
+from delivery_verifier.run_directory.books import COUNTS, STRANGERS
 from spark_jobs.matching.anomalies import OWN
 from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SUBJECTS, SUMMARY_ROWS, arrow, promise
 

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.store.given_up import given_up_counts
-from delivery_verifier.store.run_directory import StepOutput
+from delivery_verifier.run_directory.given_up import given_up_counts
+from delivery_verifier.run_directory.run_directory import StepOutput
 from spark_jobs.matching import anomalies, attempts, books, committed, screen
 from spark_jobs.matching.append_times import with_append_times
 from spark_jobs.matching.census import Census

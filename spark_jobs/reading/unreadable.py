@@ -25,7 +25,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.outcomes import REPORTED
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable, count_unreadable
-from delivery_verifier.store.books import MISSING
+from delivery_verifier.run_directory.books import MISSING
 from spark_jobs.schemas import LOG, promise
 
 ArmPartition = tuple[str, int]

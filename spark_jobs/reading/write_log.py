@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, read_offsets
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.reading import unreadable
 from spark_jobs.reading.parse import parse
 from spark_jobs.reading.read_topic import (

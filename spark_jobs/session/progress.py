@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from delivery_verifier.model.live import SPARK_FILE, LiveSpark
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 EVERY_S = 1.0
 """Seconds between two looks at Spark. Each look writes the file anew, so its age says if Spark is still watched."""

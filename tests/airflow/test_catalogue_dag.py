@@ -25,7 +25,7 @@ from delivery_verifier.orchestration.tasks.verify_catalogue import (
     attempt_of,
     with_attempts,
 )
-from delivery_verifier.store import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 

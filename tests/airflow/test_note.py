@@ -18,7 +18,7 @@ from delivery_verifier.orchestration.client import AirflowError, Client, Task
 from delivery_verifier.orchestration.names import MARK
 from delivery_verifier.orchestration.tasks import note, verify_delivery
 from delivery_verifier.orchestration.tasks.gate import GateClosed
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 WORK = [step for step in BEFORE_GATE if step != "reconcile"]
 

@@ -31,7 +31,7 @@ from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.progress import estimates
 from delivery_verifier.reporting.matrix import page
 from delivery_verifier.reporting.overview.unfinished import AirflowRun
-from delivery_verifier.store import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs
 
 RUN_ID = "manual__2026-01-01T00:00:00+00:00"
 

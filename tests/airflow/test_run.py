@@ -18,7 +18,7 @@ from delivery_verifier.local_airflow.run import _require_verdict, naming_what_en
 from delivery_verifier.orchestration.client import AirflowError, AirflowSilent, Client, Task, ui_url
 from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 GREEN_TASKS = [Task("validate", "success"), Task("conclude", "success"), Task("stop_cluster", "success")]
 

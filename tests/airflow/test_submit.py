@@ -17,7 +17,7 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.orchestration.tasks import spark_job, verify_delivery
 from delivery_verifier.orchestration.tasks.server_job import ServerJob
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile
 from spark_jobs.session import connect, progress
 from spark_jobs.session.classic import SMALL_RECORDS

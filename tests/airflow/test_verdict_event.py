@@ -29,7 +29,7 @@ from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks import red_run, verdict_event, verify_delivery
 from delivery_verifier.run.steps import conclude
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 PUBLISH = "publish_verdict"
 LONG = "VIOLATED: of 41,210 acknowledged records, 3 lost. " + "The leader was killed while records were in flight. " * 6

@@ -18,7 +18,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host import folders
 from delivery_verifier.planning.preflight import Unavailable
 from delivery_verifier.run import direct
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 @pytest.fixture

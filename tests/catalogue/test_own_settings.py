@@ -25,7 +25,7 @@ from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.snapshot import read_offsets
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run import direct
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 PRODUCER = """\
 bootstrap.servers=prod-1.example:9093

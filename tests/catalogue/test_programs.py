@@ -24,7 +24,7 @@ from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.planning.user_applications import known
 from delivery_verifier.run import direct
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 SINKS = Path(__file__).parents[2] / "bench/kit/sinks"
 COMMITTED = "that it had not applied"

@@ -11,7 +11,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.run import direct
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 @pytest.fixture(scope="module")

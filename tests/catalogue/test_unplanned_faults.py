@@ -25,7 +25,7 @@ from delivery_verifier.model.scenario import Expectation, Load
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run import direct
 from delivery_verifier.run.signals import Signals
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def run_directly(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:

@@ -27,7 +27,7 @@ from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.planning.user_applications import known
 from delivery_verifier.run import direct
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 NEW_S = 10.0
 """The watch reads only the command lines of processes that are younger than this, in seconds."""

@@ -17,7 +17,7 @@ from support.readme import breaking_example, terminal  # noqa: F401  (fixtures)
 from delivery_verifier.host import folders
 from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.run import direct
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

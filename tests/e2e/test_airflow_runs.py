@@ -27,8 +27,8 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.client import FINISHED_TASK
 from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.orchestration.names import DAG_ID, MARK
-from delivery_verifier.store.books import Books
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.books import Books
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
 OF_A_RUN = r"embedded\.agent|kafka\.Kafka|load\.producer"

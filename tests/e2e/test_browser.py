@@ -15,8 +15,8 @@ from support.browser import CHROMIUM, OPENED, RUN_ID, SIZES, Visitor, check_look
 from support.catalogue_runs import catalogue, item
 
 from delivery_verifier.orchestration.names import DAG_ID
-from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 

@@ -11,8 +11,8 @@ from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
-from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 @pytest.fixture(scope="module")

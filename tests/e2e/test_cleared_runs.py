@@ -17,7 +17,7 @@ from delivery_verifier.local_airflow.run import patiently
 from delivery_verifier.model.steps import BEFORE_GATE
 from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.orchestration.names import DAG_ID
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 RUN_ID = "cleared:twice"
 PATH = f"/dags/{DAG_ID}/dagRuns/{RUN_ID}"

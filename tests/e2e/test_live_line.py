@@ -7,7 +7,7 @@ from support.airflow import LocalAirflow
 from support.watched import Saying, assert_true
 
 from delivery_verifier.model.steps import DOING
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for a whole run, on a host that may be busy
 FAULT = "the fault elect_preferred"

@@ -16,7 +16,7 @@ from support.renewals import Renewals
 
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.run.steps import reconcile
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 
 

@@ -13,8 +13,8 @@ from support.oracle import judge
 from support.planters import History
 from support.run_directories import scenario, table, write
 
-from delivery_verifier.store.books import COUNTS
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.books import COUNTS
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 
 PARTITIONS = 5

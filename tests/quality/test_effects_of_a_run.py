@@ -19,9 +19,9 @@ from delivery_verifier.model import record
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
 from delivery_verifier.settlement.applications import seal_life
 from delivery_verifier.settlement.canary_effects import apply_canary
-from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from spark_jobs import reconcile as job
 from spark_jobs.effects import effect_attempts
 

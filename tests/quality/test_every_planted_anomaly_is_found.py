@@ -17,9 +17,9 @@ from support.seeds import FEWEST, in_this_round
 from support.seeds import histories as number_of_histories
 
 from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, column
-from delivery_verifier.store.books import COUNTS, SECOND_OPINION
-from delivery_verifier.store.given_up import read_given_up
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.books import COUNTS, SECOND_OPINION
+from delivery_verifier.run_directory.given_up import read_given_up
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 from spark_jobs.checks.second_opinion import COUNTS as COUNTED_TWICE
 from spark_jobs.matching import match

@@ -21,9 +21,9 @@ from delivery_verifier.canary import FORGOTTEN
 from delivery_verifier.load import publish_ledger
 from delivery_verifier.load.lossy_mock import send_and_forget
 from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.run_directory.ledger import outcomes_key
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.settlement.sealing import seal_ledgers
-from delivery_verifier.store.ledger import outcomes_key
-from delivery_verifier.store.run_directory import RunDirectory
 
 DOUBT = ("checker", "books_unbalanced:outcomes_agree")
 

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from support.stored_data import HELD, relink, stored_run
 from support.stored_runs import judge_again, reseal, rewrite
 
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.replicas import REPLICAS
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def test_a_run_is_held_with_its_table_and_not_without_or_with_one_that_differs(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from support.run_directories import table
 from support.stored_data import HELD, VIOLATED, judgement, stored_run
 from support.stored_runs import arm, doubts, judge_again, rewrite
 
-from delivery_verifier.store import books
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory import books
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 from spark_jobs.checks import second_opinion
 

@@ -13,10 +13,10 @@ from support.stored_data import NAMES, RUNS, judgement, stored_judgement, stored
 from support.stored_runs import judge_again
 
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store import tables
-from delivery_verifier.store.effect_tables import EFFECT_TABLES
-from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.table import Table
+from delivery_verifier.run_directory import tables
+from delivery_verifier.run_directory.effect_tables import EFFECT_TABLES
+from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.run_directory.table import Table
 
 NOT_REPEATED = (tables.LEDGER, tables.REPLICAS, tables.LOG, *EFFECT_TABLES)  # the stored runs have no application
 REPEATED = [table for table in tables.TABLES if table not in NOT_REPEATED]

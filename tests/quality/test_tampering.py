@@ -19,7 +19,7 @@ from support.stored_data import HELD, stored_run
 from support.stored_runs import arm, copy_of, doubts, judge_again, reseal, rewrite
 
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.verdict.checker_doubts import LAW_DOUBTS
 from delivery_verifier.verdict.evaluation import CANARY, LAWS, LAWS_OF_EFFECTS
 

@@ -19,7 +19,7 @@ from support.stored_runs import arm, doubts, judge_again, reseal
 from delivery_verifier.model.snapshot import PartitionSnapshot, read_offsets
 from delivery_verifier.model.unreadable import Unreadable
 from delivery_verifier.model.verdict import ArmVerdict
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.reading import unreadable
 
 WHY = "a batch of 4096 bytes that says it holds other offsets has CRC 1 in its header, and its bytes have CRC 2"

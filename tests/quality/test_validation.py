@@ -40,8 +40,8 @@ from support.evidence import (
 from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.books import Books
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.books import Books
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.verdict.evaluation import LAWS, Validation, laws_of, read_validation
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.unexplained import UNEXPLAINED

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.mixed_runs import content, mixed_run
 
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 
 Copy = Callable[[str], RunDirectory]

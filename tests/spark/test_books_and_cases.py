@@ -14,9 +14,9 @@ from delivery_verifier import canary
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.record import parse
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.store.books import COUNTS, TABLES, Books
-from delivery_verifier.store.effect_tables import EFFECT_BOOKS
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.books import COUNTS, TABLES, Books
+from delivery_verifier.run_directory.effect_tables import EFFECT_BOOKS
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.checks import law, laws
 from spark_jobs.reconcile import reconcile, write_books
 from spark_jobs.schemas import LATENCY, LEDGER

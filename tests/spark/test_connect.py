@@ -18,7 +18,7 @@ from support.spark_progress import followed, require_progress
 
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.local_airflow import settings, spark_server
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 Copy = Callable[[str], RunDirectory]
 

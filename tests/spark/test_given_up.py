@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 from support.run_directories import attempt, line, scenario, write
 
-from delivery_verifier.store.given_up import GIVEN_UP, GivenUpCount, read_given_up
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.given_up import GIVEN_UP, GivenUpCount, read_given_up
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.reconcile import reconcile
 
 TIMED_OUT, REFUSED = "_MSG_TIMED_OUT", "NOT_ENOUGH_REPLICAS"

@@ -16,8 +16,8 @@ from support.stored_data import relink
 
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.snapshot import PartitionSnapshot
-from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.ledger import MISCOUNTED, outcomes_key
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 from spark_jobs.matching.books import planned_keys
 from spark_jobs.reconcile import reconcile
 

@@ -20,7 +20,7 @@ from support.stored_data import NAMES, RUNS
 from delivery_verifier import canary
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.record import parse
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 from spark_jobs.matching import buckets, census, fingerprints, screen
 from spark_jobs.schemas import LEDGER, LOG

@@ -14,7 +14,7 @@ from support.mixed_runs import content
 from support.spark_progress import followed, require_progress
 
 from delivery_verifier.run.steps.reconcile import reconcile
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.session import progress
 
 

@@ -35,7 +35,7 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.scenario import ClusterSpec, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot, read_offsets
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.reading import read_topic
 from spark_jobs.reconcile import read, reconcile
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.run_directories import Row, attempt, line, scenario, table, write
 
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.matching import buckets
 from spark_jobs.reconcile import reconcile
 

@@ -15,7 +15,7 @@ from support.spark_progress import followed, require_progress
 from support.standalone import Job, Standalone, Worker, left, standalone
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 from spark_jobs.session.classic import settings
 

@@ -23,7 +23,7 @@ from support.silences import Micros, check_gaps
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.model.outcomes import REPORTED
-from delivery_verifier.store import ledger
+from delivery_verifier.run_directory import ledger
 from spark_jobs.matching import screen
 from spark_jobs.schemas import CHUNKS, LEDGER, arrow
 from spark_jobs.summaries import silences, timeline

@@ -13,9 +13,9 @@ from delivery_verifier.model.history import Injection, Observation, read_injecti
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.books import Books
-from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.witness import Witness
+from delivery_verifier.run_directory.books import Books
+from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.run_directory.witness import Witness
 from delivery_verifier.verdict.evidence import Evidence
 
 

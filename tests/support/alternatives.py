@@ -32,7 +32,7 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Bound, Claim, Expectation, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from support.stored_runs import arm as arm_of
 
 Changes = Mapping[str, Mapping[str, Any]]

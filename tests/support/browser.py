@@ -18,7 +18,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.local_airflow import settings
 from delivery_verifier.orchestration.names import DAG_ID
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from support.airflow import LocalAirflow
 from support.watched import through_airflow
 

@@ -22,7 +22,7 @@ import pytest
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.local_airflow import settings, spark_server
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from support.patience import PATIENCE_S
 
 ISOLATION = ("spark.sql.artifact.isolation.enabled", "spark.sql.artifact.isolation.alwaysApplyClassloader")

@@ -21,11 +21,11 @@ from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
-from delivery_verifier.store.anomalies import ANOMALIES
-from delivery_verifier.store.books import COUNTS, TABLES, Books
-from delivery_verifier.store.effect_tables import EFFECT_COUNTS
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.run_directory.anomalies import ANOMALIES
+from delivery_verifier.run_directory.books import COUNTS, TABLES, Books
+from delivery_verifier.run_directory.effect_tables import EFFECT_COUNTS
+from delivery_verifier.run_directory.replicas import REPLICAS
+from delivery_verifier.run_directory.table import arrow_schema
 from delivery_verifier.verdict.cases import COLUMNS
 from delivery_verifier.verdict.evaluation import (
     CANARY,

@@ -11,7 +11,7 @@ from delivery_verifier.load.live_ledger import FAILED, Control, LiveLedger, Word
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.live import SPARK_FILE, LiveSpark
 from delivery_verifier.progress.marks import Marks
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from support.run_builder import planned
 
 REPORTED = 900

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Claim, Scenario
-from delivery_verifier.store.table import arrow_schema
-from delivery_verifier.store.tables import ANOMALIES
-from delivery_verifier.store.witness import Witness
+from delivery_verifier.run_directory.table import arrow_schema
+from delivery_verifier.run_directory.tables import ANOMALIES
+from delivery_verifier.run_directory.witness import Witness
 from support.applications import application
 from support.evidence import BITE, HEALED, RECOVERED, SUBJECT, Rows, a_scenario, evidence_of, setting, with_arm
 

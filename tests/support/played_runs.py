@@ -15,7 +15,7 @@ from delivery_verifier.model.live import RECOVERED
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.progress import phases
 from delivery_verifier.progress.marks import Marks
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from support.run_builder import planned
 
 NAME = "played"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from support.own_host import wait_until_gone
 from support.patience import PATIENCE_S
 

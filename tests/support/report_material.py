@@ -18,7 +18,7 @@ from delivery_verifier.model.history import Injection, Observation, read_observa
 from delivery_verifier.model.scenario import Arm, Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, CheckedLaw, Doubt, Exposure, Finding, GivenUp, RunVerdict
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.verdict.evaluation import LAWS, Evaluated, ExpectedEvaluation, Validation
 from support.advised import advised
 from support.evidence import says

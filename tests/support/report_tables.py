@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store import tables
-from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.run_directory import tables
+from delivery_verifier.run_directory.table import arrow_schema
 
 START_US = 1_790_000_000_000_000
 S = 1_000_000

@@ -23,10 +23,10 @@ from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, RunVerdict
-from delivery_verifier.store.ledger import LOAD_BEGAN
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.run_directory import RunDirectory, StepOutput
-from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.run_directory.ledger import LOAD_BEGAN
+from delivery_verifier.run_directory.replicas import REPLICAS
+from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
+from delivery_verifier.run_directory.table import arrow_schema
 from support.report_tables import Row, write_tables
 
 EVIDENCE = ("produce", "inject_fault", "settle", "read_topic")

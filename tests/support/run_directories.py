@@ -17,8 +17,8 @@ from delivery_verifier.model.history import Injection
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from delivery_verifier.store import ledger
-from delivery_verifier.store.run_directory import RunDirectory, StepOutput
+from delivery_verifier.run_directory import ledger
+from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
 from spark_jobs.schemas import LOG, arrow
 
 TOKEN = "abcdefgh"

@@ -26,7 +26,7 @@ from delivery_verifier.model.history import TRANSACTION_STATE, Injection, Observ
 from delivery_verifier.model.late_ends import facts_of, name_of
 from delivery_verifier.model.scenario import Arm, Claim, Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from delivery_verifier.store.books import TABLES, Books
+from delivery_verifier.run_directory.books import TABLES, Books
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.transaction_counts import TransactionCounts
 from support.evidence import SECOND, Rows, beat, case, cases, replicas, the_rows

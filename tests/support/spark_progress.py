@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from delivery_verifier.model.live import LiveSpark
 from delivery_verifier.progress import live
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 EVERY_S = 0.02
 

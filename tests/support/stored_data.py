@@ -14,8 +14,8 @@ import msgspec
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.steps import REQUIRES
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.manifests import Manifest, sealed
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.manifests import Manifest, sealed
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"
 HELD, VIOLATED = NAMES = ("held", "violated")

@@ -18,8 +18,8 @@ from delivery_verifier.model.steps import DOING
 from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.progress import phases
 from delivery_verifier.progress.follower import Follower
-from delivery_verifier.store.ledger import LOAD_BEGAN
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.ledger import LOAD_BEGAN
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from support.airflow import LocalAirflow
 from support.patience import PATIENCE_S
 

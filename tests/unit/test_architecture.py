@@ -43,7 +43,8 @@ PACKAGES = (
 )
 
 _ALL = (
-    "model host catalogue contract store cluster load faults verdict advice planning run reporting catalogue_run audit"
+    "model host catalogue contract run_directory cluster load faults verdict advice planning run reporting "
+    "catalogue_run audit"
 )
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
@@ -53,28 +54,29 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "delivery_plugin": "orchestration",
         "__main__": "command_line",
         "command_line": f"upkeep local_airflow orchestration progress expectations spark_jobs {_ALL}",
-        "upkeep": "local_airflow planning cluster store host model",
-        "local_airflow": "orchestration run cluster spark_jobs store host model",
-        "orchestration": "catalogue_run run progress reporting planning cluster catalogue spark_jobs store host model",
-        "catalogue_run": "run reporting planning catalogue cluster expectations spark_jobs store host model",
-        "audit": "planning verdict spark_jobs cluster catalogue store host model",
+        "upkeep": "local_airflow planning cluster run_directory host model",
+        "local_airflow": "orchestration run cluster spark_jobs run_directory host model",
+        "orchestration": "catalogue_run run progress reporting planning cluster catalogue spark_jobs run_directory "
+        "host model",
+        "catalogue_run": "run reporting planning catalogue cluster expectations spark_jobs run_directory host model",
+        "audit": "planning verdict spark_jobs cluster catalogue run_directory host model",
         "run": "planning reporting advice verdict settlement progress canary expectations spark_jobs faults "
         "applications"
-        " load cluster store host model",
-        "reporting": "contract.guarantees contract.settings catalogue store host model",
-        "advice": "verdict contract catalogue store model",
-        "expectations": "verdict store host.optional model",
+        " load cluster run_directory host model",
+        "reporting": "contract.guarantees contract.settings catalogue run_directory host model",
+        "advice": "verdict contract catalogue run_directory model",
+        "expectations": "verdict run_directory host.optional model",
         "planning": "contract catalogue load.layout cluster host model",
-        "settlement": "canary applications load cluster store host model",
-        "progress": "load store host model",
-        "verdict": "canary contract store model",
-        "canary": "store model",
+        "settlement": "canary applications load cluster run_directory host model",
+        "progress": "load run_directory host model",
+        "verdict": "canary contract run_directory model",
+        "canary": "run_directory model",
         "faults": "load applications cluster host model",
-        "spark_jobs": "store host model",
-        "load": "store host model",
-        "applications": "load.client_errors store host model",
-        "cluster": "store host model",
-        "store": "host model",
+        "spark_jobs": "run_directory host model",
+        "load": "run_directory host model",
+        "applications": "load.client_errors run_directory host model",
+        "cluster": "run_directory host model",
+        "run_directory": "host model",
         "contract": "model",
         "catalogue": "model",
         "host": "model.inputs model.errors",

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 EXIT_CODES = {0: "HELD", 1: "VIOLATED", 2: "INCONCLUSIVE"}
 _KEY = ("producer", "session", "sequence", "attempt")

@@ -3,6 +3,6 @@ the pages only render it.
 
 Owns: what to change, the command that tries a change, the comparison with other arms, and why single records show an
     anomaly.
-May use: verdict, contract, catalogue, store, model.
+May use: verdict, contract, catalogue, run_directory, model.
 Weak spot: of the cases of one arm and anomaly, only one gets an explanation of its own.
 """

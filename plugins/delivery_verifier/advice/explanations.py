@@ -17,10 +17,10 @@ from delivery_verifier.model.anomalies import EFFECTS, Anomaly
 from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.history import Observation, injection_during
-from delivery_verifier.store.cases import CASES_LISTED, first_rows, record_name
-from delivery_verifier.store.effect_tables import JOURNAL
-from delivery_verifier.store.record_history import effect_rows, journal_rows
-from delivery_verifier.store.times import as_us
+from delivery_verifier.run_directory.cases import CASES_LISTED, first_rows, record_name
+from delivery_verifier.run_directory.effect_tables import JOURNAL
+from delivery_verifier.run_directory.record_history import effect_rows, journal_rows
+from delivery_verifier.run_directory.times import as_us
 from delivery_verifier.verdict.causes import cause_of_case, group_of
 from delivery_verifier.verdict.causes.group import Group
 from delivery_verifier.verdict.evidence import ArmEvidence

@@ -6,7 +6,7 @@ Owns: the members of applications, which are child processes, and their control 
     handle, through which the fault plan observes and steers the members. A life of a member is the time from one start
     of its process to the end of this process. The discipline of an application says when it commits the offset of a
     record: before or after it applies the record. A marker is a record that the verifier writes after the load.
-May use: load.client_errors, store, host, model.
+May use: load.client_errors, run_directory, host, model.
 Weak spot: except for the user application (`own`), the program under test is a program of this project. The
     verifier does not observe the leaders of output topics. The settings of output topics are fixed and safe.
 """

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.applications.sink import CRC_OK, FOREIGN, PARSED, LifeEffects
-from delivery_verifier.store.effect_tables import EFFECTS
-from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.run_directory.effect_tables import EFFECTS
+from delivery_verifier.run_directory.table import arrow_schema
 
 
 def effects_key(arm: str, member: int, life: int) -> str:

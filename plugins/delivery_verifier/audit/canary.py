@@ -16,7 +16,7 @@ from delivery_verifier.audit.queries import is_whole
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.history import now_us
-from delivery_verifier.store.books import COUNTS
+from delivery_verifier.run_directory.books import COUNTS
 
 PICKS = 60
 """How many records of the topic the canary has at most."""

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from delivery_verifier.audit import queries, unproven
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.store import ledger
-from delivery_verifier.store.table import arrow_schema
-from delivery_verifier.store.tables import LOG
+from delivery_verifier.run_directory import ledger
+from delivery_verifier.run_directory.table import arrow_schema
+from delivery_verifier.run_directory.tables import LOG
 
 FOUND = pa.schema(
     [

@@ -35,10 +35,10 @@ from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import MOST_PRODUCERS, Arm, ClusterSpec, Load, Profile, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.planning import provenance
-from delivery_verifier.store import ledger
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.run_directory import RunDirectory, StepOutput
-from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.run_directory import ledger
+from delivery_verifier.run_directory.replicas import REPLICAS
+from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
+from delivery_verifier.run_directory.table import arrow_schema
 from delivery_verifier.verdict.audits import COUNT, NOT_PLANTED, PLANTED
 
 if TYPE_CHECKING:

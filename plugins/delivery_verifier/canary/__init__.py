@@ -9,7 +9,7 @@ else, the checker is broken, and no verdict may be given.
 
 Owns: which records, ledger rows and effects are planted, and the counts that the books must then show. The room
     `settlement` writes them to the brokers and to the sinks.
-May use: store, model.
+May use: run_directory, model.
 Weak spot: a planter of a new anomaly is compared with the reconciliation of this project alone. A mistake that both
     share stays unseen here; the second opinion in SQL is the next to see it.
 """

@@ -10,7 +10,7 @@ import pyarrow as pa
 from delivery_verifier.canary.layout import NOWHERE, CanaryLayout
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store import ledger
+from delivery_verifier.run_directory import ledger
 
 
 def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -> pa.Table:

@@ -14,7 +14,7 @@ from delivery_verifier.canary.layout import NOWHERE, CanaryLayout, Planter
 from delivery_verifier.model.anomalies import Anomaly, searched_for, subset
 from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.books import COUNTS
+from delivery_verifier.run_directory.books import COUNTS
 
 PER_KIND = 3
 """How many times `lay_out` calls each planter of single cases."""
@@ -43,7 +43,8 @@ def lay_out(scenario: Scenario) -> CanaryLayout:
     cases are in partition 1: the cases in transactions, and the records with several anomalies. All other records are
     in partition 0.
 
-    If you change a planter, raise `store.format.MEANINGS`: the canaries of stored runs hold what the old one planted.
+    If you change a planter, raise `run_directory.format.MEANINGS`: the canaries of stored runs hold what the old one
+    planted.
     """
     planter = Planter(scenario)
     kinds = [PLANTERS[anomaly] for anomaly in searched_for(bool(scenario.applied)) if anomaly in PLANTERS]

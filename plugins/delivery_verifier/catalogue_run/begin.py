@@ -23,7 +23,7 @@ from delivery_verifier.model.fault_plan import equipment_of
 from delivery_verifier.model.inputs import BadInput, bad_input, whole
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.planning.provenance import commit, versions_of
-from delivery_verifier.store import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs
 
 MOST_ROUNDS = 100
 """The greatest number of rounds in one catalogue run. Each round runs every selected entry."""

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue_run import results
 from delivery_verifier.host import folders
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
-from delivery_verifier.store import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs
 
 
 class Runner(Protocol):

@@ -15,8 +15,8 @@ from delivery_verifier.model.catalogue_run import ArmResult, Attempt
 from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.reporting.latency import Bucket, Spread
 from delivery_verifier.reporting.throughput import known_records_per_s
-from delivery_verifier.store.judgeable import how_to_judge
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.judgeable import how_to_judge
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 COUNTS = (
     "attempted",

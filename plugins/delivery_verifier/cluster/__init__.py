@@ -18,6 +18,6 @@ Terms that the docstrings of this package use:
 
 Owns: brokers and their cluster agent, the lease, the host's lock, the observer, topics, raw requests of Kafka's
     protocol, the proxy between producers and brokers, connections with their security, the cluster check.
-May use: store, host, model.
+May use: run_directory, host, model.
 Weak spot: the observer polls. Two changes between two polls, which are 0.1 s apart, look like one change.
 """

@@ -18,7 +18,7 @@ from delivery_verifier.host.processes import how_it_ended, identify
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed, VerifierError
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 UP_DEADLINE_S = 90.0
 END_DEADLINE_S = 40.0

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from delivery_verifier.host.processes import ProcessId, myself, process_of, terminal_of, user_of
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 _ON_THE_HOST = ("start_cluster", "create_topics", "produce", "settle", "read_topic", "stop_cluster")
 """The steps of a run during which the run holds the host's lock, in their order. The step inject_fault is left out,

@@ -18,7 +18,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.audit import LedgerFormat
 from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.scenario import Claim, Profile
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from delivery_verifier.audit.request import AuditRequest

@@ -19,7 +19,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.host.optional import optional
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.store import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs
 
 if TYPE_CHECKING:
     from delivery_verifier.catalogue_run.loop import AttemptListener

@@ -26,7 +26,7 @@ from delivery_verifier.command_line import run as running
 from delivery_verifier.command_line.parsers import BAD_INPUT, Parser
 from delivery_verifier.host import variables
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.store.run_directory import IncompleteRun
+from delivery_verifier.run_directory.run_directory import IncompleteRun
 
 GROUPS = (running, init, catalogue, audit, stored, opening, comparing, pricing, host, pruning, completion)
 """The modules that add commands, in the order in which the help shows their commands."""

@@ -17,7 +17,7 @@ from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import read_verdict, show
 from delivery_verifier.host import folders
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.judgeable import how_to_judge
+from delivery_verifier.run_directory.judgeable import how_to_judge
 
 if TYPE_CHECKING:
     from delivery_verifier.progress.follower import Follower

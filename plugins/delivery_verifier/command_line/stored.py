@@ -18,8 +18,8 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import bad_input, nearest
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.manifests import NOT_WRITTEN
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.manifests import NOT_WRITTEN
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 
 def register(add: Add) -> None:

@@ -34,7 +34,7 @@ from delivery_verifier.load.resends import (
 )
 from delivery_verifier.load.transactions import transaction_columns
 from delivery_verifier.model.outcomes import Outcome
-from delivery_verifier.store import ledger
+from delivery_verifier.run_directory import ledger
 
 
 class LedgerOwner(NamedTuple):

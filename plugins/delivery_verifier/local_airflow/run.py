@@ -22,7 +22,7 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
 from delivery_verifier.orchestration.failures import RunFailed, TaskNeverStarted, failure_of
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 _POLL_S = 1.0
 PATIENCE_S = 180.0

@@ -17,7 +17,7 @@ from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.orchestration.client import ENDED, AirflowError, Client, Task
 from delivery_verifier.orchestration.failures import RunFailed, TaskNeverStarted
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
-from delivery_verifier.store import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs
 
 POLL_S = 1.0
 """Seconds between two requests for the state of the catalogue run."""

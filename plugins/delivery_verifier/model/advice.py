@@ -74,7 +74,7 @@ class Committed(Data, frozen=True):
 class Example(Data, frozen=True):
     """One case of an anomaly, and why it came about.
 
-    * `record`: the name of the record (see `store.cases.record_name`).
+    * `record`: the name of the record (see `run_directory.cases.record_name`).
     * `why`: how the settings, the program behind the topic and what happened to the cluster led to the case, in
       sentences; empty if that is not known.
     * `is_group_known`: whether the brokers' log of the group of a user's own program was read. `committed`: the commit

@@ -37,7 +37,7 @@ class Excuse(_Part, frozen=True):
     The disturbance can have hurt only records that were acknowledged between `since_us` and `until_us` (µs since the
     epoch). None: the time is not known. If several disturbances can excuse a case, the case counts only for the
     disturbance that is nearest in time to the acknowledgement. `records`: the names of their records, as in
-    `store.cases.record_name`, at most RECORDS_NAMED.
+    `run_directory.cases.record_name`, at most RECORDS_NAMED.
     """
 
     disturbance: Disturbance

@@ -14,7 +14,7 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.steps import DECLARED
 from delivery_verifier.progress.phases import Steps
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 RUNS_READ = 10
 """How many earlier runs an estimate reads at most: the newest."""

@@ -19,7 +19,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.progress import estimates, live
 from delivery_verifier.progress.phases import ENDED, Steps, phase
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 EVERY_S = 2.0
 """Seconds between two lines of progress, where there is no terminal."""

@@ -18,7 +18,7 @@ from delivery_verifier.model.history import now_us
 from delivery_verifier.model.live import SPARK_FILE, LiveArm, LiveLoad, LiveSpark, Mark
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.progress.marks import Marks
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 SEGMENTS_READ = 32
 """The greatest number of segments that are read of one producer. A segment is a file of the live ledger with 131,072

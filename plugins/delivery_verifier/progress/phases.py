@@ -16,7 +16,7 @@ from delivery_verifier.model.live import RECOVERED
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.steps import BEFORE_GATE, DECLARED, DOING, GATE
 from delivery_verifier.progress.marks import Marks
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 ENDED = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
 """The states in which a step has ended. Airflow has further states for a step that has not begun, e.g. `queued`."""

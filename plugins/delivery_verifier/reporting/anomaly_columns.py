@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.anomalies import Anomaly, column, subset
-from delivery_verifier.store.counts import UNPROVEN, case_counts
+from delivery_verifier.run_directory.counts import UNPROVEN, case_counts
 
 ALWAYS = subset(
     "readers look for these three first, and must see that there were none; others would be columns of zeros",

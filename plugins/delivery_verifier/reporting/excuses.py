@@ -12,7 +12,7 @@ from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.verdict import ArmVerdict, Excuse, Finding
 from delivery_verifier.reporting.words import number
-from delivery_verifier.store.cases import record_name
+from delivery_verifier.run_directory.cases import record_name
 
 GROUPS_SHOWN = 5
 """The greatest number of groups of disturbances that are shown for one finding."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from delivery_verifier.reporting.material import Material, arms_drawn
-from delivery_verifier.store import tables
+from delivery_verifier.run_directory import tables
 
 SHARES = (0.5, 0.99, 0.999, 1.0)
 """The quantiles of the latency that the pages show: the median, two high percentiles and the maximum."""

@@ -15,10 +15,10 @@ from delivery_verifier.model.history import Injection, Observation, read_injecti
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store import tables
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.store.table import Table
-from delivery_verifier.store.times import as_us
+from delivery_verifier.run_directory import tables
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.table import Table
+from delivery_verifier.run_directory.times import as_us
 
 if TYPE_CHECKING:  # pandas takes long to import, and most callers do not need pandas
     import pandas as pd

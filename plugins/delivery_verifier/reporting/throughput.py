@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from delivery_verifier.model.outcomes import REPORTED
-from delivery_verifier.store.ledger import LOAD_BEGAN
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.ledger import LOAD_BEGAN
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 
 def records_per_s(run: RunDirectory, arm: str) -> float | None:

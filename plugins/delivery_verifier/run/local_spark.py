@@ -14,7 +14,7 @@ from delivery_verifier.host.java.class_archive import patience_s
 from delivery_verifier.host.java.jars import spark_jars
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.optional import optional
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

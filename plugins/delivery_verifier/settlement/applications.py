@@ -29,10 +29,10 @@ from delivery_verifier.model.application import Application
 from delivery_verifier.model.fault_plan import replacements_of
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.run_directory.effect_tables import JOURNAL
+from delivery_verifier.run_directory.run_directory import StepOutput
+from delivery_verifier.run_directory.table import arrow_schema
 from delivery_verifier.settlement.outputs import VisibleRecords
-from delivery_verifier.store.effect_tables import JOURNAL
-from delivery_verifier.store.run_directory import StepOutput
-from delivery_verifier.store.table import arrow_schema
 
 QUIET_S = 2.0
 """Seconds without any output from an user application. After this time, it has also finished the records before the

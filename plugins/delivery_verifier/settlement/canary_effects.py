@@ -21,8 +21,8 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.sink_location import SinkLocation
 from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.run_directory.run_directory import StepOutput
 from delivery_verifier.settlement.applications import seal_life
-from delivery_verifier.store.run_directory import StepOutput
 
 _OF_THE_SINK = ("order", "applied_at")
 """The columns of an effect that differ between sinks."""

@@ -11,10 +11,10 @@ from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run_directory import ledger
+from delivery_verifier.run_directory.run_directory import StepOutput
 from delivery_verifier.settlement.acked_writer import AckedWriter
 from delivery_verifier.settlement.snapshot import DEADLINE_S
-from delivery_verifier.store import ledger
-from delivery_verifier.store.run_directory import StepOutput
 
 
 def plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> tuple[canary.CanaryLayout, list[int]]:

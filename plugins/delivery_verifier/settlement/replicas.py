@@ -20,8 +20,8 @@ from delivery_verifier.cluster.replica_logs import FetchAt, ReplicaLog, differen
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.snapshot import PartitionSnapshot
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.run_directory.replicas import REPLICAS
+from delivery_verifier.run_directory.table import arrow_schema
 
 DEADLINE_S = 60.0
 """Seconds in which the high watermarks of all replicas must reach the end of the snapshot."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from delivery_verifier.load.live_ledger import Word
 from delivery_verifier.load.producer_process import IN_LOAD, ProducerProcess
 from delivery_verifier.load.publish_ledger import counted_outcomes, publish_ledger
-from delivery_verifier.store import ledger
-from delivery_verifier.store.run_directory import StepOutput
+from delivery_verifier.run_directory import ledger
+from delivery_verifier.run_directory.run_directory import StepOutput
 
 
 def seal_ledgers(producers: Iterable[ProducerProcess], output: StepOutput) -> None:

@@ -13,10 +13,10 @@ from delivery_verifier.cluster.group_log import GroupLog, LogEntry, read_groups
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.group_records import GroupCommit, GroupMember
 from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.run_directory.run_directory import StepOutput
+from delivery_verifier.run_directory.table import Table, arrow_schema
+from delivery_verifier.run_directory.witness_tables import COMMITS, GENERATIONS, POSITIONS
 from delivery_verifier.settlement.outputs import write_outputs
-from delivery_verifier.store.run_directory import StepOutput
-from delivery_verifier.store.table import Table, arrow_schema
-from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, POSITIONS
 
 Row = dict[str, object]
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import identify, lives
-from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 IDLE_S = 3600.0
 """A time in seconds. A run without a verdict may still be in progress if its directory changed within this time. A

@@ -14,7 +14,7 @@ from delivery_verifier.host.processes import user_of
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput, bad_input
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 BEGUN_WITHIN_S = 60.0
 """Seconds to wait for the cluster agent of a run that has only just begun."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delivery_verifier.store.cases import record_name
-from delivery_verifier.store.times import as_us
+from delivery_verifier.run_directory.cases import record_name
+from delivery_verifier.run_directory.times import as_us
 
 _TIMES = ("sent_at", "settled_at", "appended_after", "appended_before")
 _OTHERS = (
@@ -42,7 +42,8 @@ class Case(NamedTuple):
     * The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows.
     * `sent_us`: when the record was sent. `settled_us`: when the client reported the record's outcome.
     * `offsets`: the offsets of its copies in the log. `partitions`: the partitions of these copies.
-    * `record`: its name (see `store.cases.record_name`). `sequence`, `attempt`: with the partition, the order of cases.
+    * `record`: its name (see `run_directory.cases.record_name`). `sequence`, `attempt`: with the partition, the order
+      of cases.
     * `overwritten`, `appended_after_us`, `appended_before_us`: see the table `anomalies`
       (docs/reference/run-directory.md).
     """

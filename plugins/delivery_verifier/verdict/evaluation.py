@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
-from delivery_verifier.store.books import SECOND_OPINION, START_ZERO, has_second_opinion
+from delivery_verifier.run_directory.books import SECOND_OPINION, START_ZERO, has_second_opinion
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 from delivery_verifier.verdict.unexplained import UNEXPLAINED, unexplained_counts
 

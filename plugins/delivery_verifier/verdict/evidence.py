@@ -21,13 +21,13 @@ from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.books import Books, count_missing, count_strangers
-from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
-from delivery_verifier.store.given_up import GivenUpCount, read_given_up
-from delivery_verifier.store.ledger import ENDED_EARLY, reported_counts
-from delivery_verifier.store.replicas import read_replicas
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.store.witness import Row, Witness, read_outputs, read_witness
+from delivery_verifier.run_directory.books import Books, count_missing, count_strangers
+from delivery_verifier.run_directory.counts import LATE, UNPROVEN, case_counts
+from delivery_verifier.run_directory.given_up import GivenUpCount, read_given_up
+from delivery_verifier.run_directory.ledger import ENDED_EARLY, reported_counts
+from delivery_verifier.run_directory.replicas import read_replicas
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.witness import Row, Witness, read_outputs, read_witness
 from delivery_verifier.verdict import audits
 from delivery_verifier.verdict.attribution import (
     CasesByInjection,

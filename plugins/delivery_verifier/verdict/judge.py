@@ -27,8 +27,8 @@ from delivery_verifier.model.verdict import (
     RunVerdict,
     expected_text,
 )
-from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.counts import LATE, UNPROVEN, case_counts
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.verdict.causes import causes
 from delivery_verifier.verdict.checker_doubts import ALL, checker_doubts
 from delivery_verifier.verdict.coverage_doubts import coverage_doubts

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
-from delivery_verifier.store.books import SECOND_OPINION, SECOND_OPINION_RECORDS
-from delivery_verifier.store.counts import LATE
+from delivery_verifier.run_directory.books import SECOND_OPINION, SECOND_OPINION_RECORDS
+from delivery_verifier.run_directory.counts import LATE
 from delivery_verifier.verdict import audits
 from delivery_verifier.verdict.attribution import OUTSIDE, CasesByInjection, confidence_interval
 from delivery_verifier.verdict.evaluation import LAWS, laws_of

@@ -13,7 +13,7 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import TARGETS
 from delivery_verifier.model.figures import times
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, GivenUp, exposed
-from delivery_verifier.store.counts import LATE, UNPROVEN
+from delivery_verifier.run_directory.counts import LATE, UNPROVEN
 from delivery_verifier.verdict import audits
 from delivery_verifier.verdict.applications import at_stake, is_of_applications, is_thaw
 from delivery_verifier.verdict.damage import unreadable_clause

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from delivery_verifier.model.anomalies import Anomaly, column
-from delivery_verifier.store.books import total_column
+from delivery_verifier.run_directory.books import total_column
 from delivery_verifier.verdict.evidence import ArmEvidence
 from delivery_verifier.verdict.excuses import CONVICTING, excuses_of
 
@@ -31,9 +31,9 @@ def unexplained_counts(arm: ArmEvidence) -> dict[Anomaly, int]:
 def with_unexplained(rows: pa.Table, arm: ArmEvidence) -> pa.Table:
     """Returns `rows` with one more column for each anomaly of UNEXPLAINED.
 
-    `rows` are the arm's rows of books/producers, with the columns that `store.books.with_totals` adds. A new column
-    counts the unexplained cases of the row's producer and partition. If the row has permitted cases, but the run has no
-    list of cases, the count is unknown. An unknown count is null, so that it does not look like 0.
+    `rows` are the arm's rows of books/producers, with the columns that `run_directory.books.with_totals` adds. A new
+    column counts the unexplained cases of the row's producer and partition. If the row has permitted cases, but the run
+    has no list of cases, the count is unknown. An unknown count is null, so that it does not look like 0.
     """
     excuses = excuses_of(arm)
     for anomaly in UNEXPLAINED:

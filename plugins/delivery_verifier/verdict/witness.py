@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from delivery_verifier.model.application import STORED, TIMED, Application, member_client_id
 from delivery_verifier.model.fault_plan import replacements_of
 from delivery_verifier.model.scenario import Arm, Scenario
-from delivery_verifier.store.witness import Row, Witness, last_commits
+from delivery_verifier.run_directory.witness import Row, Witness, last_commits
 from delivery_verifier.verdict.evidence import Evidence
 
 NamedDetail = tuple[str, str]

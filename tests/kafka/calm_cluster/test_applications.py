@@ -39,13 +39,13 @@ from delivery_verifier.load.live_ledger import Gate, State
 from delivery_verifier.load.pool import ProducerPool
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, equipment_of
 from delivery_verifier.model.history import Injection
+from delivery_verifier.run_directory.effect_tables import JOURNAL
+from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.run_directory.table import arrow_schema
+from delivery_verifier.run_directory.witness import Witness, read_witness
 from delivery_verifier.settlement.applications import journal_rows
 from delivery_verifier.settlement.outputs import VisibleRecords
 from delivery_verifier.settlement.witness import write_witness
-from delivery_verifier.store.effect_tables import JOURNAL
-from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.table import arrow_schema
-from delivery_verifier.store.witness import Witness, read_witness
 from delivery_verifier.verdict.witness import differences
 
 CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")

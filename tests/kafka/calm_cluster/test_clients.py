@@ -37,7 +37,7 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Load, Scenario
-from delivery_verifier.store.ledger import MISCOUNTED
+from delivery_verifier.run_directory.ledger import MISCOUNTED
 
 BLOCK, PARTITIONS = 20, 2
 SENT = BLOCK * PARTITIONS

@@ -44,7 +44,7 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Arm, Expectation, Scenario
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 STORED = Path(__file__).parents[2] / "data" / "runs" / "violated"
 RUN = RunDirectory(STORED)

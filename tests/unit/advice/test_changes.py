@@ -24,7 +24,7 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.reporting import brief
 from delivery_verifier.reporting.report.changes import _priced
 from delivery_verifier.reporting.report.measured import PriceRuns
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 STORED = Path(__file__).parents[2] / "data" / "runs" / "violated"
 

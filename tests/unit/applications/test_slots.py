@@ -15,8 +15,8 @@ from delivery_verifier.applications.sealing import seal_effects
 from delivery_verifier.applications.sink import LifeEffects
 from delivery_verifier.applications.slots import DamagedSlots, SlotWriter, is_marker, read_slots
 from delivery_verifier.model import record
-from delivery_verifier.store.effect_tables import EFFECTS
-from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.run_directory.effect_tables import EFFECTS
+from delivery_verifier.run_directory.table import arrow_schema
 
 RUN = "run00001"
 

@@ -19,7 +19,7 @@ from delivery_verifier.audit.readers import WRITTEN, read_ledger
 from delivery_verifier.audit.request import AuditRequest
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.store import ledger
+from delivery_verifier.run_directory import ledger
 
 Row = dict[str, Any]
 KINDS = ("CORRUPTED", "PHANTOM", "LOST", "DUPLICATED", "RESENT", "MISPLACED", "REORDERED")

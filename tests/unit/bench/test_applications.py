@@ -14,7 +14,7 @@ from delivery_verifier.catalogue_run import begin
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt, CatalogueRun
 from delivery_verifier.model.scenario import VerdictName
 from delivery_verifier.model.verdict import expected_text
-from delivery_verifier.store import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs
 
 NAMES = ["consumer.commit_first", "consumer.commit_after"]
 

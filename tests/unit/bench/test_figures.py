@@ -13,7 +13,7 @@ import pytest
 from bench.kit import kdv_run, ratios, saved
 from bench.speed import rate
 from bench.speed.peers import kafkatest
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 RUNS = Path(__file__).resolve().parents[3] / "tests/data/runs"
 

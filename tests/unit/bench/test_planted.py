@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.kit import planted
-from delivery_verifier.store import ledger
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory import ledger
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 RUN = RunDirectory(Path(__file__).resolve().parents[3] / "tests/data/runs/held")
 

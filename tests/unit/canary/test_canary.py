@@ -22,8 +22,8 @@ from delivery_verifier.model.anomalies import EFFECTS as KINDS_OF_EFFECTS
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.record import parse
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.books import COUNTS
-from delivery_verifier.store.effect_tables import EFFECT_COUNTS
+from delivery_verifier.run_directory.books import COUNTS
+from delivery_verifier.run_directory.effect_tables import EFFECT_COUNTS
 
 PLAIN, TRANSACTIONAL = scenario(["plain"]), scenario(["plain", "transactional"], transactional=["transactional"])
 

@@ -23,7 +23,7 @@ from delivery_verifier.run.signals import Signals
 from delivery_verifier.run.steps import start_cluster
 from delivery_verifier.run.steps.start_cluster import start_cluster as start
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.upkeep import doctor
 
 

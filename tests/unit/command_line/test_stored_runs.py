@@ -19,10 +19,10 @@ from delivery_verifier.command_line import main as cli
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.steps import MANIFESTS
-from delivery_verifier.store import ledger
-from delivery_verifier.store.format import FORMAT, schema_digest
-from delivery_verifier.store.manifests import sealed
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory import ledger
+from delivery_verifier.run_directory.format import FORMAT, schema_digest
+from delivery_verifier.run_directory.manifests import sealed
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 from spark_jobs.schemas import LOG, arrow, check_log
 
 

@@ -44,9 +44,9 @@ from delivery_verifier.model import record
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm
+from delivery_verifier.run_directory.ledger import MISCOUNTED, outcomes_key
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.settlement.sealing import seal_ledgers
-from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
-from delivery_verifier.store.run_directory import RunDirectory
 
 MOCK: dict[str, str] = {"test.mock.num.brokers": "1"}
 REFUSED, TIMED_OUT = (

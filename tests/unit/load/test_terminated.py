@@ -31,7 +31,7 @@ from delivery_verifier.load.producer import SequencedProducer
 from delivery_verifier.load.producer_process import ProducerProcess
 from delivery_verifier.load.publish_ledger import counted_outcomes, publish_ledger
 from delivery_verifier.model.outcomes import Outcome
-from delivery_verifier.store.ledger import MISCOUNTED
+from delivery_verifier.run_directory.ledger import MISCOUNTED
 
 SCENARIO = build(SCENARIOS["producer.terminated"], "a-run")
 EXIT, FLUSH = (arm.name for arm in SCENARIO.loaded)

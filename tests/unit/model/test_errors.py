@@ -20,7 +20,7 @@ from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.failures import RunFailed, TaskNeverStarted
 from delivery_verifier.planning.preflight import Unavailable, Unfit
-from delivery_verifier.store.run_directory import IncompleteRun
+from delivery_verifier.run_directory.run_directory import IncompleteRun
 
 _BUILT_IN = {"Exception", "BaseException", "RuntimeError", "ValueError", "KeyError", "OSError", "TimeoutError"}
 _PACKAGE = Path(delivery_verifier.__file__).parent

@@ -15,7 +15,7 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import DISTURBANCES, INJECTED, ON_TOPICS, DisturbanceKind
 from delivery_verifier.model.scenario import Claim
-from delivery_verifier.store.books import COUNTS
+from delivery_verifier.run_directory.books import COUNTS
 
 
 def test_a_subset_without_a_reason_is_no_subset() -> None:

@@ -25,7 +25,7 @@ from delivery_verifier.model.scenario_checks import loads
 from delivery_verifier.planning import build
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.own_settings import properties
-from delivery_verifier.store.run_directory import Manifest
+from delivery_verifier.run_directory.run_directory import Manifest
 from delivery_verifier.upkeep.redaction import redact
 
 

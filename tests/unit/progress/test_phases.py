@@ -25,8 +25,8 @@ from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.progress import estimates, phases
 from delivery_verifier.progress.follower import Follower
 from delivery_verifier.progress.phases import Steps, phase
-from delivery_verifier.store.format import FORMAT, schema_digest
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.format import FORMAT, schema_digest
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 Script = Callable[[PlayedRun], list[Happening]]
 LEFT = re.compile(r"about (\d+) s left")

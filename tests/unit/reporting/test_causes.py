@@ -29,7 +29,7 @@ from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report import page
 from delivery_verifier.reporting.report.chain import Hop, chain
 from delivery_verifier.reporting.report.hops import events, last_us
-from delivery_verifier.store.witness import Witness
+from delivery_verifier.run_directory.witness import Witness
 from delivery_verifier.verdict.evidence import ArmEvidence
 
 CAUSE = Cause(

@@ -15,7 +15,7 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.reporting.material import read
 from delivery_verifier.reporting.report.changes import OPTIONS_SHOWN, SUBJECTS_SHOWN, PricedAdvice, priced_advices
 from delivery_verifier.reporting.report.proofs import proof_of
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 STORED = RUNS / VIOLATED
 

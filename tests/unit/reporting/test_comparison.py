@@ -19,8 +19,8 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.reporting.comparison import comparison
 from delivery_verifier.reporting.comparison import page as compare_page
-from delivery_verifier.store.ledger import LOAD_BEGAN
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.ledger import LOAD_BEGAN
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 LOAD_BEGAN_US = 1_700_000_000_000_000
 Make = Callable[..., tuple[Path, RunVerdict]]

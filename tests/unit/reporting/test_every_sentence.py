@@ -40,7 +40,7 @@ from delivery_verifier.planning.request import FIELDS
 from delivery_verifier.reporting import brief, doubts, terminal
 from delivery_verifier.reporting.report import page
 from delivery_verifier.reporting.report.reasons import reasons
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.verdict import sentences
 from delivery_verifier.verdict.evaluation import LAWS
 from delivery_verifier.verdict.evidence import Evidence

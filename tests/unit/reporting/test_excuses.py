@@ -28,8 +28,8 @@ from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.verdict import RECORDS_NAMED, Excuse, Finding, RunVerdict
 from delivery_verifier.reporting import terminal
 from delivery_verifier.reporting.excuses import GROUPS_SHOWN, excuse_lines, excuse_of_case
-from delivery_verifier.store.cases import record_name
-from delivery_verifier.store.times import as_us
+from delivery_verifier.run_directory.cases import record_name
+from delivery_verifier.run_directory.times import as_us
 from delivery_verifier.verdict.evidence import Evidence
 
 RUN, NAME = a_scenario("acks_1"), "acks_1"

@@ -16,7 +16,7 @@ from support.stored_data import HELD, VIOLATED, stored_run
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.reporting import brief, junit, terminal
 from delivery_verifier.reporting.report import page
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from delivery_verifier.reporting.overview import page as overview
 from delivery_verifier.reporting.overview.run_filter import RunFilter
 from delivery_verifier.reporting.report import page
 from delivery_verifier.reporting.report.arm_rows import run_tone
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 FACT = "597 of 41,300 records (1.45 %) were not acknowledged and are not in the log: given up after "
 SETTING = "delivery.timeout.ms=3000 (message.timeout.ms)"

@@ -20,8 +20,8 @@ from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report.chain import Hop, HopState, chain
 from delivery_verifier.reporting.report.hops import events
 from delivery_verifier.reporting.report.story import Story
-from delivery_verifier.store.effect_tables import EFFECTS, JOURNAL
-from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.run_directory.effect_tables import EFFECTS, JOURNAL
+from delivery_verifier.run_directory.table import arrow_schema
 
 Row = dict[str, Any]
 CASE: Row = {

@@ -18,7 +18,7 @@ from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.parsers import BAD_INPUT
 from delivery_verifier.model.verdict import Doubt, RunVerdict
 from delivery_verifier.reporting import junit
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.verdict.evaluation import LAWS
 
 

@@ -19,7 +19,7 @@ from delivery_verifier.reporting.html import asset
 from delivery_verifier.reporting.matrix import markdown as table
 from delivery_verifier.reporting.matrix import page
 from delivery_verifier.reporting.matrix import tables as matrix
-from delivery_verifier.store import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs
 from docs.generate import catalogue as docs
 
 ROOT = Path(__file__).resolve().parents[3]

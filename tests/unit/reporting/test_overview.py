@@ -14,7 +14,7 @@ from support.run_builder import judged, many, planned
 from delivery_verifier.reporting.overview import page, rows, trend
 from delivery_verifier.reporting.overview.rows import NO_VERDICT, StoredRunRow
 from delivery_verifier.reporting.overview.run_filter import RunFilter
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def _only(runs: Path) -> StoredRunRow:

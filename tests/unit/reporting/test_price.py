@@ -18,7 +18,7 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.reporting.price import page as price_page
 from delivery_verifier.reporting.price import relative
 from delivery_verifier.reporting.price.price import Price, price
-from delivery_verifier.store.run_directory import IncompleteRun
+from delivery_verifier.run_directory.run_directory import IncompleteRun
 
 
 @pytest.fixture

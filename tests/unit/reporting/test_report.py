@@ -24,8 +24,8 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.reporting.report import page, story
 from delivery_verifier.reporting.report.inventory import DATA_DOCS
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.run_directory.replicas import REPLICAS
+from delivery_verifier.run_directory.table import arrow_schema
 
 LIMIT_BYTES = 1_600_000
 POISON = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}'\x1b[31m\u202e$$x$$"

@@ -24,7 +24,7 @@ from delivery_verifier.reporting.leadership import Clock, Leadership
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report.events import events
 from delivery_verifier.reporting.words import clean, headline
-from delivery_verifier.store import tables
+from delivery_verifier.run_directory import tables
 from delivery_verifier.verdict import (
     applications,
     audits,

@@ -11,8 +11,8 @@ import pytest
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report.truncation import Truncations
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.run_directory.replicas import REPLICAS
+from delivery_verifier.run_directory.table import arrow_schema
 
 SNAPSHOT = PartitionSnapshot(
     arm="acks_1", topic="t", partition=0, start=0, end=90, live_end=92, leader=2, leader_epoch=4

@@ -17,7 +17,7 @@ from delivery_verifier.reporting.overview import page, rows
 from delivery_verifier.reporting.overview.rows import NO_VERDICT, QUEUED, RUNNING, StoredRunRow
 from delivery_verifier.reporting.overview.run_filter import RunFilter
 from delivery_verifier.reporting.overview.unfinished import AirflowRun, merged
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 NASTY = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 

@@ -26,7 +26,7 @@ from delivery_verifier.reporting.overview import page as overview
 from delivery_verifier.reporting.overview import rows
 from delivery_verifier.reporting.overview.run_filter import RunFilter
 from delivery_verifier.reporting.report import page as report
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 FIRST = "applied by commit_first: commits the offsets of a batch, waits for the answer, and then applies the batch"
 AFTER = "applied by commit_after: applies a batch, and then commits its offsets and waits for the answer"

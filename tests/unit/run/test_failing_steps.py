@@ -20,7 +20,7 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.run.signals import ParallelStepFailed, Signals
 from delivery_verifier.run.steps import plan, produce, reconcile
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 PARALLEL = {"produce": "inject_fault", "inject_fault": "produce"}
 OTHERS = [step for step in STEPS if step not in ("plan", "reconcile")]

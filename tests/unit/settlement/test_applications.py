@@ -26,8 +26,8 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
+from delivery_verifier.run_directory.run_directory import StepOutput
 from delivery_verifier.settlement import applications
-from delivery_verifier.store.run_directory import StepOutput
 
 ARM = replace(RUN.subjects[0], application=APPLICATIONS["commit_after"])
 SCENARIO: Scenario = replace(RUN, arms=(ARM, RUN.canary), load=replace(RUN.load, partitions=1))

@@ -26,8 +26,8 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.sink_location import SinkLocation
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
+from delivery_verifier.run_directory.run_directory import StepOutput
 from delivery_verifier.settlement.canary_effects import apply_canary
-from delivery_verifier.store.run_directory import StepOutput
 
 
 class Output(StepOutput):

@@ -21,9 +21,9 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
+from delivery_verifier.run_directory.witness_tables import OUTPUTS
 from delivery_verifier.settlement import outputs
-from delivery_verifier.store.run_directory import RunDirectory, StepOutput
-from delivery_verifier.store.witness_tables import OUTPUTS
 
 OWN = replace(application("own"), effects="topic")
 SCENARIO = with_arm(a_scenario(fault="none"), SUBJECT, application=OWN)

@@ -20,8 +20,8 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
+from delivery_verifier.run_directory.run_directory import StepOutput
 from delivery_verifier.settlement import applications
-from delivery_verifier.store.run_directory import StepOutput
 
 SCENARIO = user_applications.scenario()
 ARM = SCENARIO.subjects[0]

@@ -14,9 +14,9 @@ from delivery_verifier.applications.pool import group_of
 from delivery_verifier.cluster.group_log import GroupLog, LogEntry
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.group_records import GroupCommit, GroupGeneration, GroupMember
+from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
+from delivery_verifier.run_directory.witness_tables import WITNESS_TABLES
 from delivery_verifier.settlement import witness
-from delivery_verifier.store.run_directory import RunDirectory, StepOutput
-from delivery_verifier.store.witness_tables import WITNESS_TABLES
 
 SCENARIO = applied(a_scenario(fault="none"))
 FIRST, SECOND = (group_of(SCENARIO, SCENARIO.arm(name)) for name in (SUBJECT, WEAK))

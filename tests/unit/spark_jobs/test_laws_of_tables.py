@@ -17,7 +17,7 @@ from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
-from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
+from delivery_verifier.run_directory.ledger import MISCOUNTED, outcomes_key
 from spark_jobs.checks.law import LawInputs
 from spark_jobs.checks.laws import laws
 from spark_jobs.checks.ledger_laws import ledger_laws, summary_laws

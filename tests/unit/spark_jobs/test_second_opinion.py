@@ -17,8 +17,8 @@ from support.architecture import imported
 from support.run_directories import ILLEGIBLE, OF_STRANGER, Row, attempt, line, scenario, write
 
 from delivery_verifier.model.snapshot import read_offsets
-from delivery_verifier.store import books
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory import books
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.checks import second_opinion
 from spark_jobs.checks.second_opinion import COUNTS, count, opinion, opinion_laws
 
@@ -186,8 +186,8 @@ def test_the_second_opinion_shares_no_code_with_the_matching() -> None:
         "delivery_verifier.model.record",
         "delivery_verifier.model.scenario",
         "delivery_verifier.model.snapshot",
-        "delivery_verifier.store.books",
-        "delivery_verifier.store.run_directory",
+        "delivery_verifier.run_directory.books",
+        "delivery_verifier.run_directory.run_directory",
         "spark_jobs.checks.effects_opinion",
         "spark_jobs.checks.law",
     }

@@ -14,7 +14,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.audit import Audit, Identity
 from delivery_verifier.model.scenario import Claim, Scenario
 from delivery_verifier.reporting.doubts import ADVICE
-from delivery_verifier.store.books import START_ZERO
+from delivery_verifier.run_directory.books import START_ZERO
 from delivery_verifier.verdict.audits import DOUBTS
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.unproven import DOUBTS as UNPROVEN_DOUBTS

@@ -28,7 +28,7 @@ from support.evidence import (
     validation_of,
 )
 
-from delivery_verifier.store.books import Books
+from delivery_verifier.run_directory.books import Books
 from delivery_verifier.verdict.checker_doubts import ALL, checker_doubts
 from delivery_verifier.verdict.evaluation import CANARY, LAWS, LAWS_OF_PARTITIONS, Validation, canary_pairs, laws_of
 from delivery_verifier.verdict.evidence import Evidence

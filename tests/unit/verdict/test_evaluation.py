@@ -6,8 +6,8 @@ import pytest
 from support.applications import applied
 from support.evidence import RUN, SUBJECT, evidence_of, setting
 
-from delivery_verifier.store import books
-from delivery_verifier.store.books import Books
+from delivery_verifier.run_directory import books
+from delivery_verifier.run_directory.books import Books
 from delivery_verifier.verdict.evaluation import (
     CANARY,
     LAWS,

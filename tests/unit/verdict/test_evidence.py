@@ -26,9 +26,9 @@ from support.evidence import (
 from support.stored_data import NAMES, relink, stored_run
 
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.books import Books
-from delivery_verifier.store.counts import LATE, UNPROVEN
-from delivery_verifier.store.run_directory import IncompleteRun
+from delivery_verifier.run_directory.books import Books
+from delivery_verifier.run_directory.counts import LATE, UNPROVEN
+from delivery_verifier.run_directory.run_directory import IncompleteRun
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence, is_power_loss
 
 PRODUCERS = "books/producers.parquet"

@@ -28,7 +28,7 @@ from delivery_verifier.model.history import Injection, Observation, left_key
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.unreadable import Unreadable
 from delivery_verifier.model.verdict import ArmVerdict
-from delivery_verifier.store.given_up import GivenUpCount
+from delivery_verifier.run_directory.given_up import GivenUpCount
 from delivery_verifier.verdict.given_up import given_up_of, longest_away_s
 
 TIMED_OUT = [GivenUpCount(0, "_MSG_TIMED_OUT", 40), GivenUpCount(1, "_MSG_TIMED_OUT", 20)]

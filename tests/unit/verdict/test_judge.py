@@ -43,8 +43,8 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Bound, Claim, Expectation, Scenario, VerdictName
 from delivery_verifier.model.verdict import Doubt, Finding
-from delivery_verifier.store.counts import UNPROVEN
-from delivery_verifier.store.run_directory import IncompleteRun
+from delivery_verifier.run_directory.counts import UNPROVEN
+from delivery_verifier.run_directory.run_directory import IncompleteRun
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.judge import _meets, load_and_judge, verdict_of
 from delivery_verifier.verdict.sentences import run_sentence

@@ -15,7 +15,7 @@ from support.stored_data import NAMES, RUNS
 from delivery_verifier import catalogue
 from delivery_verifier.model.scenario import FEWEST_RECORDS, Arm, Scenario
 from delivery_verifier.planning.build import scenario_from_params
-from delivery_verifier.store import books
+from delivery_verifier.run_directory import books
 from delivery_verifier.verdict import limits as module
 from delivery_verifier.verdict.attribution import confidence_interval
 from delivery_verifier.verdict.evaluation import LAWS

@@ -11,7 +11,7 @@ from support.stored_data import HELD, relink, stored_run
 
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.reporting import terminal
-from delivery_verifier.store.ledger import outcomes_key, reported_counts
+from delivery_verifier.run_directory.ledger import outcomes_key, reported_counts
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.notes import notes
 

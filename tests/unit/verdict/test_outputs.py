@@ -16,10 +16,10 @@ from support.evidence import SUBJECT, WEAK, a_scenario, arm, doubts, evidence_of
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.store.table import arrow_schema
-from delivery_verifier.store.witness import read_outputs
-from delivery_verifier.store.witness_tables import OUTPUTS
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.table import arrow_schema
+from delivery_verifier.run_directory.witness import read_outputs
+from delivery_verifier.run_directory.witness_tables import OUTPUTS
 from delivery_verifier.verdict.outputs import output_doubts
 
 OF_TOPIC = replace(application("own"), effects="topic")

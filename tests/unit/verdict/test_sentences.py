@@ -26,7 +26,7 @@ from support.findings import finding
 from delivery_verifier.model.figures import times
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Excuse, Finding, RunVerdict
-from delivery_verifier.store.counts import LATE, UNPROVEN
+from delivery_verifier.run_directory.counts import LATE, UNPROVEN
 from delivery_verifier.verdict import sentences
 from delivery_verifier.verdict.evidence import ArmEvidence
 from delivery_verifier.verdict.sentences import arm_sentence, run_sentence

@@ -12,8 +12,8 @@ import pytest
 from support.stored_data import HELD, NAMES, RUNS, VIOLATED, judgement, relink, stored_judgement, stored_run
 from support.stored_runs import rewrite
 
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.replicas import REPLICAS
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.verdict.judge import load_and_judge
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.evidence import BITE, SECOND, Change, a_scenario, case, cases, evidence_of, lost
 
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.store.books import with_totals
+from delivery_verifier.run_directory.books import with_totals
 from delivery_verifier.verdict.evidence import ArmEvidence
 from delivery_verifier.verdict.unexplained import (
     UNEXPLAINED,

@@ -19,11 +19,11 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.reporting.doubts import ADVICE
-from delivery_verifier.store.effect_tables import JOURNAL
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.store.table import Table, arrow_schema
-from delivery_verifier.store.witness import Witness, last_commits, last_positions, read_witness
-from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, POSITIONS
+from delivery_verifier.run_directory.effect_tables import JOURNAL
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.table import Table, arrow_schema
+from delivery_verifier.run_directory.witness import Witness, last_commits, last_positions, read_witness
+from delivery_verifier.run_directory.witness_tables import COMMITS, GENERATIONS, POSITIONS
 from delivery_verifier.verdict.witness import _Sendable, differences
 
 TOPIC = a_scenario().arm(SUBJECT).topic_name

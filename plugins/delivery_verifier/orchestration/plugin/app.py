@@ -23,10 +23,10 @@ from delivery_verifier.reporting.matrix import page as catalogue_page
 from delivery_verifier.reporting.overview import page
 from delivery_verifier.reporting.overview.run_filter import RunFilter
 from delivery_verifier.reporting.overview.unfinished import AirflowRun
-from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.judgeable import how_to_judge
-from delivery_verifier.store.manifests import NOT_WRITTEN
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.run_directory.judgeable import how_to_judge
+from delivery_verifier.run_directory.manifests import NOT_WRITTEN
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 HEADERS = {
     # Only the Airflow UI may show these pages in frames.

@@ -14,7 +14,7 @@ from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.progress import estimates, phases
 from delivery_verifier.progress.phases import Steps
 from delivery_verifier.reporting.overview.live import LiveView, view
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 class LiveRun(Struct, frozen=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 from airflow.sdk import Connection
 
 from delivery_verifier.planning.user_applications import connections_of
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def provide(run_dir: Path) -> None:

@@ -16,9 +16,9 @@ from delivery_verifier.orchestration.tasks import verdict_event
 from delivery_verifier.orchestration.tasks.addresses import run_url
 from delivery_verifier.reporting.matrix import page
 from delivery_verifier.reporting.overview.rows import NO_VERDICT, StoredRunRow, read
-from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.judgeable import how_to_judge
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.run_directory.judgeable import how_to_judge
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 _log = logging.getLogger(__name__)
 

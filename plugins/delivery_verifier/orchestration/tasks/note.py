@@ -20,8 +20,8 @@ from delivery_verifier.orchestration.client import Client
 from delivery_verifier.orchestration.failures import failure_of
 from delivery_verifier.orchestration.names import DAG_ID, MARK
 from delivery_verifier.reporting.words import clean
-from delivery_verifier.store.judgeable import how_to_judge
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.judgeable import how_to_judge
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 _log = logging.getLogger(__name__)
 AGAIN = "**NO VERDICT** yet: tasks of this run were cleared, and run again."

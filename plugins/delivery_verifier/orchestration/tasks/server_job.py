@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 ANSWERS_WITHIN_S = 120.0
 """How long a server that is being started may take until it listens, in seconds."""

@@ -26,8 +26,8 @@ from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks import gate
-from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.run_directory import IncompleteRun
+from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.run_directory.run_directory import IncompleteRun
 
 PAGE_S = 300.0
 """How long the writing of the matrix may take, in seconds. The results are in catalogue.json."""

@@ -28,7 +28,7 @@ from delivery_verifier.orchestration.tasks import (
     verdict_event,
 )
 from delivery_verifier.orchestration.tasks.server_job import ServerJob
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def plan() -> str:

@@ -15,7 +15,7 @@ from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.reporting.comparison.figures import figures
 from delivery_verifier.reporting.material import Material, read
 from delivery_verifier.reporting.words import number, producer_properties
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 ABSENT = "–"
 """The text of a figure that a run does not have."""

@@ -7,7 +7,7 @@ from delivery_verifier.reporting.latency import spreads
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.throughput import records_per_s
 from delivery_verifier.reporting.words import latency, number
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
 """The columns of the books that the comparison shows. It takes the numbers of anomalies from the verdict."""

@@ -13,7 +13,7 @@ from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.reporting.matrix import tables as matrix
 from delivery_verifier.reporting.matrix.page import counts, excused, headline
 from delivery_verifier.reporting.matrix.tables import ScenarioRow
-from delivery_verifier.store import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs
 
 
 def document(catalogue: CatalogueRun) -> str:

@@ -16,7 +16,7 @@ from delivery_verifier.reporting.html import asset, environment, source_of
 from delivery_verifier.reporting.matrix import tables as matrix
 from delivery_verifier.reporting.matrix.columns import columns
 from delivery_verifier.reporting.words import number
-from delivery_verifier.store import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}
 """The sign on the page for each value of `Cell.tone`."""

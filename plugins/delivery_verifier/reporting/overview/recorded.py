@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 class Named(Struct, frozen=True):

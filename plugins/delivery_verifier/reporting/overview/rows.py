@@ -23,7 +23,7 @@ from delivery_verifier.model.verdict import exposed
 from delivery_verifier.reporting.anomaly_columns import ALWAYS, cases, columns, heading
 from delivery_verifier.reporting.overview import recorded
 from delivery_verifier.reporting.overview.recorded import RecordedArmVerdict
-from delivery_verifier.store.run_directory import IncompleteRun
+from delivery_verifier.run_directory.run_directory import IncompleteRun
 
 NO_VERDICT, RUNNING, QUEUED = "NO VERDICT", "RUNNING", "QUEUED"
 """What stands in place of a verdict: the run ended without a verdict, it still runs, or it waits for its turn."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from delivery_verifier.host.processes import process_of
 from delivery_verifier.reporting.overview.rows import NO_VERDICT, QUEUED, RUNNING, StoredRunRow
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 
 class AirflowRun(Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.reporting.anomaly_columns import ALWAYS, cases, columns
 from delivery_verifier.reporting.latency import Bucket, Spread
 from delivery_verifier.reporting.throughput import known_records_per_s
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

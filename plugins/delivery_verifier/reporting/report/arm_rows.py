@@ -9,7 +9,7 @@ from delivery_verifier.model.verdict import COUNTED, ArmVerdict, Finding, RunVer
 from delivery_verifier.reporting.anomaly_columns import cases, columns, heading
 from delivery_verifier.reporting.given_up import HEADING, count_of, is_given_up
 from delivery_verifier.reporting.words import number
-from delivery_verifier.store.counts import UNPROVEN
+from delivery_verifier.run_directory.counts import UNPROVEN
 
 OF_APPLICATIONS = subset(
     "readers look for these two first where an application applies the records; others have a column if they occur",

@@ -14,8 +14,8 @@ from delivery_verifier.reporting.excuses import excuse_of_case
 from delivery_verifier.reporting.leadership import Clock, Leadership, injection_name, topic_of
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report.truncation import Truncations
-from delivery_verifier.store import tables
-from delivery_verifier.store.cases import CASES_LISTED, first_rows
+from delivery_verifier.run_directory import tables
+from delivery_verifier.run_directory.cases import CASES_LISTED, first_rows
 
 OFFSETS_SHOWN = 4
 """The greatest number of offsets that are shown for one case."""

@@ -13,9 +13,9 @@ from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.figures import times
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.words import number
-from delivery_verifier.store import record_history
-from delivery_verifier.store.effect_tables import EFFECTS as EFFECTS_TABLE
-from delivery_verifier.store.effect_tables import JOURNAL
+from delivery_verifier.run_directory import record_history
+from delivery_verifier.run_directory.effect_tables import EFFECTS as EFFECTS_TABLE
+from delivery_verifier.run_directory.effect_tables import JOURNAL
 
 Row = dict[str, Any]
 Event = tuple[int, str, bool]

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from delivery_verifier.model.steps import BEFORE_GATE, FILES, IF_APPLIED, STEPS
 from delivery_verifier.reporting.material import Material
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 LINKED = 12
 """The greatest number of files of one folder that have links."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from delivery_verifier.catalogue.prices import Condition
 from delivery_verifier.reporting.price.price import MeasuredRun, measure
 from delivery_verifier.reporting.words import latency, number
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 _CONDITIONS: tuple[Condition, ...] = ("flat_out", "none")
 _UNREADABLE = (OSError, ValueError, KeyError, StopIteration, IncompleteRun, pa.ArrowException, msgspec.MsgspecError)

@@ -41,8 +41,8 @@ from delivery_verifier.reporting.report.tables import (
     setting_rows,
 )
 from delivery_verifier.reporting.words import producer_properties
-from delivery_verifier.store import tables
-from delivery_verifier.store.cases import CASES_LISTED
+from delivery_verifier.run_directory import tables
+from delivery_verifier.run_directory.cases import CASES_LISTED
 
 FAULTS_SHOWN = 20
 """The greatest number of fault injections that the page describes. The page also says how many more there are."""

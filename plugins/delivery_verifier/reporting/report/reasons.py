@@ -13,7 +13,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
 from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.reporting.words import number, record_that_is
-from delivery_verifier.store.counts import LATE
+from delivery_verifier.run_directory.counts import LATE
 
 PROMISES_SHOWN = 2
 """The greatest number of sentences of rules that explain the verdict of an arm."""

@@ -21,7 +21,7 @@ from delivery_verifier.reporting.report.cases import Case, CaseGroup, offsets_te
 from delivery_verifier.reporting.report.chain import Hop, chain
 from delivery_verifier.reporting.report.lookup import offset_content, offsets_to_look_up, snapshot_of
 from delivery_verifier.reporting.words import number, plain_name
-from delivery_verifier.store.cases import record_name
+from delivery_verifier.run_directory.cases import record_name
 
 KINDS_WITH_A_STORY = subset(
     "each of these kinds has a story of its own; any other kind only where there is neither",

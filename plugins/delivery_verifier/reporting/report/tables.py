@@ -17,8 +17,8 @@ from delivery_verifier.reporting.excuses import TimeText, excuse_lines
 from delivery_verifier.reporting.leadership import Clock, injection_name
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.words import number, plain_name
-from delivery_verifier.store import tables
-from delivery_verifier.store.counts import LATE
+from delivery_verifier.run_directory import tables
+from delivery_verifier.run_directory.counts import LATE
 
 GAPS_SHOWN = 24
 """The greatest number of gaps (see GapRow) that are shown, the longest gaps first."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.reporting.material import Material
-from delivery_verifier.store.replicas import REPLICAS
+from delivery_verifier.run_directory.replicas import REPLICAS
 
 Row = dict[str, Any]
 

@@ -24,8 +24,8 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import EVIDENCE
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.planning import provenance
-from delivery_verifier.store.manifests import NOT_WRITTEN
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.manifests import NOT_WRITTEN
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.verdict.judge import judge, load
 
 REPORT = "report.html"

@@ -13,7 +13,7 @@ from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import TRANSACTION_STATE
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def create_topics(run_dir: Path) -> None:

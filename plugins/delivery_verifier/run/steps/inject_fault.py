@@ -15,7 +15,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.progress.marks import Marks
 from delivery_verifier.run.signals import Signals
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def inject_fault(run_dir: Path) -> None:

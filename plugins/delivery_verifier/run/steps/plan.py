@@ -16,7 +16,7 @@ from delivery_verifier.host.processes import process_of
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def plan_from_params(params: Mapping[str, Any], name: str) -> Path:

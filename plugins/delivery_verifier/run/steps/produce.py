@@ -21,9 +21,9 @@ from delivery_verifier.load.pool import ProducerPool
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run.signals import Signals
+from delivery_verifier.run_directory.ledger import LOAD_BEGAN
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.settlement.sealing import seal_ledgers
-from delivery_verifier.store.ledger import LOAD_BEGAN
-from delivery_verifier.store.run_directory import RunDirectory
 
 INJECTOR_DEADLINE_S = 90.0
 """Seconds that the step produce waits, after the warm-up, for the parallel step inject_fault to begin."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.run.local_spark import SparkProvider
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def read_topic(run_dir: Path, spark: SparkProvider) -> None:

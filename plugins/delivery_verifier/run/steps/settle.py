@@ -22,6 +22,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.lossy_mock import send_and_forget
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
 from delivery_verifier.settlement.acked_writer import AckedWriter
 from delivery_verifier.settlement.applications import drain_applications
 from delivery_verifier.settlement.canary_effects import apply_canary
@@ -32,7 +33,6 @@ from delivery_verifier.settlement.sealing import seal_ledgers
 from delivery_verifier.settlement.snapshot import DEADLINE_S, take_snapshot
 from delivery_verifier.settlement.unreadable import with_unreadable
 from delivery_verifier.settlement.witness import write_witness
-from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 UNWATCHED_S = 30.0
 """How long the cluster agent may take to answer that its observer watches no topic any more, in seconds."""

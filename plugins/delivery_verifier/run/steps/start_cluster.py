@@ -12,7 +12,7 @@ from delivery_verifier.cluster.backend import StartRequest
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.processes import process_of
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 MARGIN_S = 900.0
 """Seconds that a run may take in addition to the deadline of its load. After this time the cluster agent, the process

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 
 def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:

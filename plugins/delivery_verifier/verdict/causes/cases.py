@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly, subset
 from delivery_verifier.model.verdict import Cause
-from delivery_verifier.store.times import as_us
+from delivery_verifier.run_directory.times import as_us
 from delivery_verifier.verdict.causes.group import Group
 from delivery_verifier.verdict.causes.others import OVERTAKEN, ghost
 from delivery_verifier.verdict.causes.pattern import Applied, Pattern

@@ -36,7 +36,7 @@ from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.explanation import describe
 from delivery_verifier.run.steps import plan
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 SPEC = ClusterSpec(backend="docker")
 COMPOSE_FILE = Path(__file__).resolve().parents[4] / "docker-compose.yml"

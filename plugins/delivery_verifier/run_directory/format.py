@@ -16,7 +16,7 @@ from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.tables import TABLES
+from delivery_verifier.run_directory.tables import TABLES
 
 FORMAT = "kdv-run 1"
 """Name and version of the format that this program writes, and the only one that it reads."""

@@ -11,7 +11,7 @@ from support.evidence import RUN, evidence_of, the_rows
 
 from delivery_verifier.canary import expected_counts
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.store.books import TABLES, Books, total_column, with_totals
+from delivery_verifier.run_directory.books import TABLES, Books, total_column, with_totals
 
 
 def test_a_total_is_the_cases_of_a_kind_and_those_hidden_under_a_higher_one() -> None:

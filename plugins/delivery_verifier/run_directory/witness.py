@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from delivery_verifier.store.effect_tables import JOURNAL
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.store.table import Table
-from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, OUTPUTS, POSITIONS
+from delivery_verifier.run_directory.effect_tables import JOURNAL
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.table import Table
+from delivery_verifier.run_directory.witness_tables import COMMITS, GENERATIONS, OUTPUTS, POSITIONS
 
 Row = dict[str, Any]
 

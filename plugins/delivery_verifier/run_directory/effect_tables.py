@@ -6,8 +6,8 @@ is a group of records that a member works on at once. `model.kinds_of_effects` e
 
 from __future__ import annotations
 
-from delivery_verifier.store.table import ARM, PARTITION, Column, Table
-from delivery_verifier.store.witness_tables import WITNESS_TABLES
+from delivery_verifier.run_directory.table import ARM, PARTITION, Column, Table
+from delivery_verifier.run_directory.witness_tables import WITNESS_TABLES
 
 MEMBER = Column("member", "int32", "number of the member within the application, from 0")
 LIFE = Column("life", "int32", "how often the member had been started before")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
-from delivery_verifier.store.table import Column
+from delivery_verifier.run_directory.table import Column
 
 LATE = "reordered_late"
 """A key of `ArmEvidence.totals`. Its value is the sum of the arm's column `resolved_late`. The key exists only if

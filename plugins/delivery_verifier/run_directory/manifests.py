@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.store.format import FORMAT, schema_digest
+from delivery_verifier.run_directory.format import FORMAT, schema_digest
 
 NOT_WRITTEN = "not_written/"
 """The prefix of a note about a file or folder that the step was to write, and on which no verdict rests. The note says

@@ -21,10 +21,10 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.scenario_checks import loads
 from delivery_verifier.model.steps import MANIFESTS, REPEATABLE, REQUIRES, VOIDS
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store import manifests
-from delivery_verifier.store.digests import sha256
-from delivery_verifier.store.format import FORMAT, schema_digest
-from delivery_verifier.store.manifests import IncompleteRun, Manifest
+from delivery_verifier.run_directory import manifests
+from delivery_verifier.run_directory.digests import sha256
+from delivery_verifier.run_directory.format import FORMAT, schema_digest
+from delivery_verifier.run_directory.manifests import IncompleteRun, Manifest
 
 if TYPE_CHECKING:
     import pyarrow as pa

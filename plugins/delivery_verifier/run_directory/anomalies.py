@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from delivery_verifier.store.table import ARM, Column, Table
+from delivery_verifier.run_directory.table import ARM, Column, Table
 
 ANOMALIES = Table(
     "anomalies",

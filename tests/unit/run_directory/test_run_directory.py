@@ -12,9 +12,9 @@ import pytest
 from support.evidence import RUN
 
 from delivery_verifier.load.pool import AlreadySent, ProducerPool
-from delivery_verifier.store import digests, format
-from delivery_verifier.store.format import FORMAT, schema_digest
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory import digests, format
+from delivery_verifier.run_directory.format import FORMAT, schema_digest
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 LOAD = ("produce", "inject_fault", "settle")
 JUDGING = ("read_topic", "reconcile", "validate", "conclude")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from delivery_verifier.reporting import material
-from delivery_verifier.store import books, effect_tables, ledger, tables
-from delivery_verifier.store.table import Table, arrow_schema
-from delivery_verifier.store.witness_tables import WITNESS_TABLES
+from delivery_verifier.run_directory import books, effect_tables, ledger, tables
+from delivery_verifier.run_directory.table import Table, arrow_schema
+from delivery_verifier.run_directory.witness_tables import WITNESS_TABLES
 from docs.generate.run_directory import MARK, document, main
 from spark_jobs import schemas
 
@@ -72,6 +72,6 @@ def test_what_is_read_of_a_table_is_what_is_declared() -> None:
 
 
 def test_the_run_directory_is_read_without_pyarrow_until_a_table_is_written() -> None:
-    modules = "delivery_verifier.store.run_directory, delivery_verifier.store.tables"
+    modules = "delivery_verifier.run_directory.run_directory, delivery_verifier.run_directory.tables"
     code = f"import sys, {modules}; sys.exit(bool({{'pyarrow', 'pandas', 'numpy'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.store import tables as declared
-from delivery_verifier.store.effect_tables import EFFECT_BOOKS, EFFECT_COUNTS
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.store.table import Table
+from delivery_verifier.run_directory import tables as declared
+from delivery_verifier.run_directory.effect_tables import EFFECT_BOOKS, EFFECT_COUNTS
+from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.table import Table
 
 COUNTS = tuple(count.name for count in declared.COUNTS)
 """The names of the columns of books/producers.parquet that count attempts, records or cases."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from delivery_verifier.store.table import ARM, PARTITION, Column, Table
+from delivery_verifier.run_directory.table import ARM, PARTITION, Column, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from delivery_verifier.store.run_directory import RunDirectory
+    from delivery_verifier.run_directory.run_directory import RunDirectory
 
 REPLICAS = Table(
     "replicas",

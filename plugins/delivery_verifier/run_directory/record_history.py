@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from delivery_verifier.store.effect_tables import EFFECTS, JOURNAL
-from delivery_verifier.store.times import as_us
+from delivery_verifier.run_directory.effect_tables import EFFECTS, JOURNAL
+from delivery_verifier.run_directory.times import as_us
 
 Row = dict[str, Any]
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.store.table import arrow_schema
-from delivery_verifier.store.tables import LEDGER
+from delivery_verifier.run_directory.table import arrow_schema
+from delivery_verifier.run_directory.tables import LEDGER
 
 LOAD_BEGAN = "load_began_at_us"
 """A key of the counts in produce.json. Its value is the time when the load began, in µs since the epoch. Before this

@@ -2,8 +2,8 @@
 
 These tables are the interface between the steps, and the interface for other programs
 (docs/reference/run-directory.md). Everything else that names columns of the tables is derived from these declarations:
-the Arrow schemas, Spark's schemas (`spark_jobs.schemas`), the columns that `store.books` requires, the input of the
-report, and the documentation.
+the Arrow schemas, Spark's schemas (`spark_jobs.schemas`), the columns that `run_directory.books` requires, the input of
+the report, and the documentation.
 
 A *session* is all that a producer sends with one series of consecutive numbers. A session outlives the death of the
 producer: a producer that is killed and started again continues its series. A *view* of a topic holds the records that
@@ -12,11 +12,11 @@ one kind of consumer (read_uncommitted or read_committed) sees in a range of off
 
 from __future__ import annotations
 
-from delivery_verifier.store.anomalies import ANOMALIES
-from delivery_verifier.store.counts import COUNTS
-from delivery_verifier.store.effect_tables import EFFECT_TABLES
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.table import ARM, PARTITION, Column, Table
+from delivery_verifier.run_directory.anomalies import ANOMALIES
+from delivery_verifier.run_directory.counts import COUNTS
+from delivery_verifier.run_directory.effect_tables import EFFECT_TABLES
+from delivery_verifier.run_directory.replicas import REPLICAS
+from delivery_verifier.run_directory.table import ARM, PARTITION, Column, Table
 
 LEDGER = Table(
     "ledger",

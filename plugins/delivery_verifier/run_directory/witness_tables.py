@@ -7,7 +7,7 @@ told. A *group* is the consumer group of one arm's application.
 
 from __future__ import annotations
 
-from delivery_verifier.store.table import ARM, PARTITION, Column, Table
+from delivery_verifier.run_directory.table import ARM, PARTITION, Column, Table
 
 _LOG_PARTITION = Column("log_partition", "int32", "partition of `__consumer_offsets` that keeps the group")
 _LOG_OFFSET = Column("log_offset", "int64", "offset of the record in this partition")

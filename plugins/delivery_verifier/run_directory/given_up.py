@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run_directory.run_directory import RunDirectory
 
 GIVEN_UP = "given_up/"
 """The prefix of some keys in the counts of reconcile.json. The count `given_up/<arm>` is the number of the arm's
