@@ -18,10 +18,10 @@ from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders, variables
+from delivery_verifier.maintenance import retention
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.upkeep import retention
 
 BREAKS = "acks_1.frozen_followers"
 Run = Callable[..., tuple[int, CatalogueRun]]

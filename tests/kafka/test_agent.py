@@ -18,7 +18,7 @@ from support.renewals import Renewals
 from delivery_verifier.cluster import lease
 from delivery_verifier.host.processes import identify
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.upkeep import doctor, stop
+from delivery_verifier.maintenance import doctor, stop
 
 Keep = Callable[..., Kept]
 

@@ -53,8 +53,8 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "verify_catalogue": "orchestration catalogue_run run catalogue model",
         "delivery_plugin": "orchestration",
         "__main__": "command_line",
-        "command_line": f"upkeep local_airflow orchestration progress expectations spark_jobs {_ALL}",
-        "upkeep": "local_airflow planning cluster run_directory host model",
+        "command_line": f"maintenance local_airflow orchestration progress expectations spark_jobs {_ALL}",
+        "maintenance": "local_airflow planning cluster run_directory host model",
         "local_airflow": "orchestration run cluster spark_jobs run_directory host model",
         "orchestration": "catalogue_run run progress reporting planning cluster catalogue spark_jobs run_directory "
         "host model",

@@ -56,7 +56,7 @@ def stop_(arguments: argparse.Namespace) -> int:
     Returns 0, or 1 if the user says no. Raises BadInput if no run uses this host, or if the user names another run.
     Also raises BadInput if the command cannot ask the user, because there is no terminal, and --yes is not given.
     """
-    from delivery_verifier.upkeep import stop
+    from delivery_verifier.maintenance import stop
 
     lock_owner = stop.running(arguments.run)
     print(lock_owner, flush=True)
@@ -76,7 +76,7 @@ def doctor_(arguments: argparse.Namespace) -> int:
 
     With --heal, first removes what ended runs left behind. While a run uses the host, --heal removes nothing.
     """
-    from delivery_verifier.upkeep import doctor
+    from delivery_verifier.maintenance import doctor
 
     if arguments.heal:
         for line in doctor.heal():

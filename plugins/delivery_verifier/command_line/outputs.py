@@ -108,7 +108,7 @@ def bundle(arguments: argparse.Namespace, run_dir: Path) -> None:
         if arguments.bundle_full:
             raise BadInput("--bundle-full is given without --bundle; allowed: both; add --bundle FILE.zip")
         return
-    from delivery_verifier.upkeep import bundle as bundles
+    from delivery_verifier.maintenance import bundle as bundles
 
     file = destination("--bundle", arguments.bundle)
     about = bundles.write(run_dir, file, full=arguments.bundle_full)

@@ -10,7 +10,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput, decimal, whole
 
 if TYPE_CHECKING:
-    from delivery_verifier.upkeep.retention import Retained
+    from delivery_verifier.maintenance.retention import Retained
 
 _TEXT = """Remove the oldest runs. One that is in progress stays, and whatever is no run directory. The runs of a
 catalogue run stay or go with it."""
@@ -31,7 +31,7 @@ def prune(arguments: argparse.Namespace) -> int:
 
     Raises BadInput if neither --keep nor --max-gb is given, or if a value is not allowed.
     """
-    from delivery_verifier.upkeep import retention
+    from delivery_verifier.maintenance import retention
 
     if arguments.keep is None and arguments.max_gb is None:
         raise BadInput("neither --keep nor --max-gb is given; allowed: one or both; e.g. kdv prune --keep 50 --dry-run")

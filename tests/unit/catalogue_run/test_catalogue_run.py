@@ -19,12 +19,12 @@ from delivery_verifier.cluster.embedded import equipment
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.catalogue import _listener_that_writes
 from delivery_verifier.host import folders, machine
+from delivery_verifier.maintenance import retention
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item, State
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.reporting.overview.rows import rows
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.upkeep import retention
 
 NAME = "acks_1.frozen_followers"
 

@@ -17,6 +17,7 @@ from support.commands import plan
 
 from delivery_verifier import catalogue
 from delivery_verifier.host import folders
+from delivery_verifier.maintenance.redaction import redact
 from delivery_verifier.model import record
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
@@ -26,7 +27,6 @@ from delivery_verifier.planning import build
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.own_settings import properties
 from delivery_verifier.run_directory.run_directory import Manifest
-from delivery_verifier.upkeep.redaction import redact
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -12,8 +12,8 @@ from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.security import command_config, names, tls
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.cluster.security.reading import OTHER_CLIENTS, Access
+from delivery_verifier.maintenance import redaction
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.upkeep import redaction
 
 SERVER = "broker.example:9093"
 JAVA = """

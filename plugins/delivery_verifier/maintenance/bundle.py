@@ -17,12 +17,12 @@ from msgspec import Struct
 from delivery_verifier import __version__
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders
+from delivery_verifier.maintenance import doctor
+from delivery_verifier.maintenance.redaction import known_secrets, redact
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.steps import MANIFESTS
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.upkeep import doctor
-from delivery_verifier.upkeep.redaction import known_secrets, redact
 
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
 """The names, without `.json`, of the JSON files in the bundle. MANIFESTS holds the names of the steps. The manifest of

@@ -19,10 +19,10 @@ from delivery_verifier.cluster import lock_owner as lock_owners
 from delivery_verifier.cluster.layout import AGENT_SOCKET
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host.processes import myself, user_of
+from delivery_verifier.maintenance import doctor, stop
 from delivery_verifier.model.steps import StepName
 from delivery_verifier.run.steps.plan import plan_from_params
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.upkeep import doctor, stop
 
 
 class Agent:

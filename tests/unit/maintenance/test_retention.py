@@ -19,9 +19,9 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.parsers import BAD_INPUT
 from delivery_verifier.host import processes
+from delivery_verifier.maintenance import retention
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.upkeep import retention
 
 
 @pytest.fixture
