@@ -22,10 +22,6 @@ from msgspec import Struct
 
 from bench.kit import saved
 from delivery_verifier import catalogue
-from delivery_verifier.catalogue_run import begin, selection
-from delivery_verifier.catalogue_run.directly import runner
-from delivery_verifier.catalogue_run.loop import Loop
-from delivery_verifier.catalogue_run.progress import Progress
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.model.anomalies import Anomaly
@@ -34,6 +30,10 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Bound
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.counts import case_counts
+from delivery_verifier.suite import begin, selection
+from delivery_verifier.suite.directly import runner
+from delivery_verifier.suite.loop import Loop
+from delivery_verifier.suite.progress import Progress
 
 RECENT = 50
 """How many of the newest catalogue runs are looked through for an unfinished campaign, and for the usual seconds."""

@@ -33,7 +33,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bench.kit import saved
-from delivery_verifier.catalogue_run.directly import runner
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import RawBatch, whole_batches
@@ -44,6 +43,7 @@ from delivery_verifier.model.scenario import ClusterSpec, Scenario
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run import direct
 from delivery_verifier.run.steps import plan, settle
+from delivery_verifier.suite.directly import runner
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.excuses import excuses_of
 

@@ -22,7 +22,6 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from bench.kit import saved
-from delivery_verifier.catalogue_run.directly import runner
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.model.history import read_injections
@@ -30,6 +29,7 @@ from delivery_verifier.model.scenario import ClusterSpec, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run import direct
+from delivery_verifier.suite.directly import runner
 from delivery_verifier.verdict.applications import AT_STAKE
 
 SINKS = saved.ROOT / "bench/kit/sinks"

@@ -10,10 +10,10 @@ from pathlib import Path
 from delivery_verifier.catalogue.applications import profile_and_application
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES
-from delivery_verifier.catalogue_run.selection import KINDS
 from delivery_verifier.model.fault_plan import FaultStep, equipment_of
 from delivery_verifier.model.scenario import ON_SIGTERM
 from delivery_verifier.reporting.matrix.tables import heading_of_kind
+from delivery_verifier.suite.selection import KINDS
 
 INTRODUCTION = """\
 # The catalogue

@@ -13,7 +13,6 @@ from support.browser import CHROMIUM, browser  # noqa: F401  (a fixture)
 from support.smoke_scenarios import DIRECTLY, assert_recounted, expect_unavailable
 
 from delivery_verifier.catalogue import token
-from delivery_verifier.catalogue_run import directly
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.stored import read_verdict
@@ -22,6 +21,7 @@ from delivery_verifier.maintenance import retention
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.suite import directly
 
 BREAKS = "acks_1.frozen_followers"
 Run = Callable[..., tuple[int, CatalogueRun]]

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES
-from delivery_verifier.catalogue_run.selection import KINDS
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt, CatalogueRun, Item, State
 from delivery_verifier.model.scenario import Role, VerdictName
+from delivery_verifier.suite.selection import KINDS
 
 AT = "2026-11-21T14:00:00+00:00"
 

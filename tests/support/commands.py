@@ -11,10 +11,10 @@ from functools import cache, lru_cache
 
 import pytest
 
-from delivery_verifier.catalogue_run import selection
 from delivery_verifier.command_line import main, options
 from delivery_verifier.planning import build
 from delivery_verifier.planning.build import scenario_from_params
+from delivery_verifier.suite import selection
 
 _QUOTED = re.compile(r"`(kdv [^`]*)`")
 _SHOWN = re.compile(r"<(?:code|pre)[^>]*>\s*(kdv [^<]*)<")

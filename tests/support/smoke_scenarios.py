@@ -8,12 +8,12 @@ from collections import Counter
 import pyarrow.parquet as pq
 
 from delivery_verifier.catalogue import ENTRIES
-from delivery_verifier.catalogue_run import begin, selection
 from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.record import MARKER_PRODUCER
 from delivery_verifier.model.scenario import Bound
 from delivery_verifier.run_directory.books import Books
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.suite import begin, selection
 from spark_jobs.reading.write_log import read_offsets_of
 from support.effect_histories import Row
 from support.effect_histories import judge as judge_effects

@@ -43,22 +43,20 @@ PACKAGES = (
 )
 
 _ALL = (
-    "model host catalogue contract run_directory cluster load faults verdict advice planning run reporting "
-    "catalogue_run audit"
+    "model host catalogue contract run_directory cluster load faults verdict advice planning run reporting suite audit"
 )
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
     for room, rooms in {
-        "verify_delivery": "orchestration catalogue_run run catalogue model",
-        "verify_catalogue": "orchestration catalogue_run run catalogue model",
+        "verify_delivery": "orchestration suite run catalogue model",
+        "verify_catalogue": "orchestration suite run catalogue model",
         "delivery_plugin": "orchestration",
         "__main__": "command_line",
         "command_line": f"maintenance local_airflow orchestration progress expectations spark_jobs {_ALL}",
         "maintenance": "local_airflow planning cluster run_directory host model",
         "local_airflow": "orchestration run cluster spark_jobs run_directory host model",
-        "orchestration": "catalogue_run run progress reporting planning cluster catalogue spark_jobs run_directory "
-        "host model",
-        "catalogue_run": "run reporting planning catalogue cluster expectations spark_jobs run_directory host model",
+        "orchestration": "suite run progress reporting planning cluster catalogue spark_jobs run_directory host model",
+        "suite": "run reporting planning catalogue cluster expectations spark_jobs run_directory host model",
         "audit": "planning verdict spark_jobs cluster catalogue run_directory host model",
         "run": "planning reporting advice verdict settlement progress canary expectations spark_jobs faults "
         "applications"

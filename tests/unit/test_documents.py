@@ -10,8 +10,8 @@ import pytest
 from support import pictures, prose, report_material
 
 from delivery_verifier.catalogue.profiles import PUBLISHED
-from delivery_verifier.catalogue_run import selection
 from delivery_verifier.reporting.report import page
+from delivery_verifier.suite import selection
 from docs.generate import which_settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from delivery_verifier.catalogue_run import selection
 from delivery_verifier.command_line import outputs, parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.host import folders
@@ -20,9 +19,10 @@ from delivery_verifier.host.optional import optional
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.suite import selection
 
 if TYPE_CHECKING:
-    from delivery_verifier.catalogue_run.loop import AttemptListener
+    from delivery_verifier.suite.loop import AttemptListener
 
 WRITING_S = 300.0
 """How long the writing of a page or table about a catalogue run may take, in seconds. No verdict rests on it."""
@@ -62,9 +62,9 @@ def register(add: Add) -> None:
 def catalogue(arguments: argparse.Namespace) -> int:
     """Carries out `kdv catalogue`. Returns 0 with --list. Without --list, returns the exit code of the catalogue
     run."""
-    from delivery_verifier.catalogue_run import begin
-    from delivery_verifier.catalogue_run.progress import listing, summary
     from delivery_verifier.reporting.matrix.markdown import document
+    from delivery_verifier.suite import begin
+    from delivery_verifier.suite.progress import listing, summary
 
     if arguments.list:
         entries = selection.entries(arguments.names, arguments.tag)
@@ -92,11 +92,11 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
 
     Raises HostBusy if another run uses this host, and BadInput if an option is not allowed.
     """
-    from delivery_verifier.catalogue_run.directly import runner
-    from delivery_verifier.catalogue_run.loop import Loop
-    from delivery_verifier.catalogue_run.progress import Progress
     from delivery_verifier.cluster import lease
     from delivery_verifier.reporting.matrix import page
+    from delivery_verifier.suite.directly import runner
+    from delivery_verifier.suite.loop import Loop
+    from delivery_verifier.suite.progress import Progress
 
     lease.require_free_host()
     started, progress = _new_or_resumed(arguments), Progress(sys.stderr)
@@ -111,7 +111,7 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
 def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
     """Returns the catalogue run that --resume names or, without --resume, a new one. Raises BadInput if an option is
     not allowed."""
-    from delivery_verifier.catalogue_run import begin
+    from delivery_verifier.suite import begin
 
     if not arguments.resume:
         return begin.begin(
@@ -146,13 +146,13 @@ def _run_through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
 
     Raises BadInput if an option is not allowed.
     """
-    from delivery_verifier.catalogue_run import begin
-    from delivery_verifier.catalogue_run.progress import Progress
     from delivery_verifier.local_airflow import lifecycle
     from delivery_verifier.local_airflow.run_catalogue import item_of, run_catalogue_through_airflow
     from delivery_verifier.orchestration.client import ui_url
     from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID
     from delivery_verifier.orchestration.tasks.verify_catalogue import attempt_of
+    from delivery_verifier.suite import begin
+    from delivery_verifier.suite.progress import Progress
 
     if arguments.resume or arguments.repeat != 1:
         raise BadInput(

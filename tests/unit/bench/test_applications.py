@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from bench.campaigns import applications as applications_campaign
 from delivery_verifier import catalogue
-from delivery_verifier.catalogue_run import begin
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt, CatalogueRun
 from delivery_verifier.model.scenario import VerdictName
 from delivery_verifier.model.verdict import expected_text
 from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.suite import begin
 
 NAMES = ["consumer.commit_first", "consumer.commit_after"]
 

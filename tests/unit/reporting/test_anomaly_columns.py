@@ -15,7 +15,6 @@ from support.evidence import RUN, evidence_of, judged
 from support.run_builder import judged as stored
 
 from delivery_verifier.catalogue.applications import APPLICATIONS, application_lines
-from delivery_verifier.catalogue_run.results import COUNTS
 from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.reporting import terminal
@@ -26,6 +25,7 @@ from delivery_verifier.reporting.overview.run_filter import RunFilter
 from delivery_verifier.reporting.price import page as price_page
 from delivery_verifier.reporting.price.price import price
 from delivery_verifier.reporting.report import arm_rows
+from delivery_verifier.suite.results import COUNTS
 
 OTHERS = [anomaly for anomaly in Anomaly if anomaly not in ALWAYS]
 NOTHING = {"lost": 0, "duplicated": 0, "reordered": 0}

@@ -11,7 +11,7 @@ import re
 from airflow.sdk import Param
 
 from delivery_verifier import catalogue
-from delivery_verifier.catalogue_run import selection
+from delivery_verifier.suite import selection
 
 _EXPECTABLE = "|".join(map(re.escape, selection.EXPECTABLE))
 """A regular expression that matches each word that the field `expect_unavailable` may hold."""

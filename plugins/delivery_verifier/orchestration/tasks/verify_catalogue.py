@@ -94,8 +94,8 @@ def begin_catalogue() -> list[Cell]:
     from each Cell. Raises BadInput if a field of the form is not allowed, or if the catalogue run has been planned
     before. Raises gate.GatePassed if the gate has succeeded already.
     """
-    from delivery_verifier.catalogue_run import begin
     from delivery_verifier.reporting.matrix import page
+    from delivery_verifier.suite import begin
 
     context = get_current_context()
     gate.require_not_passed(context, GATE)
@@ -128,7 +128,7 @@ def write_matrix() -> None:
     Also stores the current time in catalogue.json, as the time when the catalogue run ended. This task runs even if a
     task before it failed. Raises gate.GatePassed if the gate has succeeded already.
     """
-    from delivery_verifier.catalogue_run.loop import now
+    from delivery_verifier.suite.loop import now
 
     gate.require_not_passed(get_current_context(), GATE)
     _collect(get_current_context(), ended_at=now())
@@ -142,7 +142,7 @@ def require_green() -> None:
     when the catalogue run ended in catalogue.json, if this file exists. Usually `matrix` stores this time, but `matrix`
     may not have run.
     """
-    from delivery_verifier.catalogue_run.loop import now
+    from delivery_verifier.suite.loop import now
 
     context = get_current_context()
     try:
@@ -179,8 +179,8 @@ def attempt_of(run_id: str, state: str) -> Attempt:
     * The run succeeded, but the verdict is not green.
     * The run did not succeed, but the verdict is green. This happens, for example, if a user marks the run as failed.
     """
-    from delivery_verifier.catalogue_run import results
-    from delivery_verifier.catalogue_run.loop import now
+    from delivery_verifier.suite import results
+    from delivery_verifier.suite.loop import now
 
     run_dir = folders.runs_dir() / folders.run_directory_name(run_id)
     try:
@@ -208,7 +208,7 @@ def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
 
 def _cell(catalogue: CatalogueRun, item: Item, suffix: str = "") -> Cell:
     """Returns the Cell for the scenario of `item`. The Cell's run id ends with `suffix`."""
-    from delivery_verifier.catalogue_run.loop import run_name
+    from delivery_verifier.suite.loop import run_name
 
     return {"scenario": item.name, "run": run_name(catalogue, item) + suffix}
 

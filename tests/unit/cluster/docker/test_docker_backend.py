@@ -19,7 +19,6 @@ from support.gateways import Gateway
 
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue.parts import AT_ONCE, step
-from delivery_verifier.catalogue_run import begin, selection
 from delivery_verifier.cluster.backend import StartRequest, Unavailability
 from delivery_verifier.cluster.backends import BACKENDS, backend_of, default_backend, default_name
 from delivery_verifier.cluster.broker_settings import settings_of
@@ -37,6 +36,7 @@ from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.explanation import describe
 from delivery_verifier.run.steps import plan
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.suite import begin, selection
 
 SPEC = ClusterSpec(backend="docker")
 COMPOSE_FILE = Path(__file__).resolve().parents[4] / "docker-compose.yml"

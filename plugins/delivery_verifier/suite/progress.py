@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TextIO
 
 from delivery_verifier.catalogue.entry import Entry
-from delivery_verifier.catalogue_run import selection
 from delivery_verifier.model.catalogue_run import STATES, Attempt, CatalogueRun, Item
 from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.steps import DOING
 from delivery_verifier.reporting.words import clean
+from delivery_verifier.suite import selection
 
 SIGNS = {
     "as expected": "✔",

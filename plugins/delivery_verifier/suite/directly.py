@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from delivery_verifier.catalogue_run import results
-from delivery_verifier.catalogue_run.loop import attempt_or_failure, now
 from delivery_verifier.host import folders, processes
 from delivery_verifier.model.catalogue_run import Attempt
 from delivery_verifier.model.progress import ProgressListener
 from delivery_verifier.run import direct
 from delivery_verifier.run.local_spark import prepare_spark
+from delivery_verifier.suite import results
+from delivery_verifier.suite.loop import attempt_or_failure, now
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

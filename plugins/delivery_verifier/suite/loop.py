@@ -17,10 +17,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from delivery_verifier.catalogue_run import results
 from delivery_verifier.host import folders
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
 from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.suite import results
 
 
 class Runner(Protocol):

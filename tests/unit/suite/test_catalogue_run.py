@@ -13,8 +13,6 @@ from support.run_builder import unjudged
 from support.stored_data import relink
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
-from delivery_verifier.catalogue_run import begin, results, selection
-from delivery_verifier.catalogue_run.loop import Loop, attempt_or_failure
 from delivery_verifier.cluster.embedded import equipment
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.catalogue import _listener_that_writes
@@ -25,6 +23,8 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.reporting.overview.rows import rows
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.suite import begin, results, selection
+from delivery_verifier.suite.loop import Loop, attempt_or_failure
 
 NAME = "acks_1.frozen_followers"
 

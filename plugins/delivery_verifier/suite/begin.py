@@ -13,8 +13,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import Entry, cluster_of
-from delivery_verifier.catalogue_run import selection
-from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.cluster.backend import Unavailability
 from delivery_verifier.cluster.backends import backend_of, default_name
 from delivery_verifier.host import machine
@@ -24,6 +22,8 @@ from delivery_verifier.model.inputs import BadInput, bad_input, whole
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.suite import selection
+from delivery_verifier.suite.loop import now
 
 MOST_ROUNDS = 100
 """The greatest number of rounds in one catalogue run. Each round runs every selected entry."""
