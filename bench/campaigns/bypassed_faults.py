@@ -24,10 +24,10 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.pipeline import direct
+from delivery_verifier.pipeline.local_spark import prepare_spark
 from delivery_verifier.planning.preflight import Unavailable
 from delivery_verifier.planning.provenance import versions_of
-from delivery_verifier.run import direct
-from delivery_verifier.run.local_spark import prepare_spark
 
 DEADLINE_S = 5.0
 """How long a plan waits for the effect of a fault, in seconds. The effect never comes."""

@@ -27,8 +27,8 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.command_line.stored import read_verdict, run_dir_of
 from delivery_verifier.host import folders
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
-from delivery_verifier.run import direct
-from delivery_verifier.run.local_spark import prepare_spark
+from delivery_verifier.pipeline import direct
+from delivery_verifier.pipeline.local_spark import prepare_spark
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.verdict.attribution import OUTSIDE, confidence_interval
 

@@ -40,9 +40,9 @@ from delivery_verifier.host import folders as run_folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import ClusterSpec, Scenario
+from delivery_verifier.pipeline import direct
+from delivery_verifier.pipeline.steps import plan, settle
 from delivery_verifier.planning.provenance import commit, versions_of
-from delivery_verifier.run import direct
-from delivery_verifier.run.steps import plan, settle
 from delivery_verifier.suite.directly import runner
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.excuses import excuses_of

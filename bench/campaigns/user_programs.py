@@ -27,8 +27,8 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import ClusterSpec, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.pipeline import direct
 from delivery_verifier.planning.provenance import commit, versions_of
-from delivery_verifier.run import direct
 from delivery_verifier.suite.directly import runner
 from delivery_verifier.verdict.applications import AT_STAKE
 

@@ -15,8 +15,8 @@ from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.scenario import Arm, Load, Scenario
-from delivery_verifier.run.steps.start_cluster import start_cluster
-from delivery_verifier.run.steps.stop_cluster import stop_cluster
+from delivery_verifier.pipeline.steps.start_cluster import start_cluster
+from delivery_verifier.pipeline.steps.stop_cluster import stop_cluster
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 

@@ -23,7 +23,7 @@ Measurement = dict[str, float]
 @contextmanager
 def server_session(records: int) -> Iterator[SparkSession]:
     """Yields a session for runs of about `records` records, and ends its JVM when the block ends."""
-    from delivery_verifier.run.local_spark import prepare_spark
+    from delivery_verifier.pipeline.local_spark import prepare_spark
     from spark_jobs.session.classic import SMALL_RECORDS, end, local_session
 
     prepare_spark()

@@ -55,7 +55,7 @@ def _make(records: int, batch: int, application: str) -> int:
     """Makes one run with the application, or without one if it is `none`. Returns 0 if every arm met its
     expectation, else 1."""
     from delivery_verifier.catalogue.applications import APPLICATIONS
-    from delivery_verifier.run import direct
+    from delivery_verifier.pipeline import direct
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that the cluster is ended
     APPLICATIONS[NAME] = msgspec.structs.replace(APPLICATIONS[NAME], batch=batch)

@@ -28,13 +28,13 @@ from bench.kit.saved import option_parser, publish
 from bench.kit.spark_jvm import Measurement, measured, server_session
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.run.steps.create_topics import create_topics
-from delivery_verifier.run.steps.inject_fault import inject_fault
-from delivery_verifier.run.steps.plan import plan_from_params
-from delivery_verifier.run.steps.produce import produce
-from delivery_verifier.run.steps.settle import settle
-from delivery_verifier.run.steps.start_cluster import start_cluster
-from delivery_verifier.run.steps.stop_cluster import stop_cluster
+from delivery_verifier.pipeline.steps.create_topics import create_topics
+from delivery_verifier.pipeline.steps.inject_fault import inject_fault
+from delivery_verifier.pipeline.steps.plan import plan_from_params
+from delivery_verifier.pipeline.steps.produce import produce
+from delivery_verifier.pipeline.steps.settle import settle
+from delivery_verifier.pipeline.steps.start_cluster import start_cluster
+from delivery_verifier.pipeline.steps.stop_cluster import stop_cluster
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Verifies what Kafka's delivery settings really promise: load, faults, reconciliation, verdict.
 
 Every name below is a package. A room is a package directly inside this package, or one of the packages `spark_jobs` and
-`expectations`. The line `May use` of a room lists every room that it may import. `run` calls the steps of a run in
+`expectations`. The line `May use` of a room lists every room that it may import. `pipeline` calls the steps of a run in
 their order. A record passes these rooms one after the other:
 
 * `load` sends the record to the brokers of `cluster`, and writes each attempt into a ledger. Meanwhile `faults` injects

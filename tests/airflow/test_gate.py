@@ -15,7 +15,7 @@ from delivery_verifier.model.steps import BEFORE_GATE
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.tasks import verify_catalogue, verify_delivery
 from delivery_verifier.orchestration.tasks.gate import GateClosed, GatePassed
-from delivery_verifier.run.steps import conclude
+from delivery_verifier.pipeline.steps import conclude
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 WORK = [step for step in BEFORE_GATE if step != "reconcile"]

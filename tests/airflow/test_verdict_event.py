@@ -28,7 +28,7 @@ from delivery_verifier.model.scenario import VerdictName
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks import red_run, verdict_event, verify_delivery
-from delivery_verifier.run.steps import conclude
+from delivery_verifier.pipeline.steps import conclude
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 PUBLISH = "publish_verdict"

@@ -21,7 +21,7 @@ from delivery_verifier.command_line.main import main
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.live_ledger import Control, Word
-from delivery_verifier.run.steps.conclude import judge_and_report
+from delivery_verifier.pipeline.steps.conclude import judge_and_report
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.verdict.judge import load_and_judge
 

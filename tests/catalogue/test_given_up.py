@@ -17,8 +17,8 @@ from support.stored_runs import arm
 
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import folders
+from delivery_verifier.pipeline import direct
 from delivery_verifier.reporting import brief
-from delivery_verifier.run import direct
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 PARAMS: dict[str, Any] = {

@@ -16,8 +16,8 @@ from support.stored_runs import arm
 from delivery_verifier.cluster.backends import BACKENDS
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host import folders
+from delivery_verifier.pipeline import direct
 from delivery_verifier.planning.preflight import Unavailable
-from delivery_verifier.run import direct
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 

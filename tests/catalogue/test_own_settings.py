@@ -24,7 +24,7 @@ from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.snapshot import read_offsets
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run import direct
+from delivery_verifier.pipeline import direct
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 PRODUCER = """\

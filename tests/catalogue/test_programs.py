@@ -22,8 +22,8 @@ from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.pipeline import direct
 from delivery_verifier.planning.user_applications import known
-from delivery_verifier.run import direct
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 SINKS = Path(__file__).parents[2] / "bench/kit/sinks"

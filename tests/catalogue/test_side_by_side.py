@@ -10,7 +10,7 @@ from support.alternatives import SIDE_BY_SIDE, assert_tried_and_held
 from delivery_verifier import catalogue
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
-from delivery_verifier.run import direct
+from delivery_verifier.pipeline import direct
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 

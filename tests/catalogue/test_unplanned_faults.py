@@ -23,8 +23,8 @@ from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Expectation, Load
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run import direct
-from delivery_verifier.run.signals import Signals
+from delivery_verifier.pipeline import direct
+from delivery_verifier.pipeline.signals import Signals
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 

@@ -25,8 +25,8 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.pipeline import direct
 from delivery_verifier.planning.user_applications import known
-from delivery_verifier.run import direct
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 NEW_S = 10.0

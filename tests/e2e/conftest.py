@@ -16,7 +16,7 @@ from support.readme import breaking_example, terminal  # noqa: F401  (fixtures)
 
 from delivery_verifier.host import folders
 from delivery_verifier.orchestration.failures import RunFailed
-from delivery_verifier.run import direct
+from delivery_verifier.pipeline import direct
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 

@@ -21,7 +21,7 @@ from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.model.history import LEAD_US, read_injections
 from delivery_verifier.model.scenario import Expectation, Scenario
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run import local_spark
+from delivery_verifier.pipeline import local_spark
 from delivery_verifier.run_directory.ledger import LOAD_BEGAN
 from delivery_verifier.run_directory.run_directory import RunDirectory
 

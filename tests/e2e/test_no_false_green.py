@@ -2,9 +2,9 @@
 
 Airflow judges a run only by its leaves, and a teardown hides the failures before it. `tests/airflow/test_colour.py`
 asks Airflow's own functions about every step of the DAG that may fail. Here a real scheduler runs the tasks, and the
-option `fail_step` makes a step fail when it begins. `tests/unit/run/test_failing_steps.py` tests this option for every
-step, and that a step does not wait for one that failed beside it. `test_airflow_runs` has the run in which no step
-fails.
+option `fail_step` makes a step fail when it begins. `tests/unit/pipeline/test_failing_steps.py` tests this option for
+every step, and that a step does not wait for one that failed beside it. `test_airflow_runs` has the run in which no
+step fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from delivery_verifier.local_airflow.run import patiently, trigger
 from delivery_verifier.orchestration.client import Task
 from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.orchestration.names import DAG_ID
-from delivery_verifier.run.signals import Signals
+from delivery_verifier.pipeline.signals import Signals
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 TINY = {"profile": "safe", "fault": "none", "records": 1000, "pacing": "flat_out"}

@@ -15,7 +15,7 @@ from support.kept_clusters import Kept
 from support.renewals import Renewals
 
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.run.steps import reconcile
+from delivery_verifier.pipeline.steps import reconcile
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 

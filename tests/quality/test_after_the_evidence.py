@@ -23,11 +23,11 @@ import expectations.validation
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line import outputs
 from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.pipeline import direct, local_spark
+from delivery_verifier.pipeline.local_spark import OwnSession
+from delivery_verifier.pipeline.steps import conclude
 from delivery_verifier.reporting import junit, terminal
 from delivery_verifier.reporting.report import page
-from delivery_verifier.run import direct, local_spark
-from delivery_verifier.run.local_spark import OwnSession
-from delivery_verifier.run.steps import conclude
 
 RUN = "violated"
 AT_ONCE_S = 0.3

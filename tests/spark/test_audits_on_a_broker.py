@@ -30,7 +30,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
-from delivery_verifier.run.direct import judge
+from delivery_verifier.pipeline.direct import judge
 
 Audited = Callable[..., tuple[RunVerdict, Path]]
 TOOLS = "kafka-tools-4.3.1"

@@ -13,7 +13,7 @@ from support.live_runs import give_workspace
 from support.mixed_runs import content
 from support.spark_progress import followed, require_progress
 
-from delivery_verifier.run.steps.reconcile import reconcile
+from delivery_verifier.pipeline.steps.reconcile import reconcile
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.session import progress
 

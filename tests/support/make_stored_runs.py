@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 from delivery_verifier.model.steps import MANIFESTS
-from delivery_verifier.run.steps.conclude import judge_and_report
+from delivery_verifier.pipeline.steps.conclude import judge_and_report
 from delivery_verifier.run_directory.format import FORMAT, schema_digest
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from support.stored_data import HELD, RUNS, VIOLATED, relink

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
-from delivery_verifier.run.steps.conclude import judge_and_report
-from delivery_verifier.run.steps.reconcile import reconcile
-from delivery_verifier.run.steps.validate import validate
+from delivery_verifier.pipeline.steps.conclude import judge_and_report
+from delivery_verifier.pipeline.steps.reconcile import reconcile
+from delivery_verifier.pipeline.steps.validate import validate
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.verdict.judge import load_and_judge
 from support.stored_data import relink

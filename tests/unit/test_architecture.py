@@ -43,22 +43,24 @@ PACKAGES = (
 )
 
 _ALL = (
-    "model host catalogue contract run_directory cluster load faults verdict advice planning run reporting suite audit"
+    "model host catalogue contract run_directory cluster load faults verdict advice planning pipeline reporting suite "
+    "audit"
 )
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
     for room, rooms in {
-        "verify_delivery": "orchestration suite run catalogue model",
-        "verify_catalogue": "orchestration suite run catalogue model",
+        "verify_delivery": "orchestration suite pipeline catalogue model",
+        "verify_catalogue": "orchestration suite pipeline catalogue model",
         "delivery_plugin": "orchestration",
         "__main__": "command_line",
         "command_line": f"maintenance local_airflow orchestration progress expectations spark_jobs {_ALL}",
         "maintenance": "local_airflow planning cluster run_directory host model",
-        "local_airflow": "orchestration run cluster spark_jobs run_directory host model",
-        "orchestration": "suite run progress reporting planning cluster catalogue spark_jobs run_directory host model",
-        "suite": "run reporting planning catalogue cluster expectations spark_jobs run_directory host model",
+        "local_airflow": "orchestration pipeline cluster spark_jobs run_directory host model",
+        "orchestration": "suite pipeline progress reporting planning cluster catalogue spark_jobs run_directory host "
+        "model",
+        "suite": "pipeline reporting planning catalogue cluster expectations spark_jobs run_directory host model",
         "audit": "planning verdict spark_jobs cluster catalogue run_directory host model",
-        "run": "planning reporting advice verdict settlement progress canary expectations spark_jobs faults "
+        "pipeline": "planning reporting advice verdict settlement progress canary expectations spark_jobs faults "
         "applications"
         " load cluster run_directory host model",
         "reporting": "contract.guarantees contract.settings catalogue run_directory host model",
@@ -185,7 +187,7 @@ def test_the_page_on_the_house_shows_its_floors_and_explains_every_room() -> Non
 def test_the_page_on_the_house_names_only_files_that_there_are() -> None:
     page = (ROOT / "docs/how-it-is-built.md").read_text()
     missing = []
-    for line in page.split("## The way of one record")[1].split("## When a run is red")[0].splitlines():
+    for line in page.split("## The way of one record")[1].split("## When a pipeline is red")[0].splitlines():
         folder = ""
         for name in re.findall(r"`([\w/]+\.py)`", line):
             folder = name.rpartition("/")[0] or folder

@@ -70,8 +70,8 @@ def schema(_arguments: argparse.Namespace) -> int:
 def audit(arguments: argparse.Namespace) -> int:
     """Carries out `kdv audit`. Returns the exit code of the verdict."""
     from delivery_verifier.audit.perform import perform
-    from delivery_verifier.run.direct import judge
-    from delivery_verifier.run.local_spark import foreign_session
+    from delivery_verifier.pipeline.direct import judge
+    from delivery_verifier.pipeline.local_spark import foreign_session
 
     run_id = folders.new_run_id() if arguments.run_id is None else arguments.run_id
     with outputs.junit(arguments.junit, run_id) as record:

@@ -72,9 +72,9 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
     """Runs the selected measurements with one Spark session. Returns the greatest exit code, and the run
     directories."""
     from delivery_verifier.host import processes
+    from delivery_verifier.pipeline import direct
+    from delivery_verifier.pipeline.local_spark import prepare_spark
     from delivery_verifier.progress.follower import Follower
-    from delivery_verifier.run import direct
-    from delivery_verifier.run.local_spark import prepare_spark
 
     names = _selected(arguments)
     folders.require_writable()

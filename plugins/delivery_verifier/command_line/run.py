@@ -109,7 +109,7 @@ def carry_out(
     with _saying_how_to_judge(run_dir), follower:
         if direct:
             from delivery_verifier.host import processes
-            from delivery_verifier.run.direct import run as run_directly
+            from delivery_verifier.pipeline.direct import run as run_directly
 
             verdict = run_directly({**params, "owner": str(processes.myself())}, name, follower.step_changed)
             return verdict, run_dir, None

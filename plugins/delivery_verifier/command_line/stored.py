@@ -60,10 +60,10 @@ def reconcile(arguments: argparse.Namespace) -> int:
     Needs no running Kafka. Prints which version of the verifier judged. If another version made the run, a note of the
     verdict says so. Returns the exit code of the new verdict.
     """
-    from delivery_verifier.run.local_spark import own_session
-    from delivery_verifier.run.steps.conclude import judge_and_report
-    from delivery_verifier.run.steps.reconcile import reconcile as reconcile_from_log
-    from delivery_verifier.run.steps.validate import validate
+    from delivery_verifier.pipeline.local_spark import own_session
+    from delivery_verifier.pipeline.steps.conclude import judge_and_report
+    from delivery_verifier.pipeline.steps.reconcile import reconcile as reconcile_from_log
+    from delivery_verifier.pipeline.steps.validate import validate
 
     with outputs.junit(arguments.junit, Path(arguments.run).name) as record:
         run_dir = run_dir_of(arguments.run)

@@ -2,7 +2,7 @@
 
 Owns: the processes of Airflow, their settings and secrets (`supervisor`, `settings`), their start and end
     (`lifecycle`), a Spark Connect server (`spark_server`), and runs that a command starts (`run`, `run_catalogue`).
-May use: orchestration, run, cluster, spark_jobs, run_directory, host, model.
+May use: orchestration, pipeline, cluster, spark_jobs, run_directory, host, model.
 Weak spot: this Airflow keeps its state in SQLite, which refuses writes while the database is busy. Callers repeat a
     refused request.
 """

@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from delivery_verifier.host import processes
 from delivery_verifier.local_airflow import logs, settings
-from delivery_verifier.run.local_spark import prepare_spark
+from delivery_verifier.pipeline.local_spark import prepare_spark
 
 PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 """The plugin that makes a JVM of Spark a Spark Connect server. It stands in the command line of the JVM."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import GATE
 from delivery_verifier.orchestration.client import Task
-from delivery_verifier.run.signals import ParallelStepFailed
+from delivery_verifier.pipeline.signals import ParallelStepFailed
 
 
 class RunFailed(VerifierError, RuntimeError):

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from delivery_verifier.host import folders, processes
 from delivery_verifier.model.catalogue_run import Attempt
 from delivery_verifier.model.progress import ProgressListener
-from delivery_verifier.run import direct
-from delivery_verifier.run.local_spark import prepare_spark
+from delivery_verifier.pipeline import direct
+from delivery_verifier.pipeline.local_spark import prepare_spark
 from delivery_verifier.suite import results
 from delivery_verifier.suite.loop import attempt_or_failure, now
 

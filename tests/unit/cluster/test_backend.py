@@ -193,7 +193,7 @@ def test_a_scenario_whose_backend_cannot_run_here_is_unavailable_and_starts_noth
     monkeypatch.setenv("KDV_HOME", str(tmp_path))
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
     scenario = msgspec.structs.replace(RUN, cluster=msgspec.structs.replace(RUN.cluster, backend="absent"))
-    monkeypatch.setattr("delivery_verifier.run.steps.plan.scenario_from_params", lambda params, name: scenario)
+    monkeypatch.setattr("delivery_verifier.pipeline.steps.plan.scenario_from_params", lambda params, name: scenario)
     assert cli.main(["run", "--direct"]) == 69
     assert "it needs the backend absent: no containers: install them" in capsys.readouterr().err
     assert not list((tmp_path / "runs").glob("*")) and backends.default_backend().unavailable() is None

@@ -17,7 +17,7 @@ from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.handle import Cluster, ControllerDied
 from delivery_verifier.cluster.layout import CONTROLLER, ClusterLayout
 from delivery_verifier.model.scenario import ClusterSpec
-from delivery_verifier.run.steps.stop_cluster import stop_cluster
+from delivery_verifier.pipeline.steps.stop_cluster import stop_cluster
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 

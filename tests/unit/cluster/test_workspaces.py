@@ -19,11 +19,11 @@ from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.embedded import disks, nodes
 from delivery_verifier.host import folders
 from delivery_verifier.maintenance import doctor
-from delivery_verifier.run import direct
-from delivery_verifier.run.signals import Signals
-from delivery_verifier.run.steps import start_cluster
-from delivery_verifier.run.steps.start_cluster import start_cluster as start
-from delivery_verifier.run.steps.stop_cluster import stop_cluster
+from delivery_verifier.pipeline import direct
+from delivery_verifier.pipeline.signals import Signals
+from delivery_verifier.pipeline.steps import start_cluster
+from delivery_verifier.pipeline.steps.start_cluster import start_cluster as start
+from delivery_verifier.pipeline.steps.stop_cluster import stop_cluster
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 

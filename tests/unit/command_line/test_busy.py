@@ -9,7 +9,7 @@ import pytest
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.command_line.main import main
-from delivery_verifier.run.steps import plan
+from delivery_verifier.pipeline.steps import plan
 
 
 @pytest.fixture(autouse=True)

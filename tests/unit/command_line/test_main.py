@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from delivery_verifier.command_line import main as cli
-from delivery_verifier.run import direct, local_spark
+from delivery_verifier.pipeline import direct, local_spark
 
 
 @pytest.mark.parametrize("line", [["run", "--bogus"], ["run", "--fault", "meteor"], ["nonsense"], []])

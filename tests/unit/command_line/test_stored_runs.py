@@ -273,7 +273,7 @@ def test_a_parquet_file_that_is_no_log_is_refused_where_spark_would_read_nulls(t
 
 
 def test_a_run_directory_from_elsewhere_has_no_folder_removed_that_it_names(host: Path) -> None:
-    from delivery_verifier.run.steps.conclude import _clear_workspace
+    from delivery_verifier.pipeline.steps.conclude import _clear_workspace
 
     victim = host / "victim"
     victim.mkdir()

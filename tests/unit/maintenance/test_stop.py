@@ -21,7 +21,7 @@ from delivery_verifier.command_line import main as cli
 from delivery_verifier.host.processes import myself, user_of
 from delivery_verifier.maintenance import doctor, stop
 from delivery_verifier.model.steps import StepName
-from delivery_verifier.run.steps.plan import plan_from_params
+from delivery_verifier.pipeline.steps.plan import plan_from_params
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 

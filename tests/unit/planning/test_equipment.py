@@ -67,7 +67,9 @@ def test_unavailable_has_an_exit_code_of_its_own_and_starts_nothing(
     refuse("power", monkeypatch)
     monkeypatch.setenv("KDV_HOME", str(tmp_path))
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
-    monkeypatch.setattr("delivery_verifier.run.steps.plan.scenario_from_params", lambda params, name: needing("power"))
+    monkeypatch.setattr(
+        "delivery_verifier.pipeline.steps.plan.scenario_from_params", lambda params, name: needing("power")
+    )
     assert cli.main(["run", "--direct"]) == 69
     assert "kdv: safe.kill_leader is UNAVAILABLE on this host: it needs power" in capsys.readouterr().err
     assert not list((tmp_path / "runs").glob("*"))

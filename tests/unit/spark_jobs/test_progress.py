@@ -21,8 +21,8 @@ from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.live import SPARK_FILE, LiveSpark
+from delivery_verifier.pipeline.steps import reconcile as step
 from delivery_verifier.progress import live
-from delivery_verifier.run.steps import reconcile as step
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 from spark_jobs.session import progress

@@ -56,7 +56,7 @@ def plan() -> str:
 
     lease.require_free_host()
     spark_connection.require()
-    from delivery_verifier.run.steps.plan import plan_from_params
+    from delivery_verifier.pipeline.steps.plan import plan_from_params
 
     return str(plan_from_params(fields, name))
 
@@ -64,7 +64,7 @@ def plan() -> str:
 def start_cluster() -> None:
     """The step start_cluster: starts a fresh Kafka cluster for this run."""
     run_dir = _open_run_directory()
-    from delivery_verifier.run.steps import start_cluster as step
+    from delivery_verifier.pipeline.steps import start_cluster as step
 
     step.start_cluster(run_dir)
 
@@ -72,7 +72,7 @@ def start_cluster() -> None:
 def create_topics() -> None:
     """The step create_topics: creates one topic for each arm."""
     run_dir = _open_run_directory()
-    from delivery_verifier.run.steps import create_topics as step
+    from delivery_verifier.pipeline.steps import create_topics as step
 
     step.create_topics(run_dir)
 
@@ -81,7 +81,7 @@ def produce() -> None:
     """The step produce: sends the load. The step inject_fault runs at the same time."""
     run_dir = _open_run_directory()
     connections.provide(run_dir)
-    from delivery_verifier.run.steps import produce as step
+    from delivery_verifier.pipeline.steps import produce as step
 
     step.produce(run_dir)
 
@@ -90,7 +90,7 @@ def inject_fault() -> None:
     """The step inject_fault: carries out the fault plan. The step produce sends the load at the same time."""
     run_dir = _open_run_directory()
     connections.provide(run_dir)
-    from delivery_verifier.run.steps import inject_fault as step
+    from delivery_verifier.pipeline.steps import inject_fault as step
 
     step.inject_fault(run_dir)
 
@@ -100,7 +100,7 @@ def settle() -> None:
     partition."""
     run_dir = _open_run_directory()
     connections.provide(run_dir)
-    from delivery_verifier.run.steps import settle as step
+    from delivery_verifier.pipeline.steps import settle as step
 
     step.settle(run_dir)
 
@@ -108,7 +108,7 @@ def settle() -> None:
 def validate() -> None:
     """The step validate: uses Great Expectations to check the counts that the step reconcile has written."""
     run_dir = _open_run_directory()
-    from delivery_verifier.run.steps import validate as step
+    from delivery_verifier.pipeline.steps import validate as step
 
     step.validate(run_dir)
 
@@ -126,7 +126,7 @@ def conclude() -> None:
     with note.of_failure(run_id):
         gate.require_success(context, BEFORE_GATE)
         run_dir = _run_directory(context)
-        from delivery_verifier.run.steps import conclude as step
+        from delivery_verifier.pipeline.steps import conclude as step
 
         verdict = step.judge_and_report(run_dir)
     verdict_event.remember(context, verdict)
@@ -148,7 +148,7 @@ def stop_cluster() -> None:
     """The step stop_cluster: ends the cluster. Unlike the tasks before the gate, this task may run again after the gate
     has succeeded, and its failure does not make the run red."""
     run_dir = _run_directory(get_current_context())
-    from delivery_verifier.run.steps import stop_cluster as step
+    from delivery_verifier.pipeline.steps import stop_cluster as step
 
     step.stop_cluster(run_dir)
 

@@ -31,10 +31,10 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import ClusterSpec
+from delivery_verifier.pipeline.steps import plan
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.explanation import describe
-from delivery_verifier.run.steps import plan
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.suite import begin, selection
 

@@ -16,9 +16,9 @@ from support.patience import PATIENCE_S
 from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.steps import DECLARED
-from delivery_verifier.run import direct, local_spark
-from delivery_verifier.run.local_spark import OwnSession
-from delivery_verifier.run.steps import conclude
+from delivery_verifier.pipeline import direct, local_spark
+from delivery_verifier.pipeline.local_spark import OwnSession
+from delivery_verifier.pipeline.steps import conclude
 
 FUNCTIONS = {"plan": "plan_from_params"}
 SPARK = cast("SparkSession", object())

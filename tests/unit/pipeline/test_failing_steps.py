@@ -18,8 +18,8 @@ from support.evidence import RUN
 from delivery_verifier.load.live_ledger import Gate
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.steps import STEPS
-from delivery_verifier.run.signals import ParallelStepFailed, Signals
-from delivery_verifier.run.steps import plan, produce, reconcile
+from delivery_verifier.pipeline.signals import ParallelStepFailed, Signals
+from delivery_verifier.pipeline.steps import plan, produce, reconcile
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 PARALLEL = {"produce": "inject_fault", "inject_fault": "produce"}
@@ -40,7 +40,7 @@ def test_a_step_that_is_asked_to_fail_fails_before_it_does_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     run = planned(tmp_path, step)
-    module = importlib.import_module(f"delivery_verifier.run.steps.{step}")
+    module = importlib.import_module(f"delivery_verifier.pipeline.steps.{step}")
     if step in PARALLEL:  # these find their cluster first: the other step must hear of the failure
         cluster = SimpleNamespace(workspace=tmp_path, socket=tmp_path / "socket")
         monkeypatch.setattr(module.Cluster, "of_run", lambda run: cluster)

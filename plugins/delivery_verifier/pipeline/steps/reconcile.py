@@ -10,7 +10,7 @@ from pathlib import Path
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.run.local_spark import SparkProvider
+from delivery_verifier.pipeline.local_spark import SparkProvider
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 

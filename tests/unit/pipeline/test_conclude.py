@@ -11,9 +11,9 @@ from support.stored_data import HELD, VIOLATED, stored_run
 
 from delivery_verifier import __version__
 from delivery_verifier.model.verdict import Doubt, RunVerdict
+from delivery_verifier.pipeline.steps import conclude
 from delivery_verifier.reporting.doubts import ADVICE
 from delivery_verifier.reporting.report import page
-from delivery_verifier.run.steps import conclude
 
 
 def with_doubt(name: str, of: str) -> RunVerdict:

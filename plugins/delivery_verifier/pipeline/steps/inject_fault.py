@@ -13,8 +13,8 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import RunningLoad
+from delivery_verifier.pipeline.signals import Signals
 from delivery_verifier.progress.marks import Marks
-from delivery_verifier.run.signals import Signals
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 

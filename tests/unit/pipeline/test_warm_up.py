@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from delivery_verifier.run.steps.produce import missing
+from delivery_verifier.pipeline.steps.produce import missing
 
 
 @pytest.mark.parametrize(

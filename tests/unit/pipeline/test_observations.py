@@ -12,8 +12,8 @@ import pytest
 from delivery_verifier.catalogue import APPLICATIONS, FAULTS, PROFILES, scenario
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Load
-from delivery_verifier.run.steps import settle
-from delivery_verifier.run.steps.create_topics import watched_topics
+from delivery_verifier.pipeline.steps import settle
+from delivery_verifier.pipeline.steps.create_topics import watched_topics
 
 
 @pytest.mark.parametrize(("profile", "internal"), [("safe", []), ("transactional", ["__transaction_state"])])

@@ -20,7 +20,7 @@ from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.pool import ProducerPool
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.run.signals import Signals
+from delivery_verifier.pipeline.signals import Signals
 from delivery_verifier.run_directory.ledger import LOAD_BEGAN
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.settlement.sealing import seal_ledgers

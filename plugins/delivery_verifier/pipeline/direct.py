@@ -19,17 +19,17 @@ from delivery_verifier.host.java.class_archive import patience_s
 from delivery_verifier.host.optional import optional
 from delivery_verifier.model.progress import ProgressListener, StepProgress
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run.local_spark import SparkProvider, own_session
-from delivery_verifier.run.signals import ParallelStepFailed
-from delivery_verifier.run.steps.create_topics import create_topics
-from delivery_verifier.run.steps.inject_fault import inject_fault
-from delivery_verifier.run.steps.plan import plan_from_params
-from delivery_verifier.run.steps.produce import produce
-from delivery_verifier.run.steps.reconcile import read_topic, reconcile
-from delivery_verifier.run.steps.settle import settle
-from delivery_verifier.run.steps.start_cluster import start_cluster
-from delivery_verifier.run.steps.stop_cluster import stop_cluster
-from delivery_verifier.run.steps.validate import validate
+from delivery_verifier.pipeline.local_spark import SparkProvider, own_session
+from delivery_verifier.pipeline.signals import ParallelStepFailed
+from delivery_verifier.pipeline.steps.create_topics import create_topics
+from delivery_verifier.pipeline.steps.inject_fault import inject_fault
+from delivery_verifier.pipeline.steps.plan import plan_from_params
+from delivery_verifier.pipeline.steps.produce import produce
+from delivery_verifier.pipeline.steps.reconcile import read_topic, reconcile
+from delivery_verifier.pipeline.steps.settle import settle
+from delivery_verifier.pipeline.steps.start_cluster import start_cluster
+from delivery_verifier.pipeline.steps.stop_cluster import stop_cluster
+from delivery_verifier.pipeline.steps.validate import validate
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def judge(
 
 
 def _conclude(run_dir: Path) -> RunVerdict:
-    from delivery_verifier.run.steps.conclude import judge_and_report
+    from delivery_verifier.pipeline.steps.conclude import judge_and_report
 
     return judge_and_report(run_dir)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from delivery_verifier.run.signals import ParallelStepFailed, Signals
+from delivery_verifier.pipeline.signals import ParallelStepFailed, Signals
 
 
 def test_a_step_that_began_and_ended_well_is_seen(tmp_path: Path) -> None:
