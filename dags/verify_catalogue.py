@@ -15,7 +15,7 @@ You can start it at any time: press **Trigger** and choose
 * **Tag**: only scenarios with this tag, e.g. `smoke`; all scenarios with the tag `smoke` together take minutes;
 * **Scenarios**: only the scenarios that you select here;
 * **Expected to be unavailable**: scenarios that this host may be unable to run. Name the scenarios, their kinds, or the
-  equipment that they need, e.g. `power,network` on a host without root.
+  capabilities that they need, e.g. `power,network` on a host without root.
 
 ## To read the result
 

@@ -1,6 +1,6 @@
-"""Evaluates the books of a run with Great Expectations. No other package imports this library.
+"""Evaluates the counts of a run with Great Expectations. No other package imports this library.
 
-The books are tables of exact counts, which `spark_jobs` writes. `verdict` derives the verdict from the evaluations.
+The counts are tables of exact counts, which `spark_jobs` writes. `verdict` derives the verdict from the evaluations.
 
 Owns: the vocabulary of expectations, the suites (JSON files in this package), the validation, Data Docs.
 May use: verdict, run_directory, host.optional, model.

@@ -1,13 +1,14 @@
 """The suites: JSON files that people can review. `python -m expectations.suites` writes them. A run only loads them.
 
-guarantee.json has one expectation per anomaly. It judges the rows of one arm in the table books/producers. Each
+guarantee.json has one expectation per anomaly. It judges the rows of one arm in the table counts/producers. Each
 expectation has a parameter for its tolerance, which is the greatest number of cases that is permitted. The contract and
 the claim determine the tolerance. null permits any number.
 
 guarantee.json also has expectations that tolerate no unexplained case. A case is unexplained if its anomaly is
-permitted, but nothing that happened in the run can excuse this case.
+permitted, but nothing that happened in the run can explain this case.
 
-evidence.json has one expectation per law. A law says that two counts, made independently of each other, are equal.
+evidence.json has one expectation per invariant. An invariant says that two counts, made independently of each other,
+are equal.
 """
 
 from __future__ import annotations
@@ -17,25 +18,26 @@ from pathlib import Path
 from typing import Any
 
 from delivery_verifier.model.anomalies import KINDS
-from delivery_verifier.run_directory.books import total_column
-from delivery_verifier.verdict.evaluation import CANARY, LAWS, Suite
+from delivery_verifier.run_directory.tally import total_column
+from delivery_verifier.verdict.evaluation import CANARY, INVARIANTS, Suite
 from delivery_verifier.verdict.unexplained import UNEXPLAINED, unexplained_column
 from expectations.library import Column, ExpectationSuite
 from expectations.vocabulary import (
-    EXCUSES,
+    EXPLAINED,
     GUARANTEES,
     ExpectCanariesToBeFound,
-    ExpectLawToBalance,
+    ExpectInvariantToBalance,
     ExpectLogNotToMove,
 )
 
 HERE = Path(__file__).parent
 """The folder of the suites' JSON files."""
-SPECIAL: dict[str, type[ExpectLawToBalance]] = {
+SPECIAL: dict[str, type[ExpectInvariantToBalance]] = {
     "log_moved": ExpectLogNotToMove,
     CANARY: ExpectCanariesToBeFound,
 }
-"""Maps a law to the special class of its expectation. The expectation of any other law is an ExpectLawToBalance."""
+"""Maps an invariant to the special class of its expectation. The expectation of any other invariant is an
+ExpectInvariantToBalance."""
 
 
 def tolerance_parameter(anomaly: str) -> str:
@@ -44,8 +46,8 @@ def tolerance_parameter(anomaly: str) -> str:
 
 
 def guarantee() -> ExpectationSuite:
-    """Returns the suite with one expectation per anomaly: no row of books/producers may count more cases of the anomaly
-    than the tolerance permits. Further expectations tolerate no unexplained case."""
+    """Returns the suite with one expectation per anomaly: no row of counts/producers may count more cases of the
+    anomaly than the tolerance permits. Further expectations tolerate no unexplained case."""
     return ExpectationSuite(
         name="guarantee",
         expectations=[
@@ -64,32 +66,32 @@ def guarantee() -> ExpectationSuite:
                 min_value=0,
                 max_value=0,
                 description=f"Where the contract permits {anomaly}, no record is {anomaly} at a time, a partition or "
-                "an offset at which nothing can excuse this.",
+                "an offset at which nothing can explain this.",
                 meta={"about": UNEXPLAINED[anomaly]},
             )
-            for anomaly, expectation in EXCUSES.items()
+            for anomaly, expectation in EXPLAINED.items()
         ],
     )
 
 
 def evidence() -> ExpectationSuite:
-    """Returns the suite with one expectation per law.
+    """Returns the suite with one expectation per invariant.
 
-    An expectation judges the rows of its law in the table that `verdict.evaluation.evidence_table` returns: in each
-    row, the columns `left` and `right` must be equal.
+    An expectation judges the rows of its invariant in the table that `verdict.evaluation.evidence_table` returns: in
+    each row, the columns `left` and `right` must be equal.
     """
     return ExpectationSuite(
         name="evidence",
         expectations=[
-            SPECIAL.get(law, ExpectLawToBalance)(
+            SPECIAL.get(invariant, ExpectInvariantToBalance)(
                 column_A="left",
                 column_B="right",
                 ignore_row_if="neither",
-                row_condition=Column("law") == law,
+                row_condition=Column("invariant") == invariant,
                 description=sentence,
-                meta={"about": law},
+                meta={"about": invariant},
             )
-            for law, sentence in LAWS.items()
+            for invariant, sentence in INVARIANTS.items()
         ],
     )
 

@@ -1,4 +1,4 @@
-"""Validation: Great Expectations evaluates the suites over the books, and writes Data Docs of every run.
+"""Validation: Great Expectations evaluates the suites over the counts, and writes Data Docs of every run.
 
 The suites are JSON files in this package (see `expectations.suites`). The other packages reach Great Expectations only
 through this module. This module imports Great Expectations only inside functions, because the import takes seconds.
@@ -20,11 +20,11 @@ from filelock import FileLock
 
 from delivery_verifier.host.optional import optional
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.run_directory.books import with_totals
 from delivery_verifier.run_directory.manifests import NOT_WRITTEN
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.run_directory.tally import with_totals
 from delivery_verifier.verdict.evaluation import (
-    LAWS,
+    INVARIANTS,
     Evaluated,
     ExpectedEvaluation,
     Suite,
@@ -45,7 +45,7 @@ SITE_S = SITE_LOCK_S + 300.0
 
 
 def validate(run_dir: Path) -> None:
-    """Evaluates both suites over the books of the run in `run_dir`. Writes validation.json and the run's Data Docs.
+    """Evaluates both suites over the counts of the run in `run_dir`. Writes validation.json and the run's Data Docs.
 
     The verdict rests on validation.json. It does not rest on Data Docs: if they cannot be written, a warning and a note
     in the manifest say why. Raises IncompleteRun if the step reconcile did not finish.
@@ -66,10 +66,10 @@ def evaluate(evidence: Evidence, runs: Path, notes: dict[str, str]) -> Validatio
     `runs`: the folder of all run directories. If Data Docs cannot be written, adds the reason to `notes`, and the
     results have no address of a page."""
     planned = [*expected_guarantees(evidence), *expected_evidence(evidence)]
-    left_out = {*Anomaly, *LAWS, *UNEXPLAINED.values()} - {plan.about for plan in planned}
+    left_out = {*Anomaly, *INVARIANTS, *UNEXPLAINED.values()} - {plan.about for plan in planned}
     session = _Session(evidence.scenario.run_id, left_out)
     for arm in evidence.loaded:
-        rows = with_totals(evidence.books.rows("producers", arm=arm.name), arm.late_convicts)
+        rows = with_totals(evidence.tally.rows("producers", arm=arm.name), arm.late_convicts)
         plans = [plan for plan in planned if (plan.suite, plan.arm) == ("guarantee", arm.name)]
         session.run("guarantee", arm.name, with_unexplained(rows, arm), plans)
     plans = [plan for plan in planned if plan.suite == "evidence"]
@@ -93,7 +93,7 @@ class _Session:
         self._gx, self.version = gx, str(gx.__version__)
         self._run_name = re.sub(r"[^A-Za-z0-9_.-]", "_", run_id)
         self._context = gx.get_context(mode="ephemeral", project_config=in_memory())
-        self._source = self._context.data_sources.add_pandas("books")
+        self._source = self._context.data_sources.add_pandas("tally")
         self._suites: dict[Suite, Any] = {}
         self._outcomes: list[tuple[Suite, str, list[ExpectedEvaluation], Any]] = []
         self._pages: list[str] = []
@@ -178,7 +178,8 @@ def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
 def _evaluated(
     suite: Suite, arm: str, plans: Mapping[str, ExpectedEvaluation], item: Mapping[str, Any], url: str
 ) -> Evaluated:
-    """Converts `item`, one result of Great Expectations. `plans` maps an anomaly or law to its planned evaluation."""
+    """Converts `item`, one result of Great Expectations. `plans` maps an anomaly or invariant to its planned
+    evaluation."""
     config, result = item["expectation_config"], item["result"]
     about = str(config["meta"].get("about", ""))
     plan = plans.get(about)
@@ -203,8 +204,8 @@ def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
     """Returns the tolerance with which Great Expectations really evaluated an expectation. It may differ from the
     planned tolerance.
 
-    The tolerance is the greatest number of cases that is permitted. None permits any number. For a law, the tolerance
-    is always 0."""
+    The tolerance is the greatest number of cases that is permitted. None permits any number. For an invariant, the
+    tolerance is always 0."""
     limit = config["kwargs"].get("max_value") if suite == "guarantee" else 0
     return None if limit is None else int(limit)
 

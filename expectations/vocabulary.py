@@ -1,8 +1,8 @@
 """The vocabulary: the classes of all expectations in the suites, under names that a reviewer can read.
 
 There is one class per anomaly. Some anomalies have a second class, which is about their unexplained cases (see
-`EXCUSES`). Three classes are for laws. Importing this module registers the classes with Great Expectations. The import
-takes seconds.
+`EXPLAINED`). Three classes are for invariants. Importing this module registers the classes with Great Expectations. The
+import takes seconds.
 
 The column of an expectation is an argument of its constructor, and never a class default. Great Expectations does not
 write defaults into a suite's JSON, and a suite must say which column each expectation judges.
@@ -20,11 +20,12 @@ from expectations.library import (
 )
 
 
-class ExpectLawToBalance(ExpectColumnPairValuesToBeEqual):
-    """The expectation that the two counts of a law are equal. The two counts were made independently of each other."""
+class ExpectInvariantToBalance(ExpectColumnPairValuesToBeEqual):
+    """The expectation that the two counts of an invariant are equal. The two counts were made independently of each
+    other."""
 
 
-class ExpectLogNotToMove(ExpectLawToBalance):
+class ExpectLogNotToMove(ExpectInvariantToBalance):
     """The expectation that only markers stand behind the end of the snapshot.
 
     The snapshot is the range of offsets that is judged. The verifier writes markers to prove where this range ends. Any
@@ -32,7 +33,7 @@ class ExpectLogNotToMove(ExpectLawToBalance):
     """
 
 
-class ExpectCanariesToBeFound(ExpectLawToBalance):
+class ExpectCanariesToBeFound(ExpectInvariantToBalance):
     """The expectation that the anomalies found in the canary are exactly those that the verifier planted there."""
 
 
@@ -49,22 +50,22 @@ GUARANTEES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
     anomaly: _expectation_against(kind) for anomaly, kind in KINDS.items()
 }
 """Maps each anomaly to the class of its expectation. `AnomalyKind.expectation` is the name of this class."""
-EXCUSES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
+EXPLAINED: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
     anomaly: type(
-        f"Expect{anomaly.capitalize()}RecordsToBeExcused",
+        f"Expect{anomaly.capitalize()}RecordsToBeExplained",
         (ExpectColumnValuesToBeBetween,),
-        {"__doc__": f"If the contract permits that records are {anomaly}, something can excuse each of them."},
+        {"__doc__": f"If the contract permits that records are {anomaly}, something can explain each of them."},
     )
     for anomaly in UNEXPLAINED
 }
-"""Maps an anomaly to the class of its second expectation. The expectation is that something excuses every case of the
+"""Maps an anomaly to the class of its second expectation. The expectation is that something explains every case of the
 anomaly."""
 
 __all__ = [
-    "EXCUSES",
+    "EXPLAINED",
     "GUARANTEES",
     "ExpectCanariesToBeFound",
-    "ExpectLawToBalance",
+    "ExpectInvariantToBalance",
     "ExpectLogNotToMove",
     "great_expectations",
 ]

@@ -1,7 +1,7 @@
 """Reconciliation: compares what the ledger claims with what the topics hold, record by record.
 
 The first half reads the snapshot from Kafka into log/, and seals log/ with read_topic.json. The second half turns
-ledger/ and log/ into anomalies/, books/ and timeline/, and seals them with reconcile.json. To seal files means to name
+ledger/ and log/ into anomalies/, counts/ and timeline/, and seals them with reconcile.json. To seal files means to name
 each file with its SHA-256 in the step's manifest, here read_topic.json or reconcile.json. The second half is a pure
 function of the run directory: it can be repeated years later, when the cluster is long gone."""
 
@@ -24,9 +24,9 @@ from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.run_directory import ledger as ledger_file
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory, StepOutput
-from spark_jobs.checks import law, laws, second_opinion
-from spark_jobs.effects import effect_books
-from spark_jobs.matching import anomalies, books, buckets, census, committed, screen
+from spark_jobs.checks import invariant, invariants, second_opinion
+from spark_jobs.effects import effect_tally
+from spark_jobs.matching import anomalies, buckets, census, committed, screen, tally
 from spark_jobs.matching.match import MatchingInputs, match
 from spark_jobs.reading.read_topic import COMMITTED
 from spark_jobs.reading.write_log import READ, read_offsets_of, write_log
@@ -38,7 +38,7 @@ from spark_jobs.summaries.exposure import exposure
 from spark_jobs.summaries.summary import summarize
 
 DESCRIPTION = """Reconciles the ledger of a run with what its topics hold. Needs a run directory in which
-produce, inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/
+produce, inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, counts/
 and timeline/ (with reconcile.json)."""
 EPILOG = """The exit code says whether the job finished, not what it found: `conclude` gives the verdict.
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
@@ -78,7 +78,7 @@ def reconcile(
         check_log(file)
     with run.writing(RECONCILE) as output:
         output.notes["spark"] = where(spark)
-        write_books(run, scenario, output, spark, exhaustive=exhaustive, bits=bits)
+        write_tally(run, scenario, output, spark, exhaustive=exhaustive, bits=bits)
 
 
 def read(run_dir: Path, spark: SparkSession, connection: Mapping[str, str] | None = None) -> None:
@@ -99,7 +99,7 @@ def _files(run: RunDirectory, folder: str) -> list[Path]:
     return files
 
 
-def write_books(
+def write_tally(
     run: RunDirectory,
     scenario: Scenario,
     output: StepOutput,
@@ -108,7 +108,8 @@ def write_books(
     exhaustive: bool = False,
     bits: int = buckets.BITS,
 ) -> None:
-    """Runs the second half of a reconciliation: writes anomalies/, books/ and timeline/ from ledger/ and log/ of `run`.
+    """Runs the second half of a reconciliation: writes anomalies/, counts/ and timeline/ from ledger/ and log/ of
+    `run`.
 
     `bound`: the maximum number of cases that are written per arm and kind. `exhaustive`, `bits`: see `reconcile`."""
     ledger, both_views, together = _frames(spark, run)
@@ -130,8 +131,8 @@ def write_books(
             producers, written = match(inputs, proven)
         with output.timed("timeline_left"):
             summarized = load_job.result()
-    producers, effects = effect_books.add(inputs, both_views, spark, run, producers, written, proven)
-    evidence = law.LawInputs(
+    producers, effects = effect_tally.add(inputs, both_views, spark, run, producers, written, proven)
+    evidence = invariant.InvariantInputs(
         scenario=scenario,
         offsets=offsets,
         producers=producers,
@@ -161,12 +162,12 @@ def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFram
     return ledger, log, together
 
 
-def _write_tables(output: StepOutput, evidence: law.LawInputs) -> None:
-    """Writes the tables of the books that follow from counts: producers, partitions, cases and laws."""
-    output.write_table("books/producers", evidence.producers)
-    output.write_table("books/partitions", books.partitions(evidence.offsets, evidence.log_census, evidence.read))
-    output.write_table("books/cases", books.cases(evidence.producers, evidence.written, evidence.bound))
-    output.write_table("books/laws", laws.laws(evidence))
+def _write_tables(output: StepOutput, evidence: invariant.InvariantInputs) -> None:
+    """Writes the tables of the counts that follow from counts: producers, partitions, cases and invariants."""
+    output.write_table("counts/producers", evidence.producers)
+    output.write_table("counts/partitions", tally.partitions(evidence.offsets, evidence.log_census, evidence.read))
+    output.write_table("counts/cases", tally.cases(evidence.producers, evidence.written, evidence.bound))
+    output.write_table("counts/invariants", invariants.invariants(evidence))
 
 
 def _rows(run: RunDirectory, folder: str) -> int:
@@ -181,9 +182,10 @@ def _width(run: RunDirectory, scenario: Scenario, bits: int) -> int:
 def _write_load(
     ledger: DataFrame, ledger_census: pa.Table, run: RunDirectory, scenario: Scenario, output: StepOutput
 ) -> dict[str, tuple[int, int]]:
-    """Writes books/exposure, books/gaps and timeline/. These tables are only about the arms that carry load.
+    """Writes counts/exposure, counts/gaps and timeline/. These tables are only about the arms that carry load.
 
-    Returns a mapping from each arm to two counts of its attempts, which a law compares (see `LawInputs.summarized`).
+    Returns a mapping from each arm to two counts of its attempts, which an invariant compares (see
+    `InvariantInputs.summarized`).
     """
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
@@ -192,8 +194,8 @@ def _write_load(
     slot_us = silences.slot_us(*span, len(scenario.loaded) * scenario.load.partitions)
     summary = summarize(loaded, injections, width_us, slot_us)
     began_us = run.manifest("produce").counts.get(ledger_file.LOAD_BEGAN, 0)
-    output.write_table("books/exposure", exposure(summary.slots, injections, scenario))
-    output.write_table("books/gaps", silences.gaps(summary.slots, began_us, scenario))
+    output.write_table("counts/exposure", exposure(summary.slots, injections, scenario))
+    output.write_table("counts/gaps", silences.gaps(summary.slots, began_us, scenario))
     output.write_table("timeline/load", timeline.load(summary.intervals, width_us))
     output.write_table("timeline/latency", timeline.latency(summary.intervals))
     return {arm.name: (_attempts(summary.intervals, arm), _attempts(summary.slots, arm)) for arm in scenario.loaded}

@@ -61,14 +61,14 @@ LOG = _declared(tables.LOG)
 ANOMALIES = _declared(tables.ANOMALIES)
 PRODUCERS = _declared(tables.PRODUCERS)
 PARTITIONS = _declared(tables.PARTITIONS)
-LAWS = _declared(tables.LAWS)
+INVARIANTS = _declared(tables.INVARIANTS)
 CASES = _declared(tables.CASES)
 EXPOSURE = _declared(tables.EXPOSURE)
 GAPS = _declared(tables.GAPS)
 LOAD = _declared(tables.LOAD)
 LATENCY = _declared(tables.LATENCY)
 EFFECTS = _declared(effect_tables.EFFECTS)
-EFFECT_BOOKS = _declared(effect_tables.EFFECT_BOOKS)
+EFFECT_TALLY = _declared(effect_tables.EFFECT_TALLY)
 
 RAW = _internal(
     {"arm": _STRING, "partition": _INT, "offset": _LONG, "timestamp": _TIME},
@@ -134,8 +134,8 @@ SUBJECTS = StructType(
 
 * `line`: true in the row of a line (one record in the log) that no attempt accounts for. `copies` then has one
   location: that of the line.
-* `origin`: which run and arm the header of the line names, `illegible` if the line is corrupted, or `a stranger` if
-  another client wrote the line.
+* `origin`: which run and arm the header of the line names, `illegible` if the line is corrupted, or `a foreign_writer`
+  if another client wrote the line.
 * `kind`: the kind of anomaly. Null: nothing is wrong.
 * `also`: the kinds in SECONDARY that also apply to the subject, but have a lower precedence than `kind`.
 """

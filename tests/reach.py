@@ -30,7 +30,7 @@ DATA = {
     f"{LIBRARY}planning/own_settings/kafka_names.json": (f"{LIBRARY}planning/own_settings/known_names.py",),
     f"{LIBRARY}cluster/embedded/means/*": (
         f"{LIBRARY}cluster/embedded/agent.py",
-        f"{LIBRARY}cluster/embedded/equipment.py",
+        f"{LIBRARY}cluster/embedded/capabilities.py",
         "tests/unit/cluster/test_means.py",
         "tests/kafka/shared_cluster/test_backend_contract.py",
         "tests/kafka/test_outages.py",

@@ -3,7 +3,7 @@
 `python bench/campaigns/bypassed_faults.py [--entries a,b]`, part of `make campaign`. Each action that must have an
 effect is replaced by an action that does nothing. The verifier still asks for the proof of the real action. A verifier
 that believed the plan instead of the cluster would now say HELD. Every arm that carries load must be INCONCLUSIVE, with
-the doubt `fault_did_not_bite`. A scenario that the host cannot run is listed as UNAVAILABLE. A table goes to
+the doubt `fault_took_no_effect`. A scenario that the host cannot run is listed as UNAVAILABLE. A table goes to
 bench/results/bypassed-faults-<date>.md. The exit code is 1 if any arm ended otherwise, or if a run failed.
 """
 
@@ -52,17 +52,19 @@ class Bypassed:
 
 def main() -> int:
     """Runs the entries, and saves the table after every run. Returns the exit code."""
-    biting = [name for name, entry in catalogue.ENTRIES.items() if any(step.act.bites for step in entry.fault.steps)]
+    effective = [
+        name for name, entry in catalogue.ENTRIES.items() if any(step.act.takes_effect for step in entry.fault.steps)
+    ]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that the cluster is ended
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--entries", default=",".join(biting))
+    parser.add_argument("--entries", default=",".join(effective))
     arguments = parser.parse_args()
     for name, act in ACTS.items():
-        if act.bites:
+        if act.takes_effect:
             ACTIONS[name] = Bypassed(ACTIONS[name])
-    triggers.LEADER_DEADLINE_S = triggers.BITE_DEADLINE_S = DEADLINE_S
+    triggers.LEADER_DEADLINE_S = triggers.EFFECT_DEADLINE_S = DEADLINE_S
     return _run(arguments.entries.split(","))
 
 
@@ -100,11 +102,11 @@ def loaded_arms(verdict: RunVerdict) -> list[ArmVerdict]:
 
 def arms_judged_falsely(verdict: RunVerdict) -> list[str]:
     """Returns the names of arms that were judged falsely. An arm that carries load must be INCONCLUSIVE, with the doubt
-    `fault_did_not_bite`."""
+    `fault_took_no_effect`."""
     return [
         arm.arm
         for arm in loaded_arms(verdict)
-        if arm.verdict != "INCONCLUSIVE" or "fault_did_not_bite" not in {doubt.name for doubt in arm.doubts}
+        if arm.verdict != "INCONCLUSIVE" or "fault_took_no_effect" not in {doubt.name for doubt in arm.doubts}
     ]
 
 
@@ -114,13 +116,14 @@ def report(rows: list[Row]) -> str:
     machine = saved.circumstances(versions_of(ClusterSpec().kafka_version))
     return "\n".join(
         [
-            "# Faults that were made not to bite",
+            "# Faults that were made not to take effect",
             "",
             f"`python bench/campaigns/bypassed_faults.py`, {machine}",
             "",
             f"{len(rows)} scenarios, {wrong} wrong.",
             "",
-            "| scenario | never done | arms INCONCLUSIVE because the fault did not bite | others | further doubts | s "
+            "| scenario | never done | arms INCONCLUSIVE because the fault did not take effect | others | further "
+            "doubts | s "
             "|",
             "|---|---|---|---|---|---|",
             *(_line(*row) for row in rows),
@@ -130,11 +133,11 @@ def report(rows: list[Row]) -> str:
 
 
 def _line(entry: str, verdict: RunVerdict | str, seconds: float) -> str:
-    done = dict.fromkeys(step.action for step in catalogue.ENTRIES[entry].fault.steps if step.act.bites)
+    done = dict.fromkeys(step.action for step in catalogue.ENTRIES[entry].fault.steps if step.act.takes_effect)
     if isinstance(verdict, str):
         return f"| `{entry}` | {', '.join(done)} | – | {verdict.splitlines()[0]} | – | {seconds:.0f} |"
     arms, wrong = loaded_arms(verdict), arms_judged_falsely(verdict)
-    others = sorted({doubt.name for arm in arms for doubt in arm.doubts} - {"fault_did_not_bite"})
+    others = sorted({doubt.name for arm in arms for doubt in arm.doubts} - {"fault_took_no_effect"})
     cells = (
         f"`{entry}`",
         ", ".join(done),

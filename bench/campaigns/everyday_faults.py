@@ -48,13 +48,13 @@ class Tally:
 
     def add(self, arm: ArmVerdict) -> None:
         """Adds the arm of another run. Raises ValueError if the run does not say which injections hurt the arm."""
-        if arm.bites is None:
+        if arm.seen_in is None:
             raise ValueError(f"{arm.arm}: the run does not say which injections hurt it")
         self.injections += len({exposure.injection for exposure in arm.exposure})
-        self.hurt += len({injection for ids in arm.bites.values() for injection in ids if injection != OUTSIDE})
+        self.hurt += len({injection for ids in arm.seen_in.values() for injection in ids if injection != OUTSIDE})
         self.longest_gap_s = max(self.longest_gap_s, arm.longest_gap_s or 0.0)
         for name in ("reported", "lost", "duplicated", "reordered"):
-            self.cases[name] += arm.books.get(name, 0)
+            self.cases[name] += arm.tally.get(name, 0)
 
 
 def main() -> int:

@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXPLANATIONS = "bench/campaigns/mutants.toml"
 RESULTS = "docs/results/mutants.json"
 OUTCOMES = ".kdv/mutants"
-_BOOKS = ("tests/spark/test_anomalies.py", "tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py")
+_TALLY = ("tests/spark/test_anomalies.py", "tests/spark/test_invariants.py", "tests/spark/test_tally_and_cases.py")
 _OF_MATCHING = ("spark/test_matching_keeps_nothing", "spark/test_screen", "spark/test_one_pass")
 MODULES = {
     "plugins/delivery_verifier/contract": ("tests/unit/contract",),
@@ -50,10 +50,12 @@ MODULES = {
         ("plugins/delivery_verifier/verdict", "plugins/delivery_verifier/canary"),
         ("tests/unit/judgement", "tests/unit/canary"),
     ),
-    **dict.fromkeys(("spark_jobs/checks/laws.py", "spark_jobs/checks/ledger_laws.py"), ("tests/unit/spark_jobs",)),
-    "spark_jobs/matching/anomalies.py": _BOOKS,
+    **dict.fromkeys(
+        ("spark_jobs/checks/invariants.py", "spark_jobs/checks/ledger_invariants.py"), ("tests/unit/spark_jobs",)
+    ),
+    "spark_jobs/matching/anomalies.py": _TALLY,
     "spark_jobs/matching/match.py": (
-        *_BOOKS,
+        *_TALLY,
         *(f"tests/{name}.py" for name in (*_OF_MATCHING, "quality/test_unreadable")),
     ),
 }
@@ -62,8 +64,8 @@ are also used if they contain the name of the module, or are listed in ELSEWHERE
 ELSEWHERE = {
     "contract/alternatives.py": ("planning/test_explanation.py",),
     "contract/clients.py": ("planning/test_explanation.py",),
-    "contract/permissions.py": ("verdict/test_excuses.py", "verdict/test_attribution.py"),
-    "contract/effect_windows.py": ("verdict/test_excuses.py", "verdict/test_attribution.py"),
+    "contract/permissions.py": ("verdict/test_explained_by.py", "verdict/test_attribution.py"),
+    "contract/effect_windows.py": ("verdict/test_explained_by.py", "verdict/test_attribution.py"),
     "contract/rulings.py": ("verdict/test_late.py", "planning/test_explanation.py"),
 }
 """Maps a module to further unit tests, which call the module through another room."""

@@ -45,7 +45,7 @@ from delivery_verifier.pipeline.steps import plan, settle
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.suite.directly import runner
 from delivery_verifier.verdict.evidence import Evidence
-from delivery_verifier.verdict.excuses import excuses_of
+from delivery_verifier.verdict.explained_by import explained_cases_of
 
 STATE = saved.STATE / "removed-records.json"
 PLACES = ("below", "by_new_leader", "other_partition", "recovered")
@@ -257,7 +257,7 @@ def _framed(head: bytes, rest: bytes) -> bytes:
 def _row(cell: str, plants: list[Plant], run_dir: Path, verdict: str, seconds: float) -> Row:
     evidence = Evidence.load(run_dir)
     arm = next(arm for arm in evidence.arms if arm.spec.role == "subject")
-    excuses = excuses_of(arm)
+    explained_by = explained_cases_of(arm)
     assert evidence.cases is not None
     lost = [row for row in evidence.cases.to_pylist() if row["arm"] == arm.name and row["kind"] == Anomaly.LOST]
     places = {(row["partition"], row["acked_offset"]) for row in lost}
@@ -266,9 +266,9 @@ def _row(cell: str, plants: list[Plant], run_dir: Path, verdict: str, seconds: f
         planted=plants,
         verdict=verdict,
         lost=len(lost),
-        convicted=excuses.cases[Anomaly.LOST],
-        permitted=sum(excuse.count for excuse in excuses.excused.get(Anomaly.LOST, [])),
-        doubtful=excuses.doubtful[Anomaly.LOST] + excuses.unseen[Anomaly.LOST],
+        convicted=explained_by.cases[Anomaly.LOST],
+        permitted=sum(cause_of_cases.count for cause_of_cases in explained_by.explained.get(Anomaly.LOST, [])),
+        doubtful=explained_by.doubtful[Anomaly.LOST] + explained_by.unseen[Anomaly.LOST],
         found=sum((plant.partition, plant.offset) in places for plant in plants),
         doubts=[f"{doubt.name}: {doubt.detail}" for doubt in _doubts(run_dir)],
         seconds=round(seconds, 1),

@@ -3,8 +3,8 @@
 `python bench/campaigns/user_programs.py [--cells ahead:kill_application:contract,...]`, or `make campaign
 PART=user_programs`. The programs are those in bench/kit/sinks: one is right, and the others skip or repeat records.
 Each run must have the verdict, the anomaly and the cause that EXPECTED names, and each kill must have found records in
-hand. A run that is not as expected is repeated once, because chance decides where a kill falls; the page says so. After
-Ctrl-C, or any other end, the same command at the same commit goes on where it ended. The page
+progress. A run that is not as expected is repeated once, because chance decides where a kill falls; the page says so.
+After Ctrl-C, or any other end, the same command at the same commit goes on where it ended. The page
 docs/results/user-programs-<date>.md is written at the end. The exit code is 1 if a run was not as expected.
 """
 
@@ -30,7 +30,7 @@ from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pipeline import direct
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.suite.directly import runner
-from delivery_verifier.verdict.applications import AT_STAKE
+from delivery_verifier.verdict.applications import EXPOSED_RECORDS
 
 SINKS = saved.ROOT / "bench/kit/sinks"
 STATE = saved.STATE / "user-programs.json"
@@ -79,15 +79,16 @@ CELLS = {
 
 
 class Row(Struct, kw_only=True):
-    """One run. `in_hand`: the records in hand at the kill; None without one. `causes`: what the program did, with the
-    number of cases. `look_for`: the first thing to look for. `wrong`: what was not as expected; empty if nothing."""
+    """One run. `in_progress`: the records in progress at the kill; None without one. `causes`: what the program did,
+    with the number of cases. `look_for`: the first thing to look for. `wrong`: what was not as expected; empty if
+    nothing."""
 
     cell: str
     verdict: str
     exit_code: int
     skipped: int
     reapplied: int
-    in_hand: int | None
+    in_progress: int | None
     causes: list[str]
     look_for: str
     doubts: list[str]
@@ -149,9 +150,9 @@ def _row(cell: str, verdict: RunVerdict, run_dir: Path, seconds: float) -> Row:
         cell=cell,
         verdict=arm.verdict,
         exit_code=verdict.exit_code,
-        skipped=arm.books["skipped"],
-        reapplied=arm.books["reapplied"],
-        in_hand=_in_hand(run_dir, arm),
+        skipped=arm.tally["skipped"],
+        reapplied=arm.tally["reapplied"],
+        in_progress=_in_progress(run_dir, arm),
         causes=[f"{cause.count}: {cause.what}" for cause in arm.causes],
         look_for=arm.causes[0].look_for[0] if arm.causes else "",
         doubts=[f"{arm.arm}: {doubt.name}" for arm in verdict.arms for doubt in arm.doubts],
@@ -159,12 +160,12 @@ def _row(cell: str, verdict: RunVerdict, run_dir: Path, seconds: float) -> Row:
     )
 
 
-def _in_hand(run_dir: Path, arm: ArmVerdict) -> int | None:
-    """Returns the records in hand that the proof of the kill names; None without a kill that is proven."""
+def _in_progress(run_dir: Path, arm: ArmVerdict) -> int | None:
+    """Returns the records in progress that the proof of the kill names; None without a kill that is proven."""
     for injection in read_injections((run_dir / "injections.json").read_bytes()):
         proof = injection.proof["process_before_heal"]
-        if injection.bit and isinstance(proof, dict):
-            return int(proof.get(f"{AT_STAKE[0]}{arm.arm}", 0))
+        if injection.took_effect and isinstance(proof, dict):
+            return int(proof.get(f"{EXPOSED_RECORDS[0]}{arm.arm}", 0))
     return None
 
 
@@ -179,8 +180,8 @@ def _wrong(row: Row, expected: Expected, verdict: RunVerdict) -> Iterator[str]:
         yield f"exit code {verdict.exit_code}"
     if row.doubts:
         yield f"doubts: {', '.join(row.doubts)}"
-    if "kill" in row.cell and not row.in_hand:
-        yield "nothing in hand at the kill"
+    if "kill" in row.cell and not row.in_progress:
+        yield "nothing in progress at the kill"
     counts = {"skipped": row.skipped, "reapplied": row.reapplied}
     if expected.anomaly and not counts[expected.anomaly]:
         yield f"none {expected.anomaly}"
@@ -219,7 +220,7 @@ def _columns(row: Row) -> dict[str, object]:
         "exit code": row.exit_code,
         "skipped": row.skipped,
         "reapplied": row.reapplied,
-        "in hand": row.in_hand,
+        "in progress": row.in_progress,
         "what the program did": " ".join(row.causes),
         "look for": row.look_for,
         "attempts": row.attempts,

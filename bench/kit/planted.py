@@ -81,16 +81,20 @@ def expected(attempts: int, step: int) -> Counter[Case]:
 
 
 def differences(run: RunDirectory, records: int) -> list[str]:
-    """Returns one line for each case that was planted and not found, or found and not planted, and for each broken law.
-    `records`: the planned number of records of the run."""
+    """Returns one line for each case that was planted and not found, or found and not planted, and for each broken
+    invariant. `records`: the planned number of records of the run."""
     (subject,) = run.read_scenario().subjects
     names = ("kind", "sequence", "attempt", "arm")
     rows = pq.read_table(run.path / "anomalies", columns=list(names)).to_pylist()
     observed = Counter((row["kind"], row["sequence"], row["attempt"]) for row in rows if row["arm"] == subject.name)
     strange = [f"{row['arm']}: {row['kind']}" for row in rows if row["arm"] not in (subject.name, "canary")]
     predicted = expected_in(run, records)
-    laws = pq.read_table(run.path / "books/laws.parquet").to_pylist()
-    broken = [f"law {law['law']} of {law['arm']}" for law in laws if law["left"] != law["right"]]
+    invariants = pq.read_table(run.path / "counts/invariants.parquet").to_pylist()
+    broken = [
+        f"invariant {invariant['invariant']} of {invariant['arm']}"
+        for invariant in invariants
+        if invariant["left"] != invariant["right"]
+    ]
     lines = [f"not found: {case}" for case in (predicted - observed)] + [
         f"not planted: {case}" for case in (observed - predicted)
     ]

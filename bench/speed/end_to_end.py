@@ -3,7 +3,7 @@
 `python bench/speed/end_to_end.py [--records N] [--rounds K]` measures each way K times, one after the other:
 
 * kdv: `kdv run --direct`, flat out, without a fault. Compares every record with the ledger, finds canaries, balances
-  the books, and gives a verdict. It sends a tenth more records than the others, as its control arm.
+  the counts, and gives a verdict. It sends a tenth more records than the others, as its control arm.
 * kdv, warm: the same run through a local Airflow that is up, and has made one such run before.
 * kgo-verifier's way: librdkafka produces, the last acknowledged offset of each partition is remembered, and one reading
   in order checks that no offset is missing (bench/speed/peers/kgo_verifier.py).

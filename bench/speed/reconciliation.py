@@ -6,15 +6,15 @@ Spark session:
 
 * scan: Spark reads all columns of both tables, and counts their values.
 * DuckDB: one full outer join counts reported, found, lost and extra records (spark_jobs/checks/second_opinion.py).
-* books: all of the second half. It finds the cases of every anomaly with their evidence, balances the books, and writes
-  the timeline. It also asks DuckDB.
+* counts: all of the second half. It finds the cases of every anomaly with their evidence, balances the counts, and
+  writes the timeline. It also asks DuckDB.
 
 The session has the settings of the Spark Connect server that the local Airflow keeps warm. The first round warms the
-JVM: it is in the table, but not in the medians. The ratios are seconds of books divided by seconds of the other. The
+JVM: it is in the table, but not in the medians. The ratios are seconds of counts divided by seconds of the other. The
 last column is the most memory that the JVM has used so far.
 
 The figures go to docs/results/reconciliation-DATE.md, .json and .svg. The exit code is 1 if a median ratio is a fifth
-worse than the committed one (docs/results/ratios.json; `--commit` replaces it), or if the books do not say how many
+worse than the committed one (docs/results/ratios.json; `--commit` replaces it), or if the counts do not say how many
 records are lost and duplicated. A million records take about two minutes.
 """
 
@@ -51,19 +51,19 @@ def main() -> int:
         rows = _rounds(run, arguments.records, arguments.pairs)
         wrong = _is_wrong(run)
     warm = rows[1:]
-    names = {"books / bare Parquet scan": "scan s", "books / DuckDB": "DuckDB s"}
+    names = {"counts / bare Parquet scan": "scan s", "counts / DuckDB": "DuckDB s"}
     by_peer = {
-        name: round(statistics.median(row["books s"] / row[other] for row in warm), 1) for name, other in names.items()
+        name: round(statistics.median(row["counts s"] / row[other] for row in warm), 1) for name, other in names.items()
     }
     notes = [
         f"Median of the ratios of the warm rounds ({name}, seconds): **{ratio}**." for name, ratio in by_peer.items()
     ]
     notes.append("Round 0 is the first of its JVM, and is in no ratio.")
-    bars = {what: statistics.median(row[what] for row in warm) for what in ("scan s", "DuckDB s", "books s")}
+    bars = {what: statistics.median(row[what] for row in warm) for what in ("scan s", "DuckDB s", "counts s")}
     name, sized = ratios.by_size("reconciliation", by_peer, arguments.records, 1_000_000)
-    publish(name, f"The books of {arguments.records:,} records", rows, bars, notes)
+    publish(name, f"The counts of {arguments.records:,} records", rows, bars, notes)
     if wrong:
-        print("the books do not say how many records are lost and duplicated")
+        print("the counts do not say how many records are lost and duplicated")
         return 1
     return ratios.guard(sized, arguments.commit)
 
@@ -81,7 +81,7 @@ def _rounds(run: RunDirectory, records: int, count: int) -> list[dict[str, Any]]
                 works = {
                     "scan": lambda: _scan(spark, run),
                     "DuckDB": lambda spill=spill: second_opinion.count(run.path, scenario, Path(spill)),
-                    "books": lambda: reconcile(run.path, True, spark),
+                    "tally": lambda: reconcile(run.path, True, spark),
                 }
                 for name, work in works.items():
                     cost = measured(work)
@@ -102,11 +102,12 @@ def _scan(spark: SparkSession, run: RunDirectory) -> None:
 
 
 def _is_wrong(run: RunDirectory) -> bool:
-    """Returns whether the books miss one of the records that are lost or duplicated, or whether a law is broken."""
-    lines = [line for line in pq.read_table(run.path / "books/producers.parquet").to_pylist() if line["arm"] == ARM]
+    """Returns whether the counts miss one of the records that are lost or duplicated, or whether an invariant is
+    broken."""
+    lines = [line for line in pq.read_table(run.path / "counts/producers.parquet").to_pylist() if line["arm"] == ARM]
     counts = [sum(line[column] for line in lines) for column in ("lost", "duplicated")]
-    laws = pq.read_table(run.path / "books/laws.parquet").to_pylist()
-    return counts != [ODD, ODD] or any(law["left"] != law["right"] for law in laws)
+    invariants = pq.read_table(run.path / "counts/invariants.parquet").to_pylist()
+    return counts != [ODD, ODD] or any(invariant["left"] != invariant["right"] for invariant in invariants)
 
 
 if __name__ == "__main__":

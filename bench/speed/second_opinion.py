@@ -3,8 +3,8 @@
 `python bench/speed/second_opinion.py [--records 1000000] [--alone] [--memory 1GB]` makes a run directory with that
 many records, without a cluster. A few of the records are lost, and a few are duplicated. Prints how long the second
 half of the reconciliation takes, and how much of this time the second opinion takes. Also prints the most memory that
-this process, in which DuckDB runs, has used. With `--alone`, Spark is not started. The exit code is 1 if a law is
-broken.
+this process, in which DuckDB runs, has used. With `--alone`, Spark is not started. The exit code is 1 if an invariant
+is broken.
 """
 
 from __future__ import annotations
@@ -164,11 +164,11 @@ def _beside_spark(run: RunDirectory, records: int) -> int:
             reconcile(run.path, True, spark)
             whole_s, own_s = time.monotonic() - began_s, run.manifest("reconcile").counts["second_opinion_ms"] / 1000
             print(f"reconcile: {whole_s:.1f} s; second opinion: {own_s:.1f} s of these; memory: {_peak_mb()} MB")
-            laws = pq.read_table(run.path / "books/laws.parquet").to_pylist()
-            broken += sum(row["left"] != row["right"] for row in laws)
+            invariants = pq.read_table(run.path / "counts/invariants.parquet").to_pylist()
+            broken += sum(row["left"] != row["right"] for row in invariants)
     finally:
         end(spark)
-    print(f"equations of laws that are broken: {broken}")
+    print(f"equations of invariants that are broken: {broken}")
     return 1 if broken else 0
 
 

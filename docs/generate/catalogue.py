@@ -10,7 +10,7 @@ from pathlib import Path
 from delivery_verifier.catalogue.applications import profile_and_application
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES
-from delivery_verifier.model.fault_plan import FaultStep, equipment_of
+from delivery_verifier.model.fault_plan import FaultStep, capabilities_of
 from delivery_verifier.model.scenario import ON_SIGTERM
 from delivery_verifier.reporting.matrix.tables import heading_of_kind
 from delivery_verifier.suite.selection import KINDS
@@ -44,7 +44,7 @@ def _overview() -> Iterator[str]:
     yield "| scenario | what happens | tags | needs |"
     yield "|---|---|---|---|"
     for entry in ENTRIES.values():
-        needs = ", ".join(equipment_of(entry.fault)) or "–"
+        needs = ", ".join(capabilities_of(entry.fault)) or "–"
         yield f"| [`{entry.name}`](#{_anchor(entry.name)}) | {_cell(entry.title)} | {', '.join(entry.tags)} | {needs} |"
     yield ""
 

@@ -33,11 +33,11 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   or that hurt its transaction (which may have ended later, at an unknown time). A record of a transaction or of an
   application is a doubt if it lies outside the effect window. So is a record that was under way in no injection, unless
   a loss of power permits it, which takes back the past, too.
-* This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the books. Great Expectations
-  evaluates the books with the arm's tolerance, which is any number, and in addition the unexplained cases, of which
+* This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the counts. Great Expectations
+  evaluates the counts with the arm's tolerance, which is any number, and in addition the unexplained cases, of which
   none is tolerated (`LOST unexplained`, `DUPLICATED unexplained`). Cases beyond those that were written down are a
   doubt.
-* Each permitted case names the disturbance that excuses it: of those that can, the nearest in time to its
+* Each permitted case names the disturbance that explains it: of those that can, the nearest in time to its
   acknowledgement. `verdict.json` counts cases by disturbance, and terminal and report show these counts.
 * Where the plan altered the topic during the run, the weakest setting that it had by then counts. An alteration weakens
   no disturbance from which the cluster had recovered before.
@@ -98,7 +98,7 @@ KINDS_INTRODUCTION = """\
 ## Disturbances
 
 What was seen, and how. What an injection is of itself no observer sees: it counts, whether or not it is proven to have
-bitten, but without proof what it permits is a doubt.
+taken effect, but without proof what it permits is a doubt.
 
 | kind | means | known from |
 |---|---|---|

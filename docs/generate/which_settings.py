@@ -94,10 +94,10 @@ changes that would have held, with their price on this host. [More about own set
 
 ## The price of a guarantee
 
-`kdv price` measures what every profile costs and what is got for it, writes one page (`price.html`, or `--out FILE`), and
-with `--json` the figures for machines. `--profiles acks_1,idempotent` and `--conditions none,kill_leader` choose; `--from RUN
-RUN ...` makes the page again from stored runs. Eighteen runs take about a quarter of an hour on two cores; [one such
-table]({prices}).
+`kdv price` measures what every profile costs and what is got for it, writes one page (`price.html`, or `--out FILE`),
+and with `--json` the figures for machines. `--profiles acks_1,idempotent` and `--conditions none,kill_leader` choose;
+`--from RUN RUN ...` makes the page again from stored runs. Eighteen runs take about a quarter of an hour on two cores;
+[one such table]({prices}).
 
 | condition | load | what is read off it |
 |---|---|---|
@@ -137,8 +137,8 @@ arm of one run, 500 records/s each. The faults come at no chosen moment, so no n
 `transactional` are subjects that must hold `exactly_once`. The others are controls: their claim is what their users
 expect of them, and their settings do not give it. The limits of the verdict say in how many of the injections each arm
 was hurt, with the exact (Clopper-Pearson) 95 % bounds of what that may mean. `verdict.json` lists the injections per
-arm and anomaly (`bites`). The report shows them in the table of exposure. A case belongs to the injection during which
-its record was under way, from a second before the bite until a second after recovery.
+arm and anomaly (`seen_in`). The report shows them in the table of exposure. A case belongs to the injection during which
+its record was under way, from a second before the effect until a second after recovery.
 """
 
 

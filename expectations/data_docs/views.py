@@ -112,7 +112,7 @@ class Index(Page):
 def _asset(link: Mapping[str, Any]) -> str:
     """Returns what was validated: the name of an arm, or `evidence`. If `link` has only a batch identifier, the prefix
     of the identifier (the name of its source) is cut off."""
-    return str(link["asset_name"] or link["batch_identifier"]).removeprefix("books-")
+    return str(link["asset_name"] or link["batch_identifier"]).removeprefix("tally-")
 
 
 def _when(link: Mapping[str, Any]) -> str:

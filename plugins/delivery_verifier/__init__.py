@@ -6,9 +6,9 @@ their order. A record passes these rooms one after the other:
 
 * `load` sends the record to the brokers of `cluster`, and writes each attempt into a ledger. Meanwhile `faults` injects
   faults.
-* `spark_jobs` reads the record back from its topic, and matches the record with the ledger. The result is the books:
+* `spark_jobs` reads the record back from its topic, and matches the record with the ledger. The result is the counts:
   counts per arm.
-* `expectations` evaluates the books.
+* `expectations` evaluates the counts.
 * `verdict` gives the verdict. `verdict` uses `contract`, which says what the settings promise. `reporting` shows
   the verdict to people.
 
@@ -25,18 +25,19 @@ Terms that many docstrings use:
   first part of the record's value; records have no Kafka headers. An *anomaly* is a kind of error, e.g. LOST. A *case*
   is one attempt or record that shows an anomaly.
 * A *fault plan* has steps, each with a trigger, an action and a target. A *cycle* is one pass through the fault plan.
-  An *injection* is a fault that was done. An injection *bites* when it takes effect, which must be proven. An injection
-  *exposes* the attempts that it could hurt. An injection *hurts* an arm if cases of the arm belong to the injection.
+  An *injection* is a fault that was done. An injection *takes effect* when it takes effect, which must be proven. An
+  injection *exposes* the attempts that it could hurt. An injection *hurts* an arm if cases of the arm belong to the
+  injection.
 * An *application* is a program under test that consumes an arm's topic and applies the records. The processes of an
-  application are called *members*. A *life* of a member is the time from one start of its process to the end of this
-  process. A member has a record *in hand* from the time when it gets the record until its work on the record is
-  finished.
+  application are called *members*. A *incarnation* of a member is the time from one start of its process to the end of
+  this process. A member has a record *in progress* from the time when it gets the record until its work on the record
+  is finished.
 * A *marker* is a record that the verifier writes after the load. The *snapshot* is the range of offsets of each
   partition that is judged. The range ends at a marker.
 * An *observation* is a change in the cluster that the observer saw. A *disturbance* is an event in the cluster, e.g. a
-  change of leader. A disturbance may *excuse* the cases that it explains.
-* A *ruling* forbids or permits an anomaly. The *tolerance* is the number of cases that a ruling allows. A *law* names
-  two counts in the books that must be equal, in each arm or in each partition. A *doubt* is a reason to give no
+  change of leader. A disturbance may *explain* the cases that it explains.
+* A *ruling* forbids or permits an anomaly. The *tolerance* is the number of cases that a ruling allows. A *invariant*
+  names two counts in the counts that must be equal, in each arm or in each partition. A *doubt* is a reason to give no
   verdict. A *finding* is a ruling together with the number of cases that were found.
 """
 

@@ -1,12 +1,12 @@
-"""The second opinion: DuckDB joins ledger/ and log/, and counts a part of the books a second time.
+"""The second opinion: DuckDB joins ledger/ and log/, and counts a part of the counts a second time.
 
-Spark makes the books. This module shares no matching code with Spark, so an error in Spark's matching makes the two
+Spark makes the counts. This module shares no matching code with Spark, so an error in Spark's matching makes the two
 counts differ. This module uses only the columns of ledger/ and log/. It trusts the reading of the topics, i.e. the
 columns that `spark_jobs.reading.parse` sliced from each record.
 
-If an arm has damaged records, only the number of its damaged records is compared. Reason: the books have a rule that
+If an arm has damaged records, only the number of its damaged records is compared. Reason: the counts have a rule that
 assigns damaged records to attempts, and this module has no such rule. A large run has no second opinion
-(`run_directory.books.has_second_opinion`).
+(`run_directory.tally.has_second_opinion`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import pyarrow as pa
 
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.run_directory.books import SECOND_OPINION, has_second_opinion
 from delivery_verifier.run_directory.run_directory import StepOutput
+from delivery_verifier.run_directory.tally import SECOND_OPINION, has_second_opinion
 from spark_jobs.checks.effects_opinion import COLUMNS, NAMES, QUERY, parameters
-from spark_jobs.checks.law import Law
+from spark_jobs.checks.invariant import Invariant
 
 MEMORY = "1GB"
 """The most memory that DuckDB may use. Data that do not fit are moved to files in a temporary folder."""
@@ -119,8 +119,11 @@ def _rows(query: str, values: list[object], folder: Path) -> list[tuple[Any, ...
             return connection.execute(query, values).fetchall()
 
 
-def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, log_census: pa.Table) -> Iterable[Law]:
-    """Yields the law that DuckDB and Spark have the same counts. The law has one row for each arm and count.
+def opinion_invariants(
+    counted: Mapping[str, Mapping[str, int]], producers: pa.Table, log_census: pa.Table
+) -> Iterable[Invariant]:
+    """Yields the invariant that DuckDB and Spark have the same counts. The invariant has one row for each arm and
+    count.
 
     `counted`: the counts of DuckDB. `producers`: PRODUCERS. `log_census`: `Census.log`. If an arm has damaged records,
     the arm's only row is about the number of these records.
@@ -135,8 +138,10 @@ def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, 
                 yield _equation(arm, name, counts[name], sum(_sums(producers, each)[arm, each] for each in columns))
 
 
-def _equation(arm: str, what: str, by_duckdb: int, by_spark: int) -> Law:
-    return Law(SECOND_OPINION, arm, -1, f"{what}, counted by DuckDB", by_duckdb, f"{what}, counted by Spark", by_spark)
+def _equation(arm: str, what: str, by_duckdb: int, by_spark: int) -> Invariant:
+    return Invariant(
+        SECOND_OPINION, arm, -1, f"{what}, counted by DuckDB", by_duckdb, f"{what}, counted by Spark", by_spark
+    )
 
 
 def _sums(table: pa.Table, *names: str) -> Counter[tuple[str, str]]:

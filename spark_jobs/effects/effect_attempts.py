@@ -61,7 +61,7 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
     """
     copies = lines.where(is_of_attempt()).select(*KEY, location("offset", "partition").alias("copy"))
     spot = F.when(F.col("offset") >= 0, location("offset", "partition")).alias("at")
-    landed = F.struct("order", spot, "member", "life", "applied_at", "behind", "partition")
+    landed = F.struct("order", spot, "member", "incarnation", "applied_at", "behind", "partition")
     applied = _behind(promise(effects, EFFECTS)).where(is_of_attempt()).select(*KEY, landed.alias("effect"))
     both = copies.withColumn("effect", F.lit(None).cast(applied.schema["effect"].dataType)).unionByName(
         applied.withColumn("copy", F.lit(None).cast("bigint"))
@@ -219,7 +219,8 @@ def _lowest(offsets: Mapping[tuple[str, int], int]) -> Column:
 
 
 def _detail() -> Column:
-    """A case in words, e.g. `in the log at 0:17; applied at 0:17 by member 0 in life 0`. 0:17 is partition 0, offset
+    """A case in words, e.g. `in the log at 0:17; applied at 0:17 by member 0 in incarnation 0`. 0:17 is partition 0,
+    offset
     17. `by a member` stands where nobody saw which."""
 
     def landed(effect: Column) -> Column:
@@ -229,8 +230,8 @@ def _detail() -> Column:
             F.when(effect["member"] < 0, F.lit("by a member")).otherwise(
                 F.concat(F.lit("by member "), effect["member"])
             ),
-            F.lit(" in life "),
-            effect["life"],
+            F.lit(" in incarnation "),
+            effect["incarnation"],
         )
 
     copies = F.concat(F.lit("in the log at "), F.array_join(F.transform("copies", _location_text), ", "))

@@ -11,10 +11,10 @@ side. A chunk is *applied* exactly if
 3. none of its effects can be behind an effect of a record with a higher offset of the partition.
 
 To prove condition 3, effects are counted in *groups*. The effects of one *series* have the same partition, the same
-member and life, and the same difference offset - `nth`. `nth` numbers the effects of a life in a partition, in the
-order of the column `order`. So within one series, offsets have the order of application, and no effect is behind
-another. A group is the part of a series in one chunk. Groups of different series are compared by the times and the
-offsets of their first and last effects.
+member and incarnation, and the same difference offset - `nth`. `nth` numbers the effects of an incarnation in a
+partition, in the order of the column `order`. So within one series, offsets have the order of application, and no
+effect is behind another. A group is the part of a series in one chunk. Groups of different series are compared by the
+times and the offsets of their first and last effects.
 
 All other effects and copies are matched one by one. Whether a matched effect is behind may depend on effects that are
 not matched. *Boundaries* stand for these: the last effect of each group of an applied chunk.
@@ -36,7 +36,7 @@ from spark_jobs.matching.buckets import BOUND, CHUNK, Chunk, Row, chunk_of, fing
 from spark_jobs.matching.screen import Screen, unproven
 from spark_jobs.schemas import CHUNKS, EFFECTS, arrow, promise
 
-SERIES = ("member", "life", "series")
+SERIES = ("member", "incarnation", "series")
 """The columns that identify a series within a partition."""
 Place = tuple[Chunk, int]
 """A chunk, and one of its partitions."""
@@ -71,7 +71,7 @@ def count(effects: DataFrame, bits: int) -> list[Row] | None:
         "arm",
         *[column.alias(name) for name, column in names.items()],
         F.when(of_attempt, number(bits)).alias("chunk"),
-        *("partition", "member", "life", "order", "offset"),
+        *("partition", "member", "incarnation", "order", "offset"),
         F.when(F.col("offset") >= 0, F.col("offset") - F.col("nth")).alias("series"),
         (F.col("offset") - F.col("partition_sequence")).alias("shift"),
         fingerprint().alias("fingerprint"),
@@ -207,7 +207,7 @@ def _boundaries(groups: Iterable[Row]) -> pa.Table:
     unnamed = {"producer": 0, "session": 0, "sequence": 0, "attempt": 0, "partition_sequence": 0, "nth": 0, "batch": 0}
     flags = dict.fromkeys(("parsed", "crc_ok", "foreign"), False)
     rows = [
-        {name: group[name] for name in ("arm", "partition", "member", "life")}
+        {name: group[name] for name in ("arm", "partition", "member", "incarnation")}
         | {"order": group["order_max"], "offset": group["offset_max"], "applied_at": 0}
         | unnamed
         | flags

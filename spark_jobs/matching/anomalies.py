@@ -31,7 +31,7 @@ _FLAGS_OF_ATTEMPTS = subset(
 OWN = "this run and arm"
 """A value of the column `origin` in SUBJECTS: no attempt accounts for the record in the log, but the header of the
 record names this run and the arm of the topic."""
-STRANGER = "a stranger"
+FOREIGN_WRITER = "a foreign writer"
 """A value of the column `origin` in SUBJECTS: another client wrote the record in the log. The record is no case of any
 anomaly, because it says nothing about Kafka. It causes a doubt in the judgement."""
 
@@ -55,7 +55,7 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = subset(
     "the kinds of effects are detected in `spark_jobs.effects.effect_attempts`",
     {
         Anomaly.CORRUPTED: lambda: F.col("corrupted"),
-        Anomaly.PHANTOM: lambda: F.col("line") & ~F.col("corrupted") & ~F.col("origin").eqNullSafe(STRANGER),
+        Anomaly.PHANTOM: lambda: F.col("line") & ~F.col("corrupted") & ~F.col("origin").eqNullSafe(FOREIGN_WRITER),
         Anomaly.LOST: lambda: ~F.col("line") & reported() & (F.size("copies") == 0),
         Anomaly.DUPLICATED: lambda: ~F.col("line") & (F.size("copies") > 1),
         Anomaly.RESENT: lambda: F.col("resent"),
@@ -73,7 +73,7 @@ def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFr
     """Returns SUBJECTS: the attempts of the ledger, and the records in the log that no attempt accounts for.
 
     `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm; None if there are none.
-    `unattributed`: arm, partition, offset and stranger of each corrupted record at whose offset no attempt was
+    `unattributed`: arm, partition, offset and foreign writer of each corrupted record at whose offset no attempt was
     acknowledged; None if there are none. If an attempt FAILED, or the ledger does not know it, each of its copies is a
     subject of its own.
     """
@@ -82,8 +82,8 @@ def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFr
         origin = F.format_string("run %s, arm %d", "header_run", "header_arm")
         rows.append(_ownerless(aliens.withColumn("origin", origin), F.lit(False)))
     if unattributed is not None:
-        origin = F.when(F.col("stranger"), STRANGER).otherwise("illegible")
-        rows.append(_ownerless(unattributed.withColumn("origin", origin), ~F.col("stranger")))
+        origin = F.when(F.col("foreign_writer"), FOREIGN_WRITER).otherwise("illegible")
+        rows.append(_ownerless(unattributed.withColumn("origin", origin), ~F.col("foreign_writer")))
     names = [name for name in SUBJECTS.names if name not in ("kind", "also")]
     union = reduce(DataFrame.unionByName, [frame.select(*names) for frame in rows])
     return promise(union.withColumn("kind", _kind()).withColumn("also", _also()), SUBJECTS)

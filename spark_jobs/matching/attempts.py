@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from delivery_verifier.model.anomalies import TRANSACTIONAL, column
 from delivery_verifier.model.outcomes import REPORTED, Outcome
-from spark_jobs.reading.parse import is_marker, is_of_stranger, is_sound
+from spark_jobs.reading.parse import is_marker, is_of_foreign_writer, is_sound
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
 
 SEQUENCE_KEY = ["arm", "producer", "session", "sequence"]
@@ -121,23 +121,23 @@ def attribute(
     arms: Sequence[str],
     few: bool,
     together: bool = False,
-    strangers_have_owners: bool = True,
+    foreign_writers_have_owners: bool = True,
 ) -> DataFrame:
     """Returns each corrupted record in LOG with its owner: the attempt that was acknowledged at the offset of the
     record.
 
     The columns of the owner are null if no attempt was acknowledged at this offset. If an earlier record at this offset
     was truncated, two attempts may have been acknowledged there. The owner is then the attempt that settled last. The
-    column `stranger` says whether another client wrote the record (see `is_of_stranger`).
+    column `foreign_writer` says whether another client wrote the record (see `is_of_foreign_writer`).
 
     `arms`: the arms with corrupted records. `few`: whether these records fit in memory; if so, the ledger is not
     shuffled. `together`: whether all rows are in one Spark partition already; if so, nothing is shuffled.
-    `strangers_have_owners`: whether a record that another client wrote can have an owner. In an audit it cannot:
+    `foreign_writers_have_owners`: whether a record that another client wrote can have an owner. In an audit it cannot:
     nothing shows that it was a record of the ledger.
     """
     location_columns = ["arm", "partition", "offset"]
     lines = corrupted(log).where(F.col("arm").isin(*arms))
-    damaged = lines.select(*location_columns, is_of_stranger().alias("stranger"))
+    damaged = lines.select(*location_columns, is_of_foreign_writer().alias("foreign_writer"))
     acked = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull() & F.col("arm").isin(*arms))
     if not together:
         acked = acked.join(F.broadcast(damaged) if few else damaged, location_columns, "left_semi")
@@ -145,8 +145,8 @@ def attribute(
         F.max(F.struct("settled_at", *KEY[1:])).alias("owner"),
     )
     joined = damaged.join(latest.hint("shuffle_hash") if together else latest, location_columns, "left")
-    owner = F.col("owner") if strangers_have_owners else F.when(~F.col("stranger"), F.col("owner"))
-    return joined.select(*location_columns, "stranger", *[owner[name].alias(name) for name in KEY[1:]])
+    owner = F.col("owner") if foreign_writers_have_owners else F.when(~F.col("foreign_writer"), F.col("owner"))
+    return joined.select(*location_columns, "foreign_writer", *[owner[name].alias(name) for name in KEY[1:]])
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:
@@ -156,9 +156,9 @@ def owned_copies(attributed: DataFrame) -> DataFrame:
 
 
 def unowned(attributed: DataFrame) -> DataFrame:
-    """Returns the columns arm, partition, offset and stranger of each corrupted record without an owner. `attributed`:
-    the result of `attribute`."""
-    return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset", "stranger")
+    """Returns the columns arm, partition, offset and foreign writer of each corrupted record without an owner.
+    `attributed`: the result of `attribute`."""
+    return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset", "foreign_writer")
 
 
 def _claims(ledger: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
 """The census: counts of the ledger and the log, made without any join.
 
-The laws (see `spark_jobs.checks.laws`) compare the books with the census, and the census with what producers and
-brokers reported themselves.
+The invariants (see `spark_jobs.checks.invariants`) compare the counts with the census, and the census with what
+producers and brokers reported themselves.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run_directory.given_up import given_up_counts
 from delivery_verifier.run_directory.run_directory import StepOutput
-from spark_jobs.matching import anomalies, attempts, books, committed, screen
+from spark_jobs.matching import anomalies, attempts, committed, screen, tally
 from spark_jobs.matching.append_times import with_append_times
 from spark_jobs.matching.census import Census
 from spark_jobs.reading import unreadable
@@ -79,13 +79,13 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
     persisted: list[DataFrame] = []
     try:
         subjects = _subjects(inputs, proven, persisted)
-        counted = books.summary_rows(subjects, inputs.scenario).toArrow().to_pylist()
+        counted = tally.summary_rows(subjects, inputs.scenario).toArrow().to_pylist()
         if proven is None or not any(row["astray"] for row in counted):
             counted += proven.summary_rows if proven else []
-            inputs.output.counts |= books.strangers(counted, inputs.scenario)
+            inputs.output.counts |= tally.foreign_writers(counted, inputs.scenario)
             inputs.output.counts |= unreadable.missing(counted, inputs.offsets)
             inputs.output.counts |= given_up_counts(counted, inputs.scenario.arm_names)
-            producers = books.producers(counted, inputs.census.ledger, inputs.scenario)
+            producers = tally.producers(counted, inputs.census.ledger, inputs.scenario)
             return producers, _write_anomalies(subjects, producers, inputs)
     finally:
         for frame in persisted:
@@ -110,7 +110,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     if corrupted:
         few = sum(corrupted.values()) <= FEW
         owners = inputs.scenario.audit is None
-        attributed = attempts.attribute(ledger, log, list(corrupted), few, together, strangers_have_owners=owners)
+        attributed = attempts.attribute(ledger, log, list(corrupted), few, together, foreign_writers_have_owners=owners)
         persisted.append(attributed.persist(StorageLevel.MEMORY_AND_DISK))
         owned, unattributed = attempts.owned_copies(persisted[0]), attempts.unowned(persisted[0])
     if foreign:
@@ -193,10 +193,10 @@ def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
 def _write_anomalies(subjects: DataFrame, producers: pa.Table, inputs: MatchingInputs) -> dict[tuple[str, str], int]:
     """Writes the cases to anomalies/. Returns the number of rows in the file, per (arm, kind).
 
-    If the books count no case, no query runs, and the file has no rows.
+    If the tables of counts have no case, no query runs, and the file has no rows.
     """
     rows = arrow(ANOMALIES).empty_table()
-    if any(row["cases"] for row in books.cases(producers, {}, inputs.bound).to_pylist()):
+    if any(row["cases"] for row in tally.cases(producers, {}, inputs.bound).to_pylist()):
         rows = anomalies.cases(subjects, inputs.bound).toArrow().cast(rows.schema)
         # Nothing is permitted to the canary, so nobody asks when its copies were appended.
         asked = [part for part in inputs.offsets.partitions if part.arm != inputs.scenario.canary.name]

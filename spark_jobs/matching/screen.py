@@ -56,8 +56,8 @@ class Screen(NamedTuple):
     `chunks`.
 
     `bits`: a chunk has 2**`bits` sequences. `rows`: the rows of BUCKETS that are proven. `summary_rows`: the rows of
-    SUMMARY_ROWS by which the books count the proven rows. `boundaries`: the rows of BOUNDARIES. They replace the proven
-    rows when the order of other rows is checked. `counts`: figures for the manifest.
+    SUMMARY_ROWS by which the tables of counts have the proven rows. `boundaries`: the rows of BOUNDARIES. They replace
+    the proven rows when the order of other rows is checked. `counts`: figures for the manifest.
     """
 
     bits: int
@@ -182,7 +182,7 @@ def _each_once(parts: list[Row]) -> bool:
 
 
 def _summary_row(row: Row) -> Row:
-    """Returns the row of SUMMARY_ROWS that stands in the books for all attempts of one bucket in a proven chunk."""
+    """Returns the row of SUMMARY_ROWS that stands in the counts for all attempts of one bucket in a proven chunk."""
     return {
         "arm": row["arm"],
         "role": "attempt",

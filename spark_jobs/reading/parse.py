@@ -46,7 +46,7 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
     true in two cases:
 
     * The record is parsed, and its header names another run, or another arm than the arm to which the topic belongs.
-    * The bytes are those of a stranger (see `is_of_stranger`).
+    * The bytes are those of a foreign writer (see `is_of_foreign_writer`).
 
     Nearly all records have the usual form (see `is_usual`), which cheap comparisons of bytes prove. All other records
     are parsed with regular expressions.
@@ -119,9 +119,9 @@ def is_sound() -> Column:
     return F.col("parsed") & F.col("crc_ok")
 
 
-def is_of_stranger() -> Column:
+def is_of_foreign_writer() -> Column:
     """Returns a column that is true for a row of LOG whose bytes have no trace of a record of this run (see
-    `record.is_of_stranger`)."""
+    `record.is_of_foreign_writer`)."""
     return ~F.col("parsed") & F.col("foreign")
 
 
@@ -141,8 +141,8 @@ def _is_record() -> Column:
 
 
 def _is_foreign(scenario: Scenario) -> Column:
-    """Returns the column `foreign` of LOG: true if the header names another run or another arm, or if a stranger wrote
-    the bytes."""
+    """Returns the column `foreign` of LOG: true if the header names another run or another arm, or if a foreign writer
+    wrote the bytes."""
     ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
     other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(ordinal[F.col("arm")])
     text = F.col("value").cast("string")

@@ -168,7 +168,7 @@ def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str)
     Markers are in no transaction. So a consumer misses a marker only if the last stable offset, where the consumer's
     read ends, is before the marker. A new leader can report such a low offset for a moment. The consumer may then also
     have missed records of the snapshot. In a partition that an open transaction holds back, no consumer sees the
-    markers. There, the law `view_rows` alone shows that the read was complete.
+    markers. There, the invariant `view_rows` alone shows that the read was complete.
     """
     _, markers = _count_behind_snapshot(log, tail)
     selected = [part for part in offsets.partitions if part.arm in arms and part.held_back is None]

@@ -1,4 +1,4 @@
-"""Unreadable offsets: what the books say about records that nobody can read.
+"""Unreadable offsets: what the counts say about records that nobody can read.
 
 The step settle found these offsets in the log of the partition's leader (`PartitionSnapshot.unreadable`). Each
 unreadable offset is a row of LOG that is not parsed. It becomes a case of CORRUPTED, like a damaged record.
@@ -25,7 +25,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.outcomes import REPORTED
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable, count_unreadable
-from delivery_verifier.run_directory.books import MISSING
+from delivery_verifier.run_directory.tally import MISSING
 from spark_jobs.schemas import LOG, promise
 
 ArmPartition = tuple[str, int]
@@ -115,7 +115,7 @@ def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, in
     count is the number of reported attempts that are neither found nor LOST. `counted`: rows of SUMMARY_ROWS.
 
     In a partition without unreadable offsets, such an attempt would be an error of the matching. This function does not
-    count it. So the error breaks the law `reported_sum`.
+    count it. So the error breaks the invariant `reported_sum`.
     """
     partitions = {(part.arm, part.partition) for part in offsets.partitions if count(part)}
     counts: Counter[str] = Counter()

@@ -77,7 +77,7 @@ def _workspace(run: RunDirectory) -> Path:
     """Returns the workspace of `run`. Raises FileNotFoundError if it is gone.
 
     The path stands in a file of the run directory. The run directory of a stored run may come from anywhere, so a path
-    that does not end with the run's token is no workspace either: a file of a stranger would be replaced there.
+    that does not end with the run's token is no workspace either: a file of a foreign writer would be replaced there.
     """
     workspace = Path(run.manifest("start_cluster").notes["workspace"])
     if workspace.name != run.read_scenario().run_token or not workspace.is_dir():

@@ -22,12 +22,12 @@ def exposure(slots: pa.Table, injections: Sequence[Injection], scenario: Scenari
     The column `reported` counts reported attempts for which all of these conditions hold:
 
     * The attempt went to a partition that the injection touched (`Injection.hit`).
-    * The attempt was sent before the recovery, and settled no earlier than one second (LEAD_US) before the bite.
+    * The attempt was sent before the recovery, and settled no earlier than one second (LEAD_US) before the effect.
     * The attempt is in no transaction, or in a committed transaction, because only a committed transaction can become
       visible in part.
 
-    The column `outstanding` counts, in all partitions, the attempts that were sent before the bite, and settled after
-    the bite or never.
+    The column `outstanding` counts, in all partitions, the attempts that were sent before the effect, and settled after
+    the effect or never.
     """
     keys = ["arm", "partition", "sent_since", "settled_since", "exposable"]
     groups = slots.group_by(keys).aggregate([("attempts", "sum")]).to_pylist()
@@ -52,11 +52,11 @@ def _row(groups: list[dict[str, Any]], injection: Injection, arm: Arm) -> dict[s
 
 def _is_inside(group: dict[str, Any], injection: Injection) -> bool:
     settled_us = group["settled_since"]
-    settled_late = settled_us is not None and settled_us >= injection.bite_at_us - LEAD_US
+    settled_late = settled_us is not None and settled_us >= injection.effect_at_us - LEAD_US
     return bool(settled_late and group["sent_since"] <= recovered_us(injection))
 
 
 def _is_outstanding(group: dict[str, Any], injection: Injection) -> bool:
     settled_us = group["settled_since"]
-    unsettled = settled_us is None or settled_us > injection.bite_at_us
-    return bool(unsettled and group["sent_since"] < injection.bite_at_us)
+    unsettled = settled_us is None or settled_us > injection.effect_at_us
+    return bool(unsettled and group["sent_since"] < injection.effect_at_us)

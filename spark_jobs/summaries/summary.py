@@ -46,7 +46,8 @@ class Summary(NamedTuple):
     * `known_us`: the beginning of the interval in which the client reported the outcomes; `sent_us` if it reported
       none.
     * `bucket`: the bucket of latency; null unless the attempts are reported (ACKED or SENT).
-    * `inside`: whether the attempts are reported, and were under way between the bite and the recovery of an injection.
+    * `inside`: whether the attempts are reported, and were under way between the effect and the recovery of an
+      injection.
 
     `slots` has the count `attempts`, and the first and the last time of a report of success (`first_us`, `last_us`),
     for each combination of these columns:
@@ -84,18 +85,18 @@ def summarize(ledger: DataFrame, injections: Sequence[Injection], width_us: int,
 
 
 def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
-    """Returns the windows of the injections, ascending: (bite, recovery) in µs since the epoch. The bite is the time at
-    which the injection took effect.
+    """Returns the windows of the injections, ascending: (take effect, recovery) in µs since the epoch. The effect is
+    the time at which the injection took effect.
 
     Windows that overlap or touch are joined into one. If an injection never recovered, its window ends at FOREVER_US.
     """
     joined: list[tuple[int, int]] = []
-    for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
+    for injection in sorted(injections, key=lambda injection: injection.effect_at_us):
         until = recovered_us(injection)
-        if joined and injection.bite_at_us <= joined[-1][1]:
+        if joined and injection.effect_at_us <= joined[-1][1]:
             joined[-1] = (joined[-1][0], max(joined[-1][1], until))
         else:
-            joined.append((injection.bite_at_us, until))
+            joined.append((injection.effect_at_us, until))
     return joined
 
 
@@ -112,8 +113,14 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
     known = F.coalesce(settled, sent)
     bounds, edges = [moment for window in windows(injections) for moment in window], edges_of(injections)
     rows, moments = _with_moments(rows, [*bounds, *edges])
-    bites, recoveries, edge_columns = moments[: len(bounds) : 2], moments[1 : len(bounds) : 2], moments[len(bounds) :]
-    touched = [(sent <= until) & (settled >= bite) for bite, until in zip(bites, recoveries, strict=True)]
+    effects_at, recoveries, edge_columns = (
+        moments[: len(bounds) : 2],
+        moments[1 : len(bounds) : 2],
+        moments[len(bounds) :],
+    )
+    touched = [
+        (sent <= until) & (settled >= effect_at) for effect_at, until in zip(effects_at, recoveries, strict=True)
+    ]
     fine = F.floor(F.log10(F.greatest(report_us - sent, F.lit(1))) * BUCKETS_PER_DECADE + 4e-9)
     committed = F.col("transaction_outcome") == TransactionOutcome.COMMITTED
     return rows.select(
@@ -162,9 +169,9 @@ def edges_of(injections: Sequence[Injection]) -> list[int]:
             edge
             for injection in injections
             for edge in (
-                injection.bite_at_us - LEAD_US,
-                injection.bite_at_us,
-                injection.bite_at_us + 1,
+                injection.effect_at_us - LEAD_US,
+                injection.effect_at_us,
+                injection.effect_at_us + 1,
                 recovered_us(injection) + 1,
             )
         }
@@ -176,8 +183,8 @@ def since(moment: Column, edges: Sequence[Column]) -> Column:
     LONG_AGO_US. Null stays null.
 
     `spark_jobs.summaries.exposure` asks only whether a moment is before or after certain times of the injections, e.g.
-    the bite. An edge is a moment at which the answer to such a question changes. So for the last edge, the answers are
-    the same as for `moment`.
+    the effect. An edge is a moment at which the answer to such a question changes. So for the last edge, the answers
+    are the same as for `moment`.
     """
     past = [F.when(moment >= edge, edge) for edge in edges]  # null if `moment` is before
     long_ago = F.lit(LONG_AGO_US).cast("bigint")

@@ -72,7 +72,7 @@ def latency(intervals: pa.Table) -> pa.Table:
     """Returns LATENCY from `Summary.intervals`: the number of reported records per arm and range of latency.
 
     Each arm and range can have two rows. The row in which `inside` is true counts the records that were under way at
-    some time between the bite (the beginning of the effect) of an injection and the recovery from it. The other row
+    some time between the effect (the beginning of the effect) of an injection and the recovery from it. The other row
     counts all other records.
     """
     answered = intervals.filter(pc.is_valid(intervals["bucket"]))

@@ -66,7 +66,7 @@ def test_a_scenario_that_breaks_its_weak_arm_says_by_how_much(smoke: tuple[int, 
     assert arms["safe"].latency_ms_p99 and arms["safe"].records_per_s and item.attempts[-1].seconds > 0
 
 
-def test_a_recount_without_spark_comes_to_the_same_books(smoke: tuple[int, CatalogueRun]) -> None:
+def test_a_recount_without_spark_comes_to_the_same_tally(smoke: tuple[int, CatalogueRun]) -> None:
     for item in (item for item in smoke[1].items if item.state != "unavailable"):
         assert_recounted(RunDirectory(catalogue_runs.folder().parent / item.attempts[-1].run), item.name)
 

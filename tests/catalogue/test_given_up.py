@@ -41,11 +41,11 @@ def test_what_a_client_gave_up_while_its_broker_was_away_is_said_with_its_settin
     run = RunDirectory(folders.runs_dir() / "given-up")
     verdict = direct.run(PARAMS, run.path.name, lambda progress: None, kafka_spark)
     subject = arm(verdict, "own")
-    assert subject.given_up is not None and subject.books["lost"] == 0, "nothing that was acknowledged is lost"
+    assert subject.given_up is not None and subject.tally["lost"] == 0, "nothing that was acknowledged is lost"
     assert subject.given_up.attempts == _not_in_the_log(run) > 0
     assert (subject.given_up.errors, subject.given_up.attempted) == (
         {"_MSG_TIMED_OUT": subject.given_up.attempts},
-        subject.books["attempted"],
+        subject.tally["attempted"],
     )
     assert subject.given_up.away_s > 9
     fact = f"{subject.given_up.attempts:,} of {subject.given_up.attempted:,} records ("

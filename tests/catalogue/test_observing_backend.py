@@ -44,7 +44,7 @@ def test_a_run_on_a_cluster_that_it_only_observes_comes_to_its_verdict(
     verdict = direct.run(params, name, lambda progress: None, kafka_spark)
     run = RunDirectory(folders.runs_dir() / name)
     assert (verdict.verdict, verdict.exit_code) == ("HELD", 0)
-    assert arm(verdict, "safe").books["lost"] == 0
+    assert arm(verdict, "safe").tally["lost"] == 0
     observed = (run.path / "observations.json").read_text()
     assert '"partition"' in observed and '"process"' not in observed
     assert strangers.states() == dict.fromkeys((1, 2, 3), "running")

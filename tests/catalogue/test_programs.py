@@ -76,18 +76,18 @@ def test_the_evidence_of_real_brokers_says_which_program_broke_its_promise_and_h
     run = RunDirectory(folders.runs_dir() / "programs")
     (kill,) = read_injections((run.path / "injections.json").read_bytes())
     proof: Any = kill.proof["process_before_heal"]
-    assert kill.bit and [name for name in (*LOSING, *REPEATING) if not proof[f"in hand of {name}"]] == []
+    assert kill.took_effect and [name for name in (*LOSING, *REPEATING) if not proof[f"in progress of {name}"]] == []
     assert [doubt for each in verdict.arms for doubt in each.doubts] == []
     assert (verdict.verdict, verdict.exit_code) == ("VIOLATED", 1)
     for name, said in LOSING.items():
         judged = arm(verdict, name)
-        assert judged.verdict == "VIOLATED" and judged.books["skipped"] > 0, name
+        assert judged.verdict == "VIOLATED" and judged.tally["skipped"] > 0, name
         assert any(said in sentence for sentence in what(verdict, name, "SKIPPED")), name
         lead, text = who_broke_it(judged, [each for each in judged.findings if each.cases])
         assert "your program" in lead and text == "Kafka did what it was told."
     for name, sentences in REPEATING.items():
         judged = arm(verdict, name)
-        assert (judged.verdict, judged.books["skipped"]) == ("HELD", 0) and judged.books["reapplied"] > 0, name
+        assert (judged.verdict, judged.tally["skipped"]) == ("HELD", 0) and judged.tally["reapplied"] > 0, name
         told = what(verdict, name, "REAPPLIED")
         assert any(said in sentence for sentence in told for said in sentences), name
     member = arm(verdict, "ahead").causes[0].evidence[1]

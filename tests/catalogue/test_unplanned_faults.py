@@ -60,13 +60,15 @@ SHORT_PAUSE = Entry(
 becomes leader, even if the host stalls."""
 
 
-def test_a_fault_that_did_not_bite_is_inconclusive(monkeypatch: pytest.MonkeyPatch, kafka_spark: SparkSession) -> None:
+def test_a_fault_that_took_no_effect_is_inconclusive(
+    monkeypatch: pytest.MonkeyPatch, kafka_spark: SparkSession
+) -> None:
     monkeypatch.setitem(catalogue.SCENARIOS, SHORT_PAUSE.name, SHORT_PAUSE)
     run, verdict = run_directly("short-pause", kafka_spark, scenario=SHORT_PAUSE.name)
     (injection,) = read_injections((run.path / "injections.json").read_bytes())
-    assert injection.proof["process"] and not injection.bit
+    assert injection.proof["process"] and not injection.took_effect
     assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
-    assert ("coverage", "fault_did_not_bite") in doubts(verdict, "safe")
+    assert ("coverage", "fault_took_no_effect") in doubts(verdict, "safe")
     assert cli.main(["report", run.path.name]) == 2
 
 
@@ -93,5 +95,5 @@ def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSessi
     assert killed
     assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
     assert doubts(verdict, "safe") == {("coverage", "unplanned_disturbance")}
-    assert arm(verdict, "safe").books["lost"] == 0
+    assert arm(verdict, "safe").tally["lost"] == 0
     assert "<b>unplanned disturbance</b>" in (run.path / "report.html").read_text()

@@ -116,15 +116,15 @@ def test_user_applications_keep_what_they_claim_and_no_more(
     run, verdict = run_directly("user-applications", kafka_spark, scenario="own")
     loader, forwarder = (arm(verdict, name) for name in ("loader", "forwarder"))
     assert (loader.verdict, forwarder.verdict, verdict.exit_code) == ("HELD", "VIOLATED", 1), verdict.sentence
-    assert loader.books["reapplied"] > 0 == loader.books["skipped"] + loader.books["ghost"]
-    assert forwarder.books["skipped"] > 0 == forwarder.books["reapplied"] + forwarder.books["ghost"]
-    assert arm(verdict, "control").books["reapplied"] + arm(verdict, "control").books["skipped"] == 0
+    assert loader.tally["reapplied"] > 0 == loader.tally["skipped"] + loader.tally["ghost"]
+    assert forwarder.tally["skipped"] > 0 == forwarder.tally["reapplied"] + forwarder.tally["ghost"]
+    assert arm(verdict, "control").tally["reapplied"] + arm(verdict, "control").tally["skipped"] == 0
     assert run.manifest("settle").counts["replicas_early"] == 0, "the applications may take minutes after that"
     for member in range(2):
         assert "hello with *** ***" in (run.path / "printed" / f"loader-{member}-0.txt").read_text()
     rows = pq.read_table(run.path / "effects").to_pylist()
-    lives = {(row["arm"], row["life"]) for row in rows if row["arm"] in ("loader", "forwarder")}
-    assert lives == {(name, life) for name in ("loader", "forwarder") for life in range(3)}
+    incarnations = {(row["arm"], row["incarnation"]) for row in rows if row["arm"] in ("loader", "forwarder")}
+    assert incarnations == {(name, incarnation) for name in ("loader", "forwarder") for incarnation in range(3)}
     assert {row["member"] for row in rows if row["arm"] in ("loader", "forwarder")} == {-1}, "nobody sees which"
     for claim, broken in (("at_least_once", {"forwarder"}), ("exactly_once", {"loader", "forwarder"})):
         again = claimed(run, claim)

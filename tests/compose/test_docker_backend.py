@@ -40,10 +40,10 @@ def _own_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def begun(folder: Path, *equipment: Capability, token: str = "") -> Cluster:
+def begun(folder: Path, *capabilities: Capability, token: str = "") -> Cluster:
     """Starts a run's cluster in a workspace below `folder`."""
     (workspace := folder / (token or uuid.uuid4().hex[:8])).mkdir()
-    spec = ClusterSpec(backend="docker", equipment=equipment)
+    spec = ClusterSpec(backend="docker", capabilities=capabilities)
     request = StartRequest(run_id=f"run-{workspace.name}", workspace=str(workspace), deadline_s=600, spec=spec)
     return Cluster(BACKEND.start(request))
 

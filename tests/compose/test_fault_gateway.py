@@ -101,7 +101,7 @@ def states(client: GatewayClient) -> dict[int, tuple[str, int | None, bool]]:
 WHOLE = dict.fromkeys((1, 2, 100), ("running", None, False))
 
 
-def test_each_operation_bites_and_is_seen(gateway: GatewayProcess) -> None:
+def test_each_operation_takes_effect_and_is_seen(gateway: GatewayProcess) -> None:
     client = gateway.client()
     lease, broker = client.begin("run", 120), f"{PROJECT}-kafka-1"
     assert states(client) == WHOLE

@@ -27,8 +27,8 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.client import FINISHED_TASK
 from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.orchestration.names import DAG_ID, MARK
-from delivery_verifier.run_directory.books import Books
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.run_directory.tally import Tally
 
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
 OF_A_RUN = r"embedded\.agent|kafka\.Kafka|load\.producer"
@@ -132,29 +132,29 @@ def _kind(run: RunDirectory, file: Path) -> str:
     return f"{name.parent}/part" if name.name.startswith("part-") else str(name)
 
 
-def test_airflow_and_direct_write_tables_of_the_same_columns_and_books_of_the_same_rows(
+def test_airflow_and_direct_write_tables_of_the_same_columns_and_tally_of_the_same_rows(
     both: tuple[RunDirectory, RunDirectory],
 ) -> None:
     """Compares only what does not depend on time: what was planned, and what was found. The number of records beyond
     the planned ones, and the losses of a control arm, differ from run to run."""
-    books = [Books.read(run.path) for run in both]
-    assert set(books[0].tables) == set(books[1].tables)
-    for name in books[0].tables:
-        assert books[0].tables[name].schema == books[1].tables[name].schema, name
+    tally = [Tally.read(run.path) for run in both]
+    assert set(tally[0].tables) == set(tally[1].tables)
+    for name in tally[0].tables:
+        assert tally[0].tables[name].schema == tally[1].tables[name].schema, name
     for table, keys in {
         "producers": ("arm", "producer", "session", "partition"),
         "partitions": ("arm", "partition"),
-        "laws": ("law", "arm", "partition", "left_name"),
+        "invariants": ("invariant", "arm", "partition", "left_name"),
         "cases": ("arm", "kind", "cases", "written", "cut"),
     }.items():
         through, directly = (
             sorted(
                 str(row) for row in one.rows(table).select(keys).to_pylist() if not row["arm"].startswith("control-")
             )
-            for one in books
+            for one in tally
         )
         assert through == directly, table
-    canary = [sorted(map(str, one.rows("producers", arm="canary").to_pylist())) for one in books]
+    canary = [sorted(map(str, one.rows("producers", arm="canary").to_pylist())) for one in tally]
     assert canary[0] == canary[1]
 
 
@@ -162,7 +162,7 @@ def test_airflow_and_direct_give_the_same_verdict_and_findings(both: tuple[RunDi
     through, directly = (read_verdict(run.path) for run in both)
     for plain in (through, directly):
         assert (plain.verdict, plain.green, plain.exit_code) == ("HELD", True, 0)
-        assert {name for name, count in arm(plain, "idempotent").books.items() if count} == {
+        assert {name for name, count in arm(plain, "idempotent").tally.items() if count} == {
             "attempted",
             "acked",
             "reported",
@@ -170,7 +170,7 @@ def test_airflow_and_direct_give_the_same_verdict_and_findings(both: tuple[RunDi
             "log_records",
             "first_copies",
         }
-        assert arm(plain, "idempotent").books["attempted"] >= PLAIN["records"]
+        assert arm(plain, "idempotent").tally["attempted"] >= PLAIN["records"]
     assert _told(through) == _told(directly)
 
 

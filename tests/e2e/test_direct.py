@@ -59,7 +59,7 @@ def cases(run: RunDirectory, arm_name: str, kind: str) -> list[dict[str, Any]]:
 
 
 def lost(verdict: RunVerdict, arm_name: str) -> int:
-    return arm(verdict, arm_name).books["lost"]
+    return arm(verdict, arm_name).tally["lost"]
 
 
 def assert_lost_with_evidence(run: RunDirectory, verdict: RunVerdict, name: str, outcome: str) -> None:
@@ -83,14 +83,14 @@ def assert_lost_with_evidence(run: RunDirectory, verdict: RunVerdict, name: str,
         )
     finding = next(item for item in subject.findings if item.anomaly == "LOST")
     assert (finding.ruling, finding.ruled_by, finding.tolerance) == ("FORBIDDEN", "claim", 0)
-    # Not every loss is exposed: a broker of a starved host may hold what it got more than LEAD_US before the bite.
+    # Not every loss is exposed: a broker of a starved host may hold what it got more than LEAD_US before the effect.
     assert 0 < exposed_losses(run, found) <= sum(exposure.reported for exposure in subject.exposure)
 
 
 def exposed_losses(run: RunDirectory, found: list[dict[str, Any]]) -> int:
     """Returns how many of the LOST cases `found` were under way in the exposure window of the run's only injection."""
     (injection,) = read_injections((run.path / "injections.json").read_bytes())
-    begin_s, end_s = (injection.bite_at_us - LEAD_US) / 1e6, (injection.recovered_at_us or 0) / 1e6
+    begin_s, end_s = (injection.effect_at_us - LEAD_US) / 1e6, (injection.recovered_at_us or 0) / 1e6
     return sum(row["settled_at"].timestamp() >= begin_s and row["sent_at"].timestamp() < end_s for row in found)
 
 
@@ -125,14 +125,14 @@ def test_acks_1_loses_what_was_acknowledged_while_safe_holds_beside_it(
     assert_lost_with_evidence(run, verdict, "acks_1", "ACKED")
     assert {row["acked_offset"] is not None for row in cases(run, "acks_1", "LOST")} == {True}
     strong = arm(verdict, "control-safe")
-    assert (strong.verdict, strong.books["lost"], strong.as_expected) == ("HELD", 0, True)
+    assert (strong.verdict, strong.tally["lost"], strong.as_expected) == ("HELD", 0, True)
     assert min(exposure.reported for exposure in strong.exposure) >= run.read_scenario().min_exposed
 
 
 def test_no_silence_of_a_run_began_before_its_load(half_acknowledged: tuple[RunDirectory, RunVerdict]) -> None:
     run, _ = half_acknowledged
     began_us = run.manifest("produce").counts[LOAD_BEGAN]
-    found = pq.read_table(run.path / "books/gaps.parquet")["gap_start_us"].to_pylist()
+    found = pq.read_table(run.path / "counts/gaps.parquet")["gap_start_us"].to_pylist()
     assert run.manifest("produce").started_at_us < began_us <= min(found)
 
 

@@ -30,8 +30,8 @@ def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
     test."""
     made: list[Kept] = []
 
-    def start(owner: ProcessId | None = None, equipment: tuple[Capability, ...] = (), **more: float) -> Kept:
-        spec = ClusterSpec(brokers=1, equipment=equipment)
+    def start(owner: ProcessId | None = None, capabilities: tuple[Capability, ...] = (), **more: float) -> Kept:
+        spec = ClusterSpec(brokers=1, capabilities=capabilities)
         made.append(Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, owner, **more))
         return made[-1]
 

@@ -25,7 +25,7 @@ Keep = Callable[..., Kept]
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that does nothing and lives until it is killed."""
+    """A process that does nothing and incarnations until it is killed."""
     process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     yield process
     process.kill()
@@ -155,14 +155,14 @@ def test_an_agent_refuses_what_it_cannot_do_and_goes_on(keep: Keep) -> None:
 
 
 def test_no_proxy_survives_an_agent_that_is_killed(keep: Keep) -> None:
-    kept = keep(equipment=("proxy",)).answers()
+    kept = keep(capabilities=("proxy",)).answers()
     assert [line for line in kept.brokers.values() if "cluster.proxy.server" in line]
     kept.process.kill()
     kept.is_gone()
 
 
 def test_a_proxy_that_ends_by_no_plan_ends_the_cluster(keep: Keep) -> None:
-    kept = keep(equipment=("proxy",)).answers()
+    kept = keep(capabilities=("proxy",)).answers()
     os.kill(lease.call(kept.socket, "status")["proxy"], signal.SIGKILL)
     assert "the proxy exited unexpectedly with exit code -9 (killed by SIGKILL)" in kept.is_gone()
     assert not kept.workspace.exists()

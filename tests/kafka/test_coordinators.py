@@ -83,24 +83,24 @@ def test_the_partition_that_keeps_an_id_is_the_one_in_which_the_broker_wrote_it(
     assert sorted(partitions) == [0, 1, 2] and partition_of(name, 3) == wrote
 
 
-def test_a_killed_coordinator_has_bitten_once_another_leads_and_transactions_go_on(
+def test_a_killed_coordinator_took_effect_once_another_leads_and_transactions_go_on(
     cluster: Cluster, made: Scenario, producer: Producer
 ) -> None:
     before = coordinators.states(cluster, made.subjects[0].transactional_ids)
     ((partition, was),) = before.items()
     found = kill(cluster, made, "transaction_coordinator", "coordinator_moved")
-    assert found.bit and found.brokers == [was.leader] and found.proof["coordinated"] == [partition]
+    assert found.took_effect and found.brokers == [was.leader] and found.proof["coordinated"] == [partition]
     shown: Any = found.proof["coordinator_moved"]
     assert list(shown) == [f"{TRANSACTION_STATE}-{partition}"]
     assert shown[f"{TRANSACTION_STATE}-{partition}"]["leader"] not in (-1, was.leader)
     _commit_one(producer, made.subjects[0].topic_name)
 
 
-def test_who_dies_without_coordinating_the_loads_transactions_has_not_bitten(
+def test_who_dies_without_coordinating_the_loads_transactions_took_no_effect(
     cluster: Cluster, made: Scenario, producer: Producer
 ) -> None:
     (state,) = coordinators.states(cluster, made.subjects[0].transactional_ids).values()
     leader = cluster.partitions([made.subjects[0].topic_name])[made.subjects[0].topic_name, 0].leader
     found = kill(cluster, made, "leader" if leader != state.leader else "follower", "isr_shrunk")
     assert state.leader not in found.brokers and found.proof["process"]
-    assert not found.proof["coordinator_moved"] and not found.bit
+    assert not found.proof["coordinator_moved"] and not found.took_effect

@@ -93,16 +93,18 @@ def look_for_a_blind_observer(cluster: Cluster, watched: Scenario, target: str) 
         wait_for_a_window(cluster, now_us())
         (made,) = FaultRunner(cluster, msgspec.structs.replace(watched, fault=plan), QuietLoad()).run()
         end_us = (made.recovered_at_us or 0) + OBSERVER_LAG_US
-        # A heartbeat speaks of the time since the one before. Heartbeats are a second apart, and so is the bite from
-        # the beginning of its window. On a starved host the first heartbeat in the window may be later than the bite.
+        # A heartbeat speaks of the time since the one before. Heartbeats are a second apart, and so is the effect from
+        # the beginning of its window. On a starved host the first heartbeat in the window may be later than the effect.
         wait_until(lambda: heartbeats(cluster)[-1].at_us >= end_us, "the heartbeat after the injection", PATIENCE_S)
     if silence.longest_s * 1e6 > OBSERVER_LAG_US:
         raise MomentMissed(
             f"the cluster agent, in which the observer runs, did not answer for {silence.longest_s:.1f} s"
         )
     beats = heartbeats(cluster)
-    assert beats[0].at_us < made.bite_at_us - LEAD_US
-    during = [now for before, now in pairwise(beats) if now.at_us > made.bite_at_us - LEAD_US and before.at_us < end_us]
+    assert beats[0].at_us < made.effect_at_us - LEAD_US
+    during = [
+        now for before, now in pairwise(beats) if now.at_us > made.effect_at_us - LEAD_US and before.at_us < end_us
+    ]
     # A starved host may delay the questions by a little.
     assert max(it.pause_us for it in during) <= 2 * OBSERVER_LAG_US, [it.pause_us for it in during]
     assert all(before.at_us <= now.at_us for before, now in pairwise(observed(cluster)))

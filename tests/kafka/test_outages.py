@@ -19,8 +19,8 @@ from support.plays import MomentMissed, played
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import lease, topics, workspaces
 from delivery_verifier.cluster.embedded import disks, packet_filter
+from delivery_verifier.cluster.embedded.capabilities import tried
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
-from delivery_verifier.cluster.embedded.equipment import tried
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.action import ActionContext, Done
 from delivery_verifier.faults.actions import ACTIONS, heal
@@ -34,7 +34,7 @@ from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 
 AT_ONCE = Trigger(kind="at_once")
 NEEDED: tuple[Capability, ...] = ("network", "power")
-SPEC = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250, equipment=NEEDED, elr=False)
+SPEC = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250, capabilities=NEEDED, elr=False)
 
 UNAVAILABLE_HERE = [unavailable.why for name in NEEDED if (unavailable := tried(name))]
 
@@ -130,14 +130,14 @@ def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it
     assert stale.leader == victim and len(stale.isr) == 3
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
     (injection,) = run.injections.all
-    assert injection.bit and injection.proofs.effects["leader_moved"]
+    assert injection.took_effect and injection.proofs.effects["leader_moved"]
     assert set(before_heal(injection)[f"broker {victim}"]) == {"controller", "replication"}
     assert cluster.agent.is_in_force("network", cluster.brokers) == {}
     wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", PATIENCE_S)
     assert end(cluster, made) == before
 
 
-def test_an_isolation_whose_rule_was_removed_behind_our_back_has_not_bitten(cluster: Cluster, made: Scenario) -> None:
+def test_an_isolation_whose_rule_was_removed_behind_our_back_took_no_effect(cluster: Cluster, made: Scenario) -> None:
     victim, run = leader(cluster, made), runner(cluster, made)
     run._perform(FaultStep(trigger=AT_ONCE, action="isolate", target="leader"), [victim], 0)
     wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", PATIENCE_S)
@@ -146,7 +146,7 @@ def test_an_isolation_whose_rule_was_removed_behind_our_back_has_not_bitten(clus
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
     (injection,) = run.injections.all
     assert injection.proofs.process and injection.proofs.effects["leader_moved"]
-    assert before_heal(injection) == {} and not injection.bit
+    assert before_heal(injection) == {} and not injection.took_effect
 
 
 def controller_rule(cluster: Cluster, broker: int) -> str:
@@ -161,7 +161,7 @@ def chains(workspace: Path) -> list[str]:
     return [line.split()[1] for line in reversed(listed.splitlines()) if line.startswith(begin)]
 
 
-def test_a_broker_that_is_cut_off_from_its_clients_only_leads_on_and_has_not_bitten(
+def test_a_broker_that_is_cut_off_from_its_clients_only_leads_on_and_took_no_effect(
     cluster: Cluster, made: Scenario
 ) -> None:
     played(lambda: cut_off_from_clients(cluster, made))
@@ -183,7 +183,7 @@ def cut_off_from_clients(cluster: Cluster, made: Scenario) -> None:
     if now.leader_epoch != before.leader_epoch:
         raise MomentMissed(f"broker {now.leader} leads, before it was broker {before.leader}")
     assert now.leader == before.leader and answered == {} and set(cut[before.leader]) == {"client"}
-    assert cluster.partitions([topic(made)], via=before.leader) and not run.injections.all[0].bit
+    assert cluster.partitions([topic(made)], via=before.leader) and not run.injections.all[0].took_effect
 
 
 def test_heal_lets_isolated_brokers_join_again(cluster: Cluster) -> None:
@@ -206,7 +206,7 @@ def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_noth
     run._perform(FaultStep(trigger=AT_ONCE, action="power_off", proofs=()), brokers, 0)
     run._perform(FaultStep(trigger=AT_ONCE, action="start"), brokers, 0)
     (injection,) = run.injections.all
-    assert injection.bit and before_heal(injection)["broker 1"] == "exited, its disk is off"
+    assert injection.took_effect and before_heal(injection)["broker 1"] == "exited, its disk is off"
     assert cluster.agent.is_in_force("power", brokers) == {}
     wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", PATIENCE_S)
     assert end(cluster, made) == before
@@ -226,7 +226,7 @@ def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     made: list[Kept] = []
 
     def start() -> Kept:
-        spec = ClusterSpec(brokers=1, equipment=NEEDED)
+        spec = ClusterSpec(brokers=1, capabilities=NEEDED)
         kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, None)
         made.append(kept)
         kept.answers()

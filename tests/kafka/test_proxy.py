@@ -32,8 +32,8 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 
-SPEC = ClusterSpec(brokers=1, equipment=("proxy",))
-AT_ONCE, BITTEN = Trigger(kind="at_once"), Trigger(kind="bitten")
+SPEC = ClusterSpec(brokers=1, capabilities=("proxy",))
+AT_ONCE, TOOK_EFFECT = Trigger(kind="at_once"), Trigger(kind="took_effect")
 HANGS_UP_AFTER_MS = 5000
 """How long a client waits for an answer that never comes. A host that stalls for less makes it send nothing twice."""
 DELAY_MS = 4000
@@ -312,22 +312,22 @@ def inject(cluster: Cluster, plan: Scenario, by: Client, until: Trigger, action:
 def test_the_runner_proves_just_before_the_release_that_the_proxy_acted(
     cluster: Cluster, topic: str, plan: Scenario
 ) -> None:
-    made = inject(cluster, plan, client(cluster, topic), BITTEN)
-    assert made.bit and made.proof["process_before_heal"] == {"broker 1": {"mine": 1}}
+    made = inject(cluster, plan, client(cluster, topic), TOOK_EFFECT)
+    assert made.took_effect and made.proof["process_before_heal"] == {"broker 1": {"mine": 1}}
     assert made.hit == {arm.topic_name: [0] for arm in plan.arms} and made.healed_at_us and made.recovered_at_us
 
 
 @pytest.mark.parametrize("action", ["close", "hold", "drop", "delay", "delay_end"])
-def test_a_proxy_that_is_bypassed_has_not_bitten(cluster: Cluster, topic: str, plan: Scenario, action: str) -> None:
+def test_a_proxy_that_is_bypassed_took_no_effect(cluster: Cluster, topic: str, plan: Scenario, action: str) -> None:
     made = inject(cluster, plan, client(cluster, topic, direct=True), Trigger(kind="settled"), action)
-    assert not made.bit and made.proof["process_before_heal"] == {}
+    assert not made.took_effect and made.proof["process_before_heal"] == {}
     assert made.healed_at_us
 
 
-def test_waiting_for_a_bite_that_never_comes_ends_without_one(cluster: Cluster, topic: str, plan: Scenario) -> None:
+def test_waiting_for_an_effect_that_never_comes_ends_without_one(cluster: Cluster, topic: str, plan: Scenario) -> None:
     hasty = msgspec.structs.replace(plan, load=msgspec.structs.replace(plan.load, deadline_s=1))
-    made = inject(cluster, hasty, client(cluster, topic, direct=True), BITTEN)
-    assert not made.bit and "close to have taken effect" in str(made.proof["failed"])
+    made = inject(cluster, hasty, client(cluster, topic, direct=True), TOOK_EFFECT)
+    assert not made.took_effect and "close to have taken effect" in str(made.proof["failed"])
 
 
 def test_a_rule_without_meaning_is_refused_before_anything_happens(cluster: Cluster) -> None:
@@ -339,13 +339,13 @@ def test_a_rule_without_meaning_is_refused_before_anything_happens(cluster: Clus
     heal(cluster)
 
 
-def test_the_proxy_outlives_its_broker_and_strangers(cluster: Cluster, topic: str) -> None:
+def test_the_proxy_outlives_its_broker_and_foreign_writers(cluster: Cluster, topic: str) -> None:
     """The proxy closes the connection of a client that does not speak Kafka's protocol. It closes every connection
     while the broker is down. Afterwards it serves clients as before."""
     address = ("127.0.0.1", cluster.backend.layout.proxy_ports[1])
-    with socket.create_connection(address, timeout=PATIENCE_S) as stranger:
-        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        assert hung_up(stranger)
+    with socket.create_connection(address, timeout=PATIENCE_S) as foreign_writer:
+        foreign_writer.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert hung_up(foreign_writer)
     mine = client(cluster, topic)
     ACTIONS["kill"].do(moment(cluster))
     with socket.create_connection(address, timeout=PATIENCE_S) as early:

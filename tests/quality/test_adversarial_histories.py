@@ -13,8 +13,8 @@ from support.oracle import judge
 from support.planters import History
 from support.run_directories import scenario, table, write
 
-from delivery_verifier.run_directory.books import COUNTS
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.run_directory.tally import COUNTS
 from spark_jobs import reconcile as job
 
 PARTITIONS = 5
@@ -45,13 +45,13 @@ def run(histories: list[History], spark: SparkSession, tmp_path_factory: pytest.
     return directory
 
 
-def test_the_books_and_the_cases_are_the_oracles(histories: list[History], run: RunDirectory) -> None:
-    books, cases = table(run, "books/producers.parquet"), table(run, "anomalies")
+def test_the_tally_and_the_cases_are_the_oracles(histories: list[History], run: RunDirectory) -> None:
+    tally, cases = table(run, "counts/producers.parquet"), table(run, "anomalies")
     for history in histories:
-        expected_books, expected_cases = judge(history.attempts, history.lines, history.seen)
-        own = [row for row in books if row["arm"] == history.arm]
+        expected_tally, expected_cases = judge(history.attempts, history.lines, history.seen)
+        own = [row for row in tally if row["arm"] == history.arm]
         assert {name: sum(row[name] for row in own) for name in COUNTS} == dict.fromkeys(COUNTS, 0) | dict(
-            expected_books
+            expected_tally
         ), history.arm
         key = ("producer", "session", "sequence", "attempt")
         found = Counter(

@@ -26,7 +26,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
 from spark_jobs.checks import effects_opinion
-from spark_jobs.effects import effect_attempts, effect_books
+from spark_jobs.effects import effect_attempts, effect_tally
 from spark_jobs.matching import buckets, screen
 from spark_jobs.schemas import EFFECTS, LEDGER, LOG, arrow
 
@@ -60,7 +60,7 @@ def compared(
     others: tuple[PartitionSnapshot, ...] = (),
     positions: dict[tuple[str, int], int] | None = None,
     bits: int | None = None,
-) -> effect_books.Effects:
+) -> effect_tally.Effects:
     """Returns what Spark finds in the histories of arms. `others` are partitions whose snapshots differ. `positions`
     are the offsets that groups have committed last. `bits` is the width of the screen's chunks; None: no screen."""
     frames = []
@@ -76,8 +76,8 @@ def compared(
     assert bits is None or counted is not None
     proven = screen.prove(counted, set()) if counted else None
     scenario_of_all = of_arms(list(histories))
-    inputs = effect_books.EffectInputs(log, ledger, scenario_of_all, offsets, output, 100, True, positions, proven)
-    return effect_books.compare(inputs, rows)
+    inputs = effect_tally.EffectInputs(log, ledger, scenario_of_all, offsets, output, 100, True, positions, proven)
+    return effect_tally.compare(inputs, rows)
 
 
 @pytest.fixture(scope="module")
@@ -96,19 +96,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(histories: dict[str, History], spark: SparkSession, folder: Path) -> effect_books.Effects:
+def found(histories: dict[str, History], spark: SparkSession, folder: Path) -> effect_tally.Effects:
     return compared(spark, folder, histories)
 
 
 @pytest.mark.parametrize("bits", [0, 2])
 def test_the_screen_changes_nothing_but_the_number_of_matched_effects(
-    bits: int, histories: dict[str, History], found: effect_books.Effects, spark: SparkSession, tmp_path: Path
+    bits: int, histories: dict[str, History], found: effect_tally.Effects, spark: SparkSession, tmp_path: Path
 ) -> None:
     calm = min(CALM, SCREENED * 2 // 7)
     arms = [f"h{at}" for at in range(1, min(RANDOM, SCREENED - calm) + 1)] + [f"c{at}" for at in range(1, calm + 1)]
     screened = compared(spark, tmp_path, {arm: histories[arm] for arm in arms}, bits=bits)
     others = histories.keys() - {*arms}
-    assert screened.books.equals(without(found.books, others))
+    assert screened.tally.equals(without(found.tally, others))
     assert screened.anomalies == {key: count for key, count in found.anomalies.items() if key[0][0] not in others}
     by_attempt = [("arm", "ascending"), ("producer", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")]
     assert screened.cases.sort_by(by_attempt).equals(without(found.cases, others).sort_by(by_attempt))
@@ -124,7 +124,7 @@ def test_every_kind_of_effects_has_a_detector() -> None:
 
 
 def test_random_histories_have_exactly_the_cases_of_the_oracle(
-    histories: dict[str, History], found: effect_books.Effects
+    histories: dict[str, History], found: effect_tally.Effects
 ) -> None:
     written: dict[str, Counter[Any]] = {arm: Counter() for arm in histories}
     for row in found.cases.to_pylist():
@@ -137,17 +137,17 @@ def test_random_histories_have_exactly_the_cases_of_the_oracle(
     assert sum(hidden for cases in expected.values() for _, hidden, *_ in cases) > RANDOM // 10
 
 
-def test_a_case_names_a_member_only_if_somebody_saw_which(found: effect_books.Effects) -> None:
+def test_a_case_names_a_member_only_if_somebody_saw_which(found: effect_tally.Effects) -> None:
     details = dict.fromkeys(("h1", "h2"), "")
     for row in found.cases.to_pylist():
         if row["arm"] in details:
             details[row["arm"]] += row["detail"] + "\n"
-    assert "by a member in life" in details["h1"] and "by member" not in details["h1"]
-    assert "by member 0 in life" in details["h2"] and "by a member" not in details["h2"]
+    assert "by a member in incarnation" in details["h1"] and "by member" not in details["h1"]
+    assert "by member 0 in incarnation" in details["h2"] and "by a member" not in details["h2"]
 
 
 def test_duckdb_counts_as_many_cases_as_the_oracle(
-    histories: dict[str, History], found: effect_books.Effects, folder: Path
+    histories: dict[str, History], found: effect_tally.Effects, folder: Path
 ) -> None:
     given = effects_opinion.parameters(folder, of_arms(list(histories)), ends(histories))
     counted = {arm: tuple(counts) for arm, *counts in duckdb.execute(effects_opinion.QUERY, given).fetchall()}
@@ -160,18 +160,18 @@ def test_duckdb_counts_as_many_cases_as_the_oracle(
     assert counted == expected | {"canary": (0, 0, 0, 0)}
 
 
-def test_their_books_are_those_of_the_oracle(histories: dict[str, History], found: effect_books.Effects) -> None:
+def test_their_tally_are_those_of_the_oracle(histories: dict[str, History], found: effect_tally.Effects) -> None:
     sums: dict[str, Counter[str]] = {arm: Counter() for arm in histories}
-    for row in found.books.to_pylist():
+    for row in found.tally.to_pylist():
         if row["arm"] in sums:
-            sums[row["arm"]].update({name: row[name] for name in effect_books.COUNTS})
-    assert {arm: +books for arm, books in sums.items()} == {
+            sums[row["arm"]].update({name: row[name] for name in effect_tally.COUNTS})
+    assert {arm: +tally for arm, tally in sums.items()} == {
         arm: judge(lines, landed)[1] for arm, (_, lines, landed) in histories.items()
     }
 
 
-def test_the_books_of_the_log_get_as_many_cases_as_were_found(
-    histories: dict[str, History], found: effect_books.Effects
+def test_the_tally_of_the_log_get_as_many_cases_as_were_found(
+    histories: dict[str, History], found: effect_tally.Effects
 ) -> None:
     booked = Counter[tuple[str, str]]()
     for ((arm, producer, _, _), name), count in found.anomalies.items():
@@ -193,8 +193,8 @@ def test_a_marker_at_offset_0_drains_a_partition_without_records(
     record = line("a", 1, 0, 0, partition=1)
     history = [attempt("a", 0, partition=1)], [record], [effect("a", record, 0), *effect_of_marker]
     empty = replace(snapshot("a", 0), end=0)
-    books = compared(spark, tmp_path, {"a": history}, (empty,)).books.to_pylist()
-    assert [row["drained"] for row in books if (row["arm"], row["partition"]) == ("a", 0)] == [drained]
+    tally = compared(spark, tmp_path, {"a": history}, (empty,)).tally.to_pylist()
+    assert [row["drained"] for row in tally if (row["arm"], row["partition"]) == ("a", 0)] == [drained]
 
 
 def test_nothing_is_skipped_before_the_group_has_committed_the_whole_partition(
@@ -207,8 +207,8 @@ def test_nothing_is_skipped_before_the_group_has_committed_the_whole_partition(
     positions = {(arm, 0): position for arm, position in committed.items()}
     found = compared(spark, tmp_path, histories, positions=positions)
     assert [(row["arm"], row["kind"]) for row in found.cases.to_pylist()] == [("whole", "SKIPPED")]
-    books = {row["arm"]: (row["drained"], row["pending"]) for row in found.books.to_pylist() if row["partition"] == 0}
-    assert (books["behind"], books["whole"]) == ((0, 1), (1, 0))
+    tally = {row["arm"]: (row["drained"], row["pending"]) for row in found.tally.to_pylist() if row["partition"] == 0}
+    assert (tally["behind"], tally["whole"]) == ((0, 1), (1, 0))
 
 
 def test_what_may_stand_at_an_unreadable_offset_is_neither_a_ghost_nor_applied_again(

@@ -17,9 +17,9 @@ from support.seeds import FEWEST, in_this_round
 from support.seeds import histories as number_of_histories
 
 from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, column
-from delivery_verifier.run_directory.books import COUNTS, SECOND_OPINION
 from delivery_verifier.run_directory.given_up import read_given_up
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.run_directory.tally import COUNTS, SECOND_OPINION
 from spark_jobs import reconcile as job
 from spark_jobs.checks.second_opinion import COUNTS as COUNTED_TWICE
 from spark_jobs.matching import match
@@ -102,9 +102,9 @@ def run(
 
 
 @pytest.fixture(scope="module")
-def books(run: RunDirectory) -> dict[str, Counter[str]]:
+def tally(run: RunDirectory) -> dict[str, Counter[str]]:
     totals: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in table(run, "books/producers.parquet"):
+    for row in table(run, "counts/producers.parquet"):
         totals[row["arm"]].update({name: row[name] for name in COUNTS})
     return {arm: +counts for arm, counts in totals.items()}
 
@@ -118,9 +118,9 @@ def cases(run: RunDirectory) -> dict[str, Counter[Case]]:
     return found
 
 
-def test_the_books_of_every_history_are_the_oracles(histories: list[History], books: dict[str, Counter[str]]) -> None:
+def test_the_tally_of_every_history_are_the_oracles(histories: list[History], tally: dict[str, Counter[str]]) -> None:
     for history in histories:
-        assert books[history.arm] == judge(history.attempts, history.lines, history.seen)[0], history.arm
+        assert tally[history.arm] == judge(history.attempts, history.lines, history.seen)[0], history.arm
 
 
 def test_the_cases_of_every_history_are_the_oracles(histories: list[History], cases: dict[str, Counter[Case]]) -> None:
@@ -140,11 +140,11 @@ def test_what_was_given_up_in_every_history_is_what_the_oracle_counts(
     assert sum(map(bool, found.values())) > len(histories) / 10, "many histories give up something"
 
 
-def test_a_planter_makes_its_kind_appear(histories: list[History], books: dict[str, Counter[str]]) -> None:
+def test_a_planter_makes_its_kind_appear(histories: list[History], tally: dict[str, Counter[str]]) -> None:
     by_name = {history.arm.split("-", 2)[-1]: history.arm for history in histories if "-" in history.arm}
     for kind, ways in PLANTERS.items():
         for plant in ways:
-            assert books[by_name[plant.__name__]][kind.value.lower()] >= 1, plant.__name__
+            assert tally[by_name[plant.__name__]][kind.value.lower()] >= 1, plant.__name__
 
 
 def test_what_is_healthy_is_never_called_an_anomaly(histories: list[History], cases: dict[str, Counter[Case]]) -> None:
@@ -159,22 +159,24 @@ def test_mixed_histories_contain_every_kind_often(histories: list[History], case
     assert min(kinds[kind.value] for kind in OF_THE_LOG) > mixed(histories) // 20, kinds
 
 
-def test_strangers_are_counted_where_no_record_was_acknowledged(histories: list[History], run: RunDirectory) -> None:
+def test_foreign_writers_are_counted_where_no_record_was_acknowledged(
+    histories: list[History], run: RunDirectory
+) -> None:
     counts = run.manifest("reconcile").counts
     for history in histories:
         acked = {(row["partition"], row["offset"]) for row in history.attempts if row["outcome"] == "ACKED"}
         strange = [row for row in history.lines if row["foreign"] and not row["parsed"]]
         count = sum((row["partition"], row["offset"]) not in acked for row in strange)
-        assert counts[f"strangers/{history.arm}"] == count, history.arm
-    assert sum(count for name, count in counts.items() if name.startswith("strangers/")) > mixed(histories) // 20
+        assert counts[f"foreign_writers/{history.arm}"] == count, history.arm
+    assert sum(count for name, count in counts.items() if name.startswith("foreign_writers/")) > mixed(histories) // 20
 
 
 def test_duckdb_counts_in_every_history_without_damage_what_the_oracle_counts(
     histories: list[History], run: RunDirectory
 ) -> None:
     counted: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in table(run, "books/laws.parquet"):
-        if row["law"] == SECOND_OPINION:
+    for row in table(run, "counts/invariants.parquet"):
+        if row["invariant"] == SECOND_OPINION:
             counted[row["arm"]][row["left_name"].removesuffix(", counted by DuckDB")] = row["left"]
     expected, whole = {}, Counter[str]()
     for history in histories:
@@ -190,5 +192,5 @@ def test_duckdb_counts_in_every_history_without_damage_what_the_oracle_counts(
     )
 
 
-def test_the_laws_hold_for_every_history(run: RunDirectory) -> None:
-    assert [row for row in table(run, "books/laws.parquet") if row["left"] != row["right"]] == []
+def test_the_invariants_hold_for_every_history(run: RunDirectory) -> None:
+    assert [row for row in table(run, "counts/invariants.parquet") if row["left"] != row["right"]] == []

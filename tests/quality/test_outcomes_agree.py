@@ -25,7 +25,7 @@ from delivery_verifier.run_directory.ledger import outcomes_key
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.settlement.sealing import seal_ledgers
 
-DOUBT = ("checker", "books_unbalanced:outcomes_agree")
+DOUBT = ("checker", "tally_unbalanced:outcomes_agree")
 
 
 def as_indeterminate(table: pa.Table, sequences: pa.Array | None = None) -> pa.Table:
@@ -64,8 +64,8 @@ def test_losses_that_the_seal_hides_are_a_doubt(tmp_path: Path, spark: SparkSess
     verdict = judge_again(run, spark)
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("INCONCLUSIVE", False, 2)
     hurt = arm(verdict, "acks_1")
-    assert stored_judgement(VIOLATED)["arms"]["acks_1"]["books"]["lost"] > hurt.books["lost"] == 0
-    assert hurt.books["found"] == hurt.books["reported"], "the books balance all the same"
+    assert stored_judgement(VIOLATED)["arms"]["acks_1"]["tally"]["lost"] > hurt.tally["lost"] == 0
+    assert hurt.tally["found"] == hurt.tally["reported"], "the counts balance all the same"
     assert {doubt for doubt in doubts(verdict, "acks_1") if doubt[0] == "checker"} == {DOUBT}
     assert DOUBT not in doubts(verdict, "control-safe")
 

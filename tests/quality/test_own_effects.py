@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from support.run_directories import START_US, attempt, canary_lines, line, scenario, table, write
 
 from delivery_verifier import canary
-from delivery_verifier.applications.lives import LifeEnd, write_end
+from delivery_verifier.applications.incarnations import IncarnationEnd, write_end
 from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.model import record
@@ -21,13 +21,13 @@ from delivery_verifier.model.application import Application
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
-from delivery_verifier.settlement.applications import seal_life
+from delivery_verifier.settlement.applications import seal_incarnation
 from delivery_verifier.settlement.canary_effects import apply_canary
 from spark_jobs import reconcile as job
 
 RECORDS, SIZE, ROUNDS = 40, 100, 2
 START = START_US - 1000
-"""When the first life ended, in µs since the epoch: before the snapshot of the run directory was taken."""
+"""When the first incarnation ended, in µs since the epoch: before the snapshot of the run directory was taken."""
 
 
 def own_scenario() -> Scenario:
@@ -51,8 +51,8 @@ def lines_of(made: Scenario, sequences: list[int], markers: tuple[int, ...] = ()
     return b"".join(b'{"value":"%s"}\n' % each for each in values)
 
 
-def reconciled(path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *lives: bytes) -> RunDirectory:
-    """Returns a run that was reconciled. `lives` are the texts that the lives of the member have printed.
+def reconciled(path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *incarnations: bytes) -> RunDirectory:
+    """Returns a run that was reconciled. `incarnations` are the texts that the incarnations of the member have printed.
 
     Record 7 stands in the log twice. Record 39 is not in the log.
     """
@@ -72,15 +72,15 @@ def reconciled(path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch,
     def effects(snapshot: Offsets, output: StepOutput) -> None:
         apply_canary(made, layout, offsets, snapshot, path.parent / "canary", {}, output)
         folder = path.parent / "sink" / "0"
-        for number, text in enumerate(lives):
+        for number, text in enumerate(incarnations):
             (folder / str(number)).mkdir(parents=True)
             (folder / str(number) / "stdout").write_bytes(text)
-            end = LifeEnd(applied=0, exit_code=0, killed=not number, ended_us=START + number)
+            end = IncarnationEnd(applied=0, exit_code=0, killed=not number, ended_us=START + number)
             write_end(folder / str(number), end)
         inputs = SinkInputs(made.arm("a"), folder.parent, 10, made.run_token, {}, payload_bytes=SIZE)
-        for life in OwnEffects().read(inputs):
-            seal_life(life, "a", output)
-        output.counts |= {"lives/a": len(lives), "killed/a": 1, "kill_orders/a": 1}
+        for incarnation in OwnEffects().read(inputs):
+            seal_incarnation(incarnation, "a", output)
+        output.counts |= {"incarnations/a": len(incarnations), "killed/a": 1, "kill_orders/a": 1}
 
     run = write(path, made, attempts, rows, effects=effects)
     job.reconcile(path, True, spark)
@@ -89,7 +89,7 @@ def reconciled(path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch,
 
 def totals(run: RunDirectory) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for name in ("books/producers.parquet", "books/effects.parquet"):
+    for name in ("counts/producers.parquet", "counts/effects.parquet"):
         for row in table(run, name):
             if row["arm"] == "a":
                 counts.update({key: row[key] for key in row if isinstance(row[key], int) and key != "partition"})
@@ -97,14 +97,14 @@ def totals(run: RunDirectory) -> Counter[str]:
 
 
 def broken(run: RunDirectory) -> set[str]:
-    return {row["law"] for row in table(run, "books/laws.parquet") if row["left"] != row["right"]}
+    return {row["invariant"] for row in table(run, "counts/invariants.parquet") if row["left"] != row["right"]}
 
 
 def subset_of(counts: Counter[str], *names: str) -> dict[str, int]:
     return {name: counts[name] for name in names}
 
 
-def test_lines_of_two_lives_become_effects_and_the_canary_is_found(
+def test_lines_of_two_incarnations_become_effects_and_the_canary_is_found(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = own_scenario()
@@ -126,11 +126,13 @@ def test_lines_of_two_lives_become_effects_and_the_canary_is_found(
         "pending": 0,
     }
     cases: Any = {row["sequence"]: row for row in table(run, "anomalies/effects.parquet") if row["arm"] == "a"}
-    assert cases[16]["detail"] == "in the log at 0:16; applied by member 0 in life 0, by member 0 in life 1"
+    assert cases[16]["detail"] == (
+        "in the log at 0:16; applied by member 0 in incarnation 0, by member 0 in incarnation 1"
+    )
     assert sorted(cases) == [16, 17, 18, 19, 30, 39]
     expected = canary.expected_counts(made)
     planted = Counter[str]()
-    for row in table(run, "books/producers.parquet"):
+    for row in table(run, "counts/producers.parquet"):
         planted.update(
             {name: count for name, count in row.items() if row["arm"] == "canary" and isinstance(count, int)}
         )

@@ -1,8 +1,8 @@
 """Tests that damage copies of one good stored run in many ways. Each copy must end INCONCLUSIVE, with a doubt that
 names the damage.
 
-The files are sealed again after the damage, i.e. the manifest gets their new checksums. So only the laws of the books,
-the canary and the judge can notice the damage.
+The files are sealed again after the damage, i.e. the manifest gets their new checksums. So only the invariants of the
+counts, the canary and the judge can notice the damage.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from support.stored_runs import arm, copy_of, doubts, judge_again, reseal, rewri
 
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.verdict.checker_doubts import LAW_DOUBTS
-from delivery_verifier.verdict.evaluation import CANARY, LAWS, LAWS_OF_EFFECTS
+from delivery_verifier.verdict.checker_doubts import INVARIANT_DOUBTS
+from delivery_verifier.verdict.evaluation import CANARY, INVARIANTS, INVARIANTS_OF_EFFECTS
 
 SUBJECT = "transactional"
 
@@ -111,7 +111,7 @@ def _log_doubled(run: RunDirectory) -> None:
     [
         (_without_partition, "read_incomplete"),
         (_ledger_cut_short, "ledger_incomplete"),
-        (_acked_sealed_as_indeterminate, "books_unbalanced:outcomes_agree"),
+        (_acked_sealed_as_indeterminate, "tally_unbalanced:outcomes_agree"),
         (_canary_altered, "canary_wrong"),
         (_log_doubled, "read_incomplete"),
     ],
@@ -123,28 +123,31 @@ def test_damage_to_what_was_read_or_claimed_is_a_doubt(
     assert_doubted(judge_again(copy, spark), doubt)
 
 
-def test_every_law_that_does_not_balance_is_a_doubt_of_its_own(copy: RunDirectory) -> None:
-    laws = [law for law in LAWS if law not in (CANARY, *LAWS_OF_EFFECTS)]  # no arm has an application
+def test_every_invariant_that_does_not_balance_is_a_doubt_of_its_own(copy: RunDirectory) -> None:
+    # no arm has an application
+    invariants = [invariant for invariant in INVARIANTS if invariant not in (CANARY, *INVARIANTS_OF_EFFECTS)]
 
     def unbalance(table: pa.Table) -> pa.Table:
         rows = table.to_pylist()
-        for law in laws:
-            next(row for row in rows if (row["law"], row["arm"]) == (law, SUBJECT))["left"] += 1
+        for invariant in invariants:
+            next(row for row in rows if (row["invariant"], row["arm"]) == (invariant, SUBJECT))["left"] += 1
         return pa.Table.from_pylist(rows, schema=table.schema)
 
-    rewrite(copy.path / "books/laws.parquet", unbalance)
+    rewrite(copy.path / "counts/invariants.parquet", unbalance)
     reseal(copy, "reconcile")
     verdict = judge_again(copy)
-    for law in laws:
-        assert_doubted(verdict, LAW_DOUBTS.get(law, f"books_unbalanced:{law}"))
+    for invariant in invariants:
+        assert_doubted(verdict, INVARIANT_DOUBTS.get(invariant, f"tally_unbalanced:{invariant}"))
     assert arm(verdict, "control-acks_0").doubts == []
 
 
-@pytest.mark.parametrize("table", ["producers", "laws", "partitions"])
-def test_an_empty_table_of_the_books_is_a_doubt(copy: RunDirectory, table: str) -> None:
-    rewrite(copy.path / f"books/{table}.parquet", lambda rows: rows.slice(0, 0))
+@pytest.mark.parametrize("table", ["producers", "invariants", "partitions"])
+def test_an_empty_table_of_the_tally_is_a_doubt(copy: RunDirectory, table: str) -> None:
+    rewrite(copy.path / f"counts/{table}.parquet", lambda rows: rows.slice(0, 0))
     reseal(copy, "reconcile")
-    doubt = {"producers": "partition_missing", "laws": "law_missing", "partitions": "partition_missing"}[table]
+    doubt = {"producers": "partition_missing", "invariants": "invariant_missing", "partitions": "partition_missing"}[
+        table
+    ]
     assert_doubted(judge_again(copy), doubt)
 
 
@@ -153,7 +156,7 @@ def test_a_column_of_nothing_but_nulls_is_a_doubt(copy: RunDirectory) -> None:
         at = table.schema.get_field_index("lost")
         return table.set_column(at, pa.field("lost", pa.int64()), pa.nulls(table.num_rows, pa.int64()))
 
-    rewrite(copy.path / "books/producers.parquet", forget)
+    rewrite(copy.path / "counts/producers.parquet", forget)
     reseal(copy, "reconcile")
     assert_doubted(judge_again(copy), "nulls")
 

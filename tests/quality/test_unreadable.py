@@ -66,15 +66,15 @@ def test_records_that_nobody_can_read_convict_with_the_checksums_as_evidence(
     verdict = judge_again(run, spark)
     hurt = arm(verdict, "control-safe")
     assert hurt.verdict == "VIOLATED" and convicting(hurt) == {"CORRUPTED"}
-    assert [hurt.books[name] for name in ("corrupted", "lost", "unattributed")] == [20, 0, 0]
-    assert hurt.books["found"] == hurt.books["reported"]
+    assert [hurt.tally[name] for name in ("corrupted", "lost", "unattributed")] == [20, 0, 0]
+    assert hurt.tally["found"] == hurt.tally["reported"]
     assert {kind for kind, _ in doubts(verdict, "control-safe")} == {"coverage"}
     (doubt,) = [doubt for doubt in hurt.doubts if doubt.name == "log_unreadable"]
     leader = read_offsets((run.path / "offsets.json").read_bytes()).partitions[7].leader
     evidence = f"offsets 100 to 119 of the leader, broker {leader}, cannot be read, because {WHY}"
     assert doubt.detail == f"control-safe/1: {evidence}"
     assert f"20 corrupted (20 of them cannot be read: in partition 1, {evidence}), which" in hurt.sentence
-    assert "control-safe has damaged records: the law second_opinion was not checked for it." in verdict.limits
+    assert "control-safe has damaged records: the invariant second_opinion was not checked for it." in verdict.limits
 
 
 def test_what_may_stand_at_an_unreadable_offset_is_not_called_lost(tmp_path: Path, spark: SparkSession) -> None:
@@ -82,14 +82,14 @@ def test_what_may_stand_at_an_unreadable_offset_is_not_called_lost(tmp_path: Pat
 
     test_stored_runs_judged_again.py shows that the undamaged run is judged as it was when it was stored.
     """
-    lost_before = stored_judgement(VIOLATED)["arms"]["control-acks_0"]["books"]["lost"]
+    lost_before = stored_judgement(VIOLATED)["arms"]["control-acks_0"]["tally"]["lost"]
     run = stored_run(VIOLATED, tmp_path)
     make_unreadable(run, spark, "control-acks_0", 0, 50, 60)
     verdict = judge_again(run, spark)
     hurt = arm(verdict, "control-acks_0")
     assert hurt.verdict == "VIOLATED" and lost_before > 0
-    assert [hurt.books[name] for name in ("corrupted", "unattributed", "lost")] == [10, 10, 0]
-    missing = hurt.books["reported"] - hurt.books["found"]
+    assert [hurt.tally[name] for name in ("corrupted", "unattributed", "lost")] == [10, 10, 0]
+    missing = hurt.tally["reported"] - hurt.tally["found"]
     assert missing == lost_before + 10, "all that was lost was lost in this partition"
     assert run.manifest("reconcile").counts["missing/control-acks_0/0"] == missing
     (doubt,) = [doubt for doubt in hurt.doubts if doubt.name == "log_unreadable"]
@@ -103,10 +103,10 @@ def test_unreadable_records_of_transactions_are_neither_torn_nor_visible(tmp_pat
     verdict = judge_again(run, spark)
     hurt = arm(verdict, "transactional")
     assert hurt.verdict == "VIOLATED" and convicting(hurt) == {"CORRUPTED"}, hurt.doubts
-    assert [hurt.books[name] for name in ("corrupted", "torn", "also_torn", "aborted_visible")] == [5, 0, 0, 0]
+    assert [hurt.tally[name] for name in ("corrupted", "torn", "also_torn", "aborted_visible")] == [5, 0, 0, 0]
 
 
-def test_unreadable_offsets_that_the_books_do_not_count_are_a_doubt(tmp_path: Path, spark: SparkSession) -> None:
+def test_unreadable_offsets_that_the_tally_do_not_count_are_a_doubt(tmp_path: Path, spark: SparkSession) -> None:
     run = stored_run(VIOLATED, tmp_path)
     make_unreadable(run, spark, "control-safe", 1, 100, 120)
     offsets = read_offsets((run.path / "offsets.json").read_bytes())
@@ -114,4 +114,4 @@ def test_unreadable_offsets_that_the_books_do_not_count_are_a_doubt(tmp_path: Pa
     reseal(run, "settle", offsets=msgspec.to_builtins(msgspec.structs.replace(offsets, partitions=forgotten)))
     verdict = judge_again(run, spark)
     assert arm(verdict, "control-safe").verdict == "INCONCLUSIVE"
-    assert ("checker", "books_unbalanced:view_rows") in doubts(verdict, "control-safe")
+    assert ("checker", "tally_unbalanced:view_rows") in doubts(verdict, "control-safe")

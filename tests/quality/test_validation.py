@@ -1,4 +1,4 @@
-"""Tests of the validation with the real Great Expectations: its results for correct books, and every known case in
+"""Tests of the validation with the real Great Expectations: its results for correct counts, and every known case in
 which it passes although it should fail.
 
 A session costs seconds. So each case has only one evaluation, over the smallest run.
@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from support.evidence import (
-    BITE,
+    EFFECT_AT,
     LAST,
     RUN,
     SUBJECT,
@@ -40,9 +40,9 @@ from support.evidence import (
 from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run_directory.books import Books
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.verdict.evaluation import LAWS, Validation, laws_of, read_validation
+from delivery_verifier.run_directory.tally import Tally
+from delivery_verifier.verdict.evaluation import INVARIANTS, Validation, invariants_of, read_validation
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.unexplained import UNEXPLAINED
 from expectations import validation as module
@@ -56,23 +56,23 @@ def validated(evidence: Evidence, folder: Path) -> tuple[RunVerdict, Validation]
 
 def with_producers(table: pa.Table) -> Evidence:
     plain = evidence_of(RUN)
-    return replace(plain, books=Books.from_tables(dict(plain.books.tables) | {"books/producers.parquet": table}))
+    return replace(plain, tally=Tally.from_tables(dict(plain.tally.tables) | {"counts/producers.parquet": table}))
 
 
 def producers() -> pa.Table:
-    return evidence_of(RUN).books.tables["books/producers.parquet"]
+    return evidence_of(RUN).tally.tables["counts/producers.parquet"]
 
 
 def of_subject(table: pa.Table) -> Any:
     return pa.compute.equal(table["arm"], SUBJECT)
 
 
-def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> None:
+def test_healthy_tally_pass_every_expectation_and_are_held(tmp_path: Path) -> None:
     verdict, found = validated(evidence_of(RUN), tmp_path)
     assert verdict.verdict == "HELD"
     assert verdict.green
     searched = searched_for(applied=False)
-    assert len(found.evaluated) == 2 * (len(searched) + len(UNEXPLAINED)) + len(laws_of(evidence_of(RUN)))
+    assert len(found.evaluated) == 2 * (len(searched) + len(UNEXPLAINED)) + len(invariants_of(evidence_of(RUN)))
     assert all(item.success and not item.exception for item in found.evaluated)
     assert all((tmp_path / item.url).is_file() for item in found.evaluated)
     the_site_is_whole(tmp_path, found)
@@ -123,10 +123,10 @@ def test_a_loss_fails_where_it_is_forbidden_and_passes_where_it_is_permitted(tmp
 
 def test_a_hidden_reordering_fails_under_a_claim_of_order(tmp_path: Path) -> None:
     def change(rows: Any) -> None:
-        row = next(row for row in rows["books/producers.parquet"] if row["producer"] == 0)
+        row = next(row for row in rows["counts/producers.parquet"] if row["producer"] == 0)
         row["duplicated"], row["also_reordered"] = 1, 1
 
-    copied = cases(case(BITE, BITE, "DUPLICATED", "REORDERED", arm="acks_all"))
+    copied = cases(case(EFFECT_AT, EFFECT_AT, "DUPLICATED", "REORDERED", arm="acks_all"))
     evidence = evidence_of(a_scenario("acks_all", claim="ordered"), change, cases=copied)
     verdict, found = validated(evidence, tmp_path)
     assert [item.about for item in found.evaluated if not item.success] == ["REORDERED"]
@@ -138,7 +138,7 @@ def test_a_late_attempt_of_unknown_outcome_fails_only_where_brokers_must_refuse_
     profile: str, tmp_path: Path
 ) -> None:
     def late(rows: Rows) -> None:
-        row = next(row for row in rows["books/producers.parquet"] if row["producer"] == 0)
+        row = next(row for row in rows["counts/producers.parquet"] if row["producer"] == 0)
         row["indeterminate"], row["resolved_present"], row["resolved_late"] = 1, 1, 1
         row["acked"], row["reported"], row["found"] = 399, 399, 399
 
@@ -153,12 +153,12 @@ def test_a_late_attempt_of_unknown_outcome_fails_only_where_brokers_must_refuse_
 
 def a_loss_after_the_change(**more: Any) -> Evidence:
     """Returns a run with acks=1 that lost a record long after the change of leader, and three before it."""
-    times = [*[BITE] * 3, LAST]
+    times = [*[EFFECT_AT] * 3, LAST]
     rows = cases(*(case(at_us, at_us, "LOST", arm="acks_1") for at_us in times))
     return evidence_of(a_scenario("acks_1"), lost(4, "acks_1"), **{"cases": rows, **more})
 
 
-def test_a_case_that_no_disturbance_can_excuse_fails_an_expectation_of_its_own(tmp_path: Path) -> None:
+def test_a_case_that_no_disturbance_can_explain_fails_an_expectation_of_its_own(tmp_path: Path) -> None:
     verdict, found = validated(a_loss_after_the_change(), tmp_path)
     failed = [(item.arm, item.about, item.unexpected_count, item.count) for item in found.evaluated if not item.success]
     assert failed == [("acks_1", "LOST unexplained", 1, 1)]
@@ -202,20 +202,20 @@ def test_a_missing_column_fails_great_expectations_and_is_not_violated(tmp_path:
     assert ("checker", "expectation_not_evaluated") in doubts(verdict)
 
 
-def test_a_law_without_rows_passes_great_expectations_and_is_inconclusive(tmp_path: Path) -> None:
+def test_an_invariant_without_rows_passes_great_expectations_and_is_inconclusive(tmp_path: Path) -> None:
     plain = evidence_of(RUN)
-    laws = plain.books.tables["books/laws.parquet"]
-    kept = laws.filter(pa.compute.not_equal(laws["law"], "log_sum"))
-    books = Books.from_tables(dict(plain.books.tables) | {"books/laws.parquet": kept})
-    verdict, found = validated(replace(plain, books=books), tmp_path)
+    invariants = plain.tally.tables["counts/invariants.parquet"]
+    kept = invariants.filter(pa.compute.not_equal(invariants["invariant"], "log_sum"))
+    tally = Tally.from_tables(dict(plain.tally.tables) | {"counts/invariants.parquet": kept})
+    verdict, found = validated(replace(plain, tally=tally), tmp_path)
     assert [item.success for item in found.evaluated if item.about == "log_sum"] == [True]
-    assert {"expectation_not_evaluated", "law_missing"} <= {name for _, name in doubts(verdict)}
+    assert {"expectation_not_evaluated", "invariant_missing"} <= {name for _, name in doubts(verdict)}
     assert verdict.verdict == "INCONCLUSIVE"
 
 
 def test_a_canary_that_was_not_found_fails_and_is_inconclusive(tmp_path: Path) -> None:
     def change(rows: Any) -> None:
-        next(row for row in rows["books/producers.parquet"] if row["arm"] == "canary" and row["lost"])["lost"] = 0
+        next(row for row in rows["counts/producers.parquet"] if row["arm"] == "canary" and row["lost"])["lost"] = 0
 
     verdict, found = validated(evidence_of(RUN, change), tmp_path)
     assert [item.about for item in found.evaluated if not item.success] == ["canary"]
@@ -253,12 +253,12 @@ def test_the_committed_suites_are_what_the_vocabulary_generates() -> None:
         assert committed == suites.as_json(suite), "run `python -m expectations.suites`"
 
 
-def test_there_is_an_expectation_for_every_anomaly_and_every_law() -> None:
+def test_there_is_an_expectation_for_every_anomaly_and_every_invariant() -> None:
     from expectations import suites
 
     about = [each.meta["about"] for each in suites.load("guarantee").expectations]
     assert about == [*(kind.value for kind in Anomaly), *UNEXPLAINED.values()]
-    assert [each.meta["about"] for each in suites.load("evidence").expectations] == list(LAWS)
+    assert [each.meta["about"] for each in suites.load("evidence").expectations] == list(INVARIANTS)
 
 
 def a_run_directory(folder: Path, **changes: Any) -> RunDirectory:
@@ -281,7 +281,7 @@ def a_run_directory(folder: Path, **changes: Any) -> RunDirectory:
         output.write_json("offsets.json", evidence.offsets)
         output.write_table("replicas", evidence.replicas)
     with run.writing("reconcile") as output:
-        output.counts |= {f"strangers/{arm}": 0 for arm in RUN.arm_names}
+        output.counts |= {f"foreign_writers/{arm}": 0 for arm in RUN.arm_names}
         for name, rows in the_rows(RUN).items():
             (output.staging / name).parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.Table.from_pylist(rows), output.staging / name)

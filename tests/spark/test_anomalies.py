@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly
-from spark_jobs.matching.anomalies import BOUND, DETECTORS, OWN, STRANGER, cases, subjects
+from spark_jobs.matching.anomalies import BOUND, DETECTORS, FOREIGN_WRITER, OWN, cases, subjects
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS
 
 Row = dict[str, Any]
@@ -117,7 +117,7 @@ EXPECTED = [
     of_line(None, 100, "run other, arm 3", "PHANTOM", partition=1),
     of_line(None, 200, "illegible", "CORRUPTED"),
     of_line(None, 202, "illegible", "CORRUPTED"),
-    of_line(None, 201, STRANGER, None),
+    of_line(None, 201, FOREIGN_WRITER, None),
 ]
 
 
@@ -125,7 +125,9 @@ EXPECTED = [
 def judged(spark: SparkSession) -> tuple[list[Row], list[Row]]:
     """Returns the rows of SUBJECTS, and the rows of ANOMALIES with at most three cases of a kind."""
     aliens = spark.createDataFrame(ALIENS, OF_ALIENS)
-    unattributed = spark.createDataFrame(UNATTRIBUTED, "arm string, partition int, offset bigint, stranger boolean")
+    unattributed = spark.createDataFrame(
+        UNATTRIBUTED, "arm string, partition int, offset bigint, foreign writer boolean"
+    )
     names = ATTEMPTS.names
     attempts = spark.createDataFrame([tuple(row.get(name) for name in names) for row in ROWS], ATTEMPTS)
     frame = subjects(attempts, aliens, unattributed).persist()

@@ -99,7 +99,7 @@ def a_topic(broker: str, name: str, partitions: int = 2, **settings: str) -> str
 PLANTED = {"PHANTOM": 1, "LOST": 3, "DUPLICATED": 3, "MISPLACED": 2, "REORDERED": 1}
 
 
-def test_what_was_planted_is_found_exactly_and_the_strangers_record_convicts_nobody(
+def test_what_was_planted_is_found_exactly_and_the_foreign_writers_record_convicts_nobody(
     broker: str, audited: Audited, spark: SparkSession, tmp_path: Path
 ) -> None:
     topic = a_topic(broker, "planted")
@@ -149,7 +149,7 @@ def test_expired_offsets_are_left_out_and_a_compacted_topic_is_refused(
     verdict, _ = audited(ledger, topic)
     assert (verdict.verdict, doubts(verdict), cases(verdict)) == ("INCONCLUSIVE", {"expired"}, {})
     assert any("EXPIRED, and left out: 40." in limit for limit in verdict.limits)
-    assert subject(verdict).books["reported"] == 60
+    assert subject(verdict).tally["reported"] == 60
     compacted = a_topic(broker, "compacted", 1, cleanup_policy="compact")
     with pytest.raises(BadInput, match="it is compacted"):
         audited(ledger, compacted, "compacted")
@@ -206,16 +206,16 @@ def test_the_lines_of_a_verifiable_producer_that_was_killed_are_right_and_those_
         producer.wait()
     answers = out.read_bytes().count(b"producer_send_success")
     verdict, _ = audited(out, topic, "killed", format="verifiable-producer")
-    books = subject(verdict).books
+    tally = subject(verdict).tally
     assert (verdict.verdict, cases(verdict)) == ("INCONCLUSIVE", {})
     assert doubts(verdict) == {"ledger_cut", "ledger_partial"}
-    assert answers - 1 <= books["acked"] == books["found"] <= answers and books["lost"] == 0
+    assert answers - 1 <= tally["acked"] == tally["found"] <= answers and tally["lost"] == 0
     topic = a_topic(broker, "verifiable-whole")
     whole = tmp_path / "whole.txt"
     assert verifiable_producer(broker, topic, whole, "--max-messages", "2000").wait(PATIENCE_S) == 0
     verdict, _ = audited(whole, topic, "whole", format="verifiable-producer")
     assert (verdict.verdict, doubts(verdict)) == ("HELD", set())
-    assert subject(verdict).books["found"] == 2000
+    assert subject(verdict).tally["found"] == 2000
 
 
 def test_the_wrapper_of_the_page_writes_a_ledger_that_is_held(broker: str, audited: Audited, tmp_path: Path) -> None:
@@ -230,4 +230,4 @@ def test_the_wrapper_of_the_page_writes_a_ledger_that_is_held(broker: str, audit
             named["recorded"](producer, ledger, topic, b"order %d" % number)
         assert producer.flush(PATIENCE_S) == 0
     verdict, _ = audited(tmp_path / "acks.jsonl", topic, identity="header:record-id", complete=True)
-    assert (verdict.verdict, doubts(verdict), subject(verdict).books["found"]) == ("HELD", set(), 100)
+    assert (verdict.verdict, doubts(verdict), subject(verdict).tally["found"]) == ("HELD", set(), 100)

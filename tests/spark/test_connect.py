@@ -1,4 +1,4 @@
-"""Tests of a reconciliation on a Spark Connect server: the books are those of a Spark of one's own, and no run is
+"""Tests of a reconciliation on a Spark Connect server: the counts are those of a Spark of one's own, and no run is
 poisoned by the one before. tests/e2e/test_airflow_runs.py kills the server itself in the middle of a run."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-def test_the_books_are_those_of_a_spark_of_ones_own_and_progress_is_reported(
+def test_the_tally_are_those_of_a_spark_of_ones_own_and_progress_is_reported(
     connected: Server, copied: Copy, expected: dict[str, Any], tmp_path: Path
 ) -> None:
     run = copied("run")

@@ -25,7 +25,7 @@ def sent(sequence: int, transaction: int, outcome: str = "COMMITTED", **more: An
 
 
 def unbalanced(rows: list[Row]) -> set[str]:
-    return {row["law"] for row in rows if row["left"] != row["right"]}
+    return {row["invariant"] for row in rows if row["left"] != row["right"]}
 
 
 def held(parts: list[PartitionSnapshot]) -> list[PartitionSnapshot]:
@@ -39,7 +39,8 @@ def held(parts: list[PartitionSnapshot]) -> list[PartitionSnapshot]:
 
 
 def reconciled(path: Path, spark: SparkSession, visible: set[int], absent: int | None = None) -> tuple[Row, set[str]]:
-    """Reconciles a run of 12 records in transactions of three. Returns the sums of the books, and the broken laws.
+    """Reconciles a run of 12 records in transactions of three. Returns the sums of the counts, and the broken
+    invariants.
 
     `visible`: the offsets that a read_committed consumer saw. `absent`: a record that is in no view.
     """
@@ -55,9 +56,9 @@ def reconciled(path: Path, spark: SparkSession, visible: set[int], absent: int |
         ),
     )
     reconcile(run.path, True, spark)
-    rows = [row for row in table(run, "books/producers.parquet") if row["arm"] == "one"]
+    rows = [row for row in table(run, "counts/producers.parquet") if row["arm"] == "one"]
     sums = {name: sum(row[name] for row in rows) for name in ("torn", "lost", "found", "also_torn", "duplicated")}
-    return sums, unbalanced(table(run, "books/laws.parquet"))
+    return sums, unbalanced(table(run, "counts/invariants.parquet"))
 
 
 def test_records_behind_the_last_stable_offset_are_found_and_not_called_torn(

@@ -1,4 +1,4 @@
-"""Tests of the books' few queries: how many a clean run takes, and that their result is that of many."""
+"""Tests of the counts' few queries: how many a clean run takes, and that their result is that of many."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from spark_jobs.summaries.summary import summarize
 
 RECORDS = 4_000
 MAX_QUERIES, MAX_JOBS = 6, 12
-"""The most queries and jobs that the books of a clean run may take."""
+"""The most queries and jobs that the counts of a clean run may take."""
 
 
 @contextmanager
@@ -92,14 +92,16 @@ def _clean(path: Path, more_lines: list[Row]) -> RunDirectory:
         brokers=[1],
         hit={"t-one": [0]},
         requested_at_us=START_US,
-        bite_at_us=START_US + 1_000_000,
+        effect_at_us=START_US + 1_000_000,
         recovered_at_us=START_US + 2_000_000,
     )
     return write(path, scenario(["one"]), claims, lines, injections=[fault])
 
 
 def _published(run: RunDirectory) -> dict[str, list[str]]:
-    names = [f"books/{name}.parquet" for name in ("producers", "partitions", "laws", "cases", "exposure", "gaps")]
+    names = [
+        f"counts/{name}.parquet" for name in ("producers", "partitions", "invariants", "cases", "exposure", "gaps")
+    ]
     names += ["anomalies", "timeline/load.parquet", "timeline/latency.parquet"]
     return {name: sorted(map(repr, table(run, name))) for name in names}
 
@@ -112,7 +114,7 @@ def matched(spark: SparkSession, clean: RunDirectory) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("small_rows", [0, job.SMALL_ROWS], ids=["shuffled", "small"])
-def test_the_books_of_a_clean_run_take_few_queries_and_jobs_and_are_those_of_the_exhaustive_matching(
+def test_the_tally_of_a_clean_run_take_few_queries_and_jobs_and_are_those_of_the_exhaustive_matching(
     spark: SparkSession,
     clean: RunDirectory,
     matched: dict[str, list[str]],

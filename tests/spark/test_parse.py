@@ -220,7 +220,7 @@ def test_spark_and_the_library_parse_any_bytes_alike(parsed: list[tuple[bytes | 
             assert row[name] == (getattr(header, name) if header else None), (name, value)
         assert row["header_run"] == (header.run if header else None), value
         assert row["header_arm"] == (header.arm if header else None), value
-        other = header.run != TOKEN or header.arm != 1 if header else record.is_of_stranger(value, TOKEN)
+        other = header.run != TOKEN or header.arm != 1 if header else record.is_of_foreign_writer(value, TOKEN)
         assert row["foreign"] == other, value
 
 

@@ -136,11 +136,11 @@ def _end_at(run: RunDirectory, servers: str, end: int, end_of_1: int = 0) -> Non
 
 
 def _unbalanced(run: RunDirectory) -> set[str]:
-    return {row["law"] for row in table(run, "books/laws.parquet") if row["left"] != row["right"]}
+    return {row["invariant"] for row in table(run, "counts/invariants.parquet") if row["left"] != row["right"]}
 
 
 def _totals(run: RunDirectory, *names: str) -> list[int]:
-    rows = [row for row in table(run, "books/producers.parquet") if row["arm"] == "one"]
+    rows = [row for row in table(run, "counts/producers.parquet") if row["arm"] == "one"]
     return [sum(row[name] for row in rows) for name in names]
 
 
@@ -151,9 +151,9 @@ def test_every_record_of_the_snapshot_is_read_and_markers_behind_it_are_not_the_
     assert _unbalanced(run) == set()
     assert _totals(run, "found", "log_records", "lost", "phantoms", "unattributed") == [RECORDS, RECORDS, 0, 0, 0]
     assert run.manifest("read_topic").counts["read/one"] == RECORDS
-    before = sorted(row.items() for row in table(run, "books/producers.parquet"))
+    before = sorted(row.items() for row in table(run, "counts/producers.parquet"))
     reconcile(run.path, True, kafka_spark)
-    assert sorted(row.items() for row in table(run, "books/producers.parquet")) == before
+    assert sorted(row.items() for row in table(run, "counts/producers.parquet")) == before
 
 
 def test_a_record_behind_the_snapshot_unbalances_log_moved_and_is_neither_lost_nor_phantom(
@@ -165,7 +165,7 @@ def test_a_record_behind_the_snapshot_unbalances_log_moved_and_is_neither_lost_n
     assert _totals(run, "lost", "phantom") == [0, 0]
 
 
-def test_records_of_a_stranger_are_counted_and_no_anomaly_but_remains_of_a_record_are(
+def test_records_of_a_foreign_writer_are_counted_and_no_anomaly_but_remains_of_a_record_are(
     run: RunDirectory, brokers: str, kafka_spark: SparkSession
 ) -> None:
     topic = run.read_scenario().arm("one").topic_name
@@ -180,7 +180,7 @@ def test_records_of_a_stranger_are_counted_and_no_anomaly_but_remains_of_a_recor
     reconcile(run.path, False, kafka_spark)
     assert _unbalanced(run) == set()
     assert _totals(run, "unattributed", "corrupted", "phantom", "lost") == [len(strange) + 2, 2, 0, 0]
-    assert run.manifest("reconcile").counts["strangers/one"] == len(strange)
+    assert run.manifest("reconcile").counts["foreign_writers/one"] == len(strange)
 
 
 def test_a_snapshot_whose_end_the_brokers_no_longer_hold_fails_the_job(

@@ -174,7 +174,7 @@ def _run(path: Path, arms: dict[str, Break], spark: SparkSession, **how: object)
 
 
 def _published(run: RunDirectory) -> dict[str, list[str]]:
-    names = ("anomalies", "books/producers.parquet", "books/laws.parquet", "books/cases.parquet")
+    names = ("anomalies", "counts/producers.parquet", "counts/invariants.parquet", "counts/cases.parquet")
     return {name: sorted(map(repr, table(run, name))) for name in names}
 
 
@@ -219,7 +219,7 @@ def test_clean_data_is_not_matched_row_by_row(spark: SparkSession, tmp_path: Pat
     run = _run(tmp_path / "run", {"clean": nothing, "sent": nothing}, spark, bits=BITS)
     counts = run.manifest("reconcile").counts
     assert (counts["screen/buckets"], counts["screen/dirty"], counts["screen/examined"]) == (32, 0, 0)
-    rows = [row for row in table(run, "books/producers.parquet") if row["arm"] != "canary"]
+    rows = [row for row in table(run, "counts/producers.parquet") if row["arm"] != "canary"]
     for name in ("attempted", "reported", "found", "first_copies", "log_records"):
         assert sum(row[name] for row in rows) == 2 * RECORDS, name
     assert table(run, "anomalies") == []

@@ -20,7 +20,7 @@ from spark_jobs import reconcile as job
 from spark_jobs.session.classic import settings
 
 
-def test_a_worker_that_is_killed_in_the_middle_changes_nothing_in_the_books(
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing_in_the_tally(
     copied: Callable[[str], RunDirectory], expected: dict[str, Any], tmp_path: Path
 ) -> None:
     run, folder = copied("run"), tmp_path / "cluster"

@@ -79,7 +79,7 @@ def _load(spark: SparkSession, span_us: int, injections: list[Injection]) -> Loa
     return Load(rows, slot_us, width_us, summarize(frame, injections, width_us, slot_us))
 
 
-def _injection(number: int, bite_s: int, recovered_s: int | None) -> Injection:
+def _injection(number: int, effect_s: int, recovered_s: int | None) -> Injection:
     return Injection(
         id=number,
         cycle=0,
@@ -87,7 +87,7 @@ def _injection(number: int, bite_s: int, recovered_s: int | None) -> Injection:
         brokers=[1],
         hit={f"t-{arm}": [number % PARTITIONS] for arm in ARMS},
         requested_at_us=START_US,
-        bite_at_us=START_US + bite_s * S,
+        effect_at_us=START_US + effect_s * S,
         recovered_at_us=None if recovered_s is None else START_US + recovered_s * S,
     )
 
@@ -186,7 +186,8 @@ def test_latencies_and_exposure_are_those_of_every_attempt(load: Load) -> None:
                 [
                     max(1, row["settled_at"] - row["sent_at"]) / 1000
                     for row in reported
-                    if inside == any(row["sent_at"] <= end and row["settled_at"] >= bite for bite, end in joined)
+                    if inside
+                    == any(row["sent_at"] <= end and row["settled_at"] >= effect_at for effect_at, end in joined)
                 ]
             )
             own = [row for row in by_range if (row["arm"], row["inside"]) == (arm, inside)]
@@ -207,15 +208,15 @@ def test_latencies_and_exposure_are_those_of_every_attempt(load: Load) -> None:
 
 def _exposed(rows: list[Row], injection: Injection) -> tuple[int, int]:
     """How many of `rows`, attempts of an arm, an injection could have hurt, and how many were outstanding at its
-    bite."""
-    bite, end = injection.bite_at_us, injection.recovered_at_us
+    effect."""
+    effect_at, end = injection.effect_at_us, injection.recovered_at_us
     reported = outstanding = 0
     for row in rows:
         sent, settled, hit = row["sent_at"], row["settled_at"], injection.hit[f"t-{row['arm']}"]
         exposable = row["outcome"] in REPORTED and row["transaction_outcome"] in (None, "COMMITTED")
-        under_way = settled is not None and settled >= bite - LEAD_US and (end is None or sent <= end)
+        under_way = settled is not None and settled >= effect_at - LEAD_US and (end is None or sent <= end)
         reported += exposable and row["partition"] in hit and under_way
-        outstanding += sent < bite and (settled is None or settled > bite)
+        outstanding += sent < effect_at and (settled is None or settled > effect_at)
     return reported, outstanding
 
 

@@ -27,12 +27,12 @@ def every_bucket_dirty(h: History) -> None:
         (lost, duplicated, misplaced, reordered, resent)[n % 5](h)
 
 
-def _flip(h: History, column: str, bit: int, first: int, second: int) -> None:
+def _flip(h: History, column: str, took_effect: int, first: int, second: int) -> None:
     """Flips a bit of `column` in two lines. The sum of the column and its exclusive or stay as they were."""
     rows = [h.lines[first], h.lines[second]]
-    assert {row[column] & bit for row in rows} == {0, bit}
+    assert {row[column] & took_effect for row in rows} == {0, took_effect}
     for row in rows:
-        row[column] ^= bit
+        row[column] ^= took_effect
 
 
 def sequences_with_flipped_bits(h: History) -> None:
@@ -46,10 +46,11 @@ def sequences_flipped_into_others(h: History) -> None:
     _flip(h, "sequence", 64 << 3, *_with_another_bit(h, "sequence", 64 << 3))
 
 
-def _with_another_bit(h: History, column: str, bit: int) -> tuple[int, int]:
-    """Sets `bit` in the ledger's and the log's numbers of the last record, and returns the first and the last line."""
+def _with_another_bit(h: History, column: str, took_effect: int) -> tuple[int, int]:
+    """Sets `took_effect` in the ledger's and the log's numbers of the last record, and returns the first and the last
+    line."""
     for row in (h.attempts[-1], h.lines[-1]):
-        row[column] |= bit
+        row[column] |= took_effect
     return 0, len(h.lines) - 1
 
 

@@ -13,9 +13,9 @@ from delivery_verifier.model.history import Injection, Observation, read_injecti
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run_directory.books import Books
+from delivery_verifier.run_directory.group_log import GroupLog
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.run_directory.witness import Witness
+from delivery_verifier.run_directory.tally import Tally
 from delivery_verifier.verdict.evidence import Evidence
 
 
@@ -36,7 +36,7 @@ def evidence_for_advice(
     injections: Sequence[Injection] = (),
     observations: Sequence[Observation] = (),
     cases: pa.Table | None = None,
-    witness: Witness | None = None,
+    group_log: GroupLog | None = None,
     taken_at_us: int = 0,
 ) -> Evidence:
     """Returns evidence of which only that is there on which advice rests."""
@@ -45,10 +45,10 @@ def evidence_for_advice(
         injections=list(injections),
         observations=list(observations),
         offsets=Offsets(bootstrap_servers="", taken_at_us=taken_at_us, partitions=[]),
-        books=Books.from_tables({}, applied=bool(scenario.applied)),
+        tally=Tally.from_tables({}, applied=bool(scenario.applied)),
         canary_expected={},
         replicas=pa.table({}),
         strangers={},
         cases=cases,
-        witness=witness,
+        group_log=group_log,
     )

@@ -33,7 +33,7 @@ def applied(plain: Scenario, discipline: Discipline = "commit_after") -> Scenari
     return replace(plain, arms=tuple(arms))
 
 
-EFFECTS, PRODUCERS, LAWS = "books/effects.parquet", "books/producers.parquet", "books/laws.parquet"
+EFFECTS, PRODUCERS, INVARIANTS = "counts/effects.parquet", "counts/producers.parquet", "counts/invariants.parquet"
 
 
 def without(table: str, **where: object) -> Change:
@@ -62,10 +62,16 @@ DEFECTS: dict[str, tuple[str, Change]] = {
     "skipped of the canary not found": ("canary_wrong", setting(PRODUCERS, "skipped", 0, arm="canary", producer=0)),
     "ghosts of the canary not found": ("canary_wrong", setting(PRODUCERS, "ghost", 0, arm="canary", producer=0)),
     "no effects of the canary": ("canary_wrong", without(EFFECTS, arm="canary")),
-    "effects cut short": ("effects_incomplete", setting(LAWS, "left", 8, law="effects_read", arm=SUBJECT)),
-    "effects in no column": ("books_unbalanced", setting(LAWS, "left", 8, law="effects_sum", arm=SUBJECT)),
-    "a life that nobody saw": ("books_unbalanced", setting(LAWS, "left", 8, law="lives", arm=SUBJECT)),
-    "lives that nobody compared": ("law_missing", without(LAWS, law="lives", arm=SUBJECT)),
+    "effects cut short": ("effects_incomplete", setting(INVARIANTS, "left", 8, invariant="effects_read", arm=SUBJECT)),
+    "effects in no column": ("tally_unbalanced", setting(INVARIANTS, "left", 8, invariant="effects_sum", arm=SUBJECT)),
+    "an incarnation that nobody saw": (
+        "tally_unbalanced",
+        setting(INVARIANTS, "left", 8, invariant="incarnations", arm=SUBJECT),
+    ),
+    "incarnations that nobody compared": (
+        "invariant_missing",
+        without(INVARIANTS, invariant="incarnations", arm=SUBJECT),
+    ),
     "a marker that was not applied": ("not_drained", undrained(1)),
     "skipped before the end": ("skipped_too_early", undrained(1, skipped=9)),
     "applied only after the load": (
@@ -74,5 +80,5 @@ DEFECTS: dict[str, tuple[str, Change]] = {
     ),
     "an effect of no record": ("effects_unparsed", setting(EFFECTS, "unparsed", 1, arm=SUBJECT, partition=0)),
 }
-"""What may be wrong with the books of a run whose subject has an application: each with the doubt that it must raise,
+"""What may be wrong with the counts of a run whose subject has an application: each with the doubt that it must raise,
 up to the first colon. None of them may be HELD or VIOLATED."""

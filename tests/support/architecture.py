@@ -276,11 +276,11 @@ def partial_tables(packages: Iterable[Path], concepts: Iterable[Concept]) -> Ite
     """
     for module, file in sources(packages):
         tree = _tree(file)
-        excused = {node for call in _nodes(tree) if _gives_a_reason(call) for node in ast.walk(call)}
+        explained = {node for call in _nodes(tree) if _gives_a_reason(call) for node in ast.walk(call)}
         for node in _nodes(tree):
             for concept in concepts:
                 named = {concept.spellings[item] for item in _items(node, concept) if item in concept.spellings}
-                if len(named) > 1 and named != concept.members and node not in excused:
+                if len(named) > 1 and named != concept.members and node not in explained:
                     lacking = ", ".join(sorted(concept.members - named))
                     yield f"{module}:{node.lineno}: a table of {concept.name} lacks {lacking}"  # type: ignore[attr-defined]
 

@@ -54,7 +54,7 @@ def attempt(state: State, run: str = "a-run") -> Attempt:
         verdict=verdict,
         green=state == "as expected",
         arms=arms,
-        doubts=["no_bite: the fault did not bite"] if state == "inconclusive" else [],
+        doubts=["no_effect: the fault did not take effect"] if state == "inconclusive" else [],
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.applications.spec import MemberSpec, incarnation_folder
 from delivery_verifier.model import record
 from delivery_verifier.model.application import Discipline
 
@@ -70,10 +70,10 @@ class Client:
         self.did.append(("close",))
 
 
-def spec_of(folder: Path, discipline: Discipline, batch: int = 2, life: int = 0) -> MemberSpec:
+def spec_of(folder: Path, discipline: Discipline, batch: int = 2, incarnation: int = 0) -> MemberSpec:
     spec = MemberSpec(
         folder=str(folder),
-        life=life,
+        incarnation=incarnation,
         connection={},
         settings={"auto.offset.reset": "earliest"},
         topic="the-topic",
@@ -82,5 +82,5 @@ def spec_of(folder: Path, discipline: Discipline, batch: int = 2, life: int = 0)
         discipline=discipline,
         batch=batch,
     )
-    life_folder(spec).mkdir(parents=True)
+    incarnation_folder(spec).mkdir(parents=True)
     return spec

@@ -57,7 +57,7 @@ def _row(run: SoundRun, table: str, **where: object) -> Row:
 
 
 def _cell(run: SoundRun) -> Row:
-    return _row(run, "books/producers.parquet", producer=0, partition=0)
+    return _row(run, "counts/producers.parquet", producer=0, partition=0)
 
 
 def _end_us(run: SoundRun) -> int:
@@ -67,7 +67,7 @@ def _end_us(run: SoundRun) -> int:
 
 def _move_end(run: SoundRun, by: int) -> None:
     """Makes the log of the subject's partition 0 longer or shorter, wherever its length stands."""
-    row = _row(run, "books/partitions.parquet", partition=0)
+    row = _row(run, "counts/partitions.parquet", partition=0)
     row |= {"end": row["end"] + by, "data_records": row["data_records"] + by}
     parts = [
         msgspec.structs.replace(part, end=part.end + by, live_end=part.live_end + by)
@@ -104,12 +104,12 @@ def _damage(run: SoundRun) -> None:
 
 
 def _count(run: SoundRun, kind: Anomaly, **changes: int) -> None:
-    """Adds one case of `kind` after all faults, with whatever else it changes in the books."""
+    """Adds one case of `kind` after all faults, with whatever else it changes in the counts."""
     row = _cell(run)
     for name, by in ({column(kind): 1} | changes).items():
         row[name] += by
     _move_end(run, changes.get("log_records", 0))
-    listed = _row(run, "books/cases.parquet", kind=kind.value)
+    listed = _row(run, "counts/cases.parquet", kind=kind.value)
     listed |= {"cases": listed["cases"] + 1, "written": listed["written"] + 1}
     sent_us = _end_us(run) - SECOND // 10
     run.cases.append(case(sent_us, sent_us + 1000, kind.value, arm=run.subject.name, at=0))
@@ -127,8 +127,8 @@ def _never_permitted(run: SoundRun) -> bool:
     return _transactional(run) and not {"elect_unclean", "delay_end"} & _actions(run)
 
 
-def _law(run: SoundRun, name: str) -> None:
-    _row(run, "books/laws.parquet", law=name)["right"] -= 1
+def _invariant(run: SoundRun, name: str) -> None:
+    _row(run, "counts/invariants.parquet", invariant=name)["right"] -= 1
 
 
 def _observe(run: SoundRun, *observations: Observation) -> None:
@@ -163,10 +163,10 @@ def _unseen(run: SoundRun) -> None:
 
 
 def _blind(run: SoundRun) -> None:
-    """Takes the heartbeats of five seconds around the first bite; all of them if there is no fault."""
+    """Takes the heartbeats of five seconds around the first take effect; all of them if there is no fault."""
     first, last = 0, run.offsets.taken_at_us
     if run.injections:
-        first, last = run.injections[0].bite_at_us - SECOND, run.injections[0].bite_at_us + 4 * SECOND
+        first, last = run.injections[0].effect_at_us - SECOND, run.injections[0].effect_at_us + 4 * SECOND
     run.observations = [seen for seen in run.observations if seen.kind != "heartbeat" or not first < seen.at_us < last]
 
 
@@ -175,13 +175,13 @@ def _injection(run: SoundRun, **changes: Any) -> None:
 
 
 def _expose(run: SoundRun, **changes: int) -> None:
-    _row(run, "books/exposure.parquet").update(changes)
+    _row(run, "counts/exposure.parquet").update(changes)
 
 
-def _nothing_at_stake(run: SoundRun) -> None:
+def _not_exercised(run: SoundRun) -> None:
     """Takes whatever shows that the faults could hurt an arm."""
     run.cases = []
-    for row in run.rows["books/exposure.parquet"]:
+    for row in run.rows["counts/exposure.parquet"]:
         row["outstanding"] = 0
     for row in run.rows["timeline/load.parquet"]:
         row["indeterminate"] = 0
@@ -190,7 +190,7 @@ def _nothing_at_stake(run: SoundRun) -> None:
 def _unanswered(run: SoundRun) -> None:
     """Adds as many unanswered attempts as the producer has attempts, outside all faults, twice."""
     row = _cell(run)
-    more = 2 * sum(cell["attempted"] for cell in run.rows["books/producers.parquet"] if cell["arm"] == row["arm"])
+    more = 2 * sum(cell["attempted"] for cell in run.rows["counts/producers.parquet"] if cell["arm"] == row["arm"])
     for name in ("attempted", "indeterminate", "resolved_absent"):
         row[name] += more
 
@@ -207,7 +207,7 @@ def _evaluated(**changes: Any) -> Callable[[Validation], Validation]:
 
 
 def _canary(run: SoundRun, by: int) -> None:
-    _row(run, "books/producers.parquet", arm=run.scenario.canary.name, producer=0, partition=0)["duplicated"] += by
+    _row(run, "counts/producers.parquet", arm=run.scenario.canary.name, producer=0, partition=0)["duplicated"] += by
 
 
 def _replica(**changes: object) -> Callable[[SoundRun], None]:
@@ -247,22 +247,26 @@ DEFECTS: tuple[Defect, ...] = (
     Defect("a clock set back", "clock_stepped_back", lambda run: _observe(run, _heartbeat(run))),
     Defect("an election that the observer missed", "observer_blind", _unseen),
     Defect("a gap in what was read", "read_incomplete", lambda run: _short(run)),
-    Defect("an attempt missing in the ledger", "ledger_incomplete", lambda run: _law(run, "ledger_complete")),
+    Defect("an attempt missing in the ledger", "ledger_incomplete", lambda run: _invariant(run, "ledger_complete")),
     Defect(
-        "an outcome changed in the ledger", "books_unbalanced:outcomes_agree", lambda run: _law(run, "outcomes_agree")
+        "an outcome changed in the ledger",
+        "tally_unbalanced:outcomes_agree",
+        lambda run: _invariant(run, "outcomes_agree"),
     ),
     Defect(
-        "a count that DuckDB does not share", "books_unbalanced:second_opinion", lambda run: _law(run, "second_opinion")
+        "a count that DuckDB does not share",
+        "tally_unbalanced:second_opinion",
+        lambda run: _invariant(run, "second_opinion"),
     ),
     Defect(
         "a record behind the snapshot",
         "log_moved",
-        lambda run: _row(run, "books/partitions.parquet", partition=0).update(tail_records=1),
+        lambda run: _row(run, "counts/partitions.parquet", partition=0).update(tail_records=1),
     ),
     Defect(
-        "a partition missing in the books",
+        "a partition missing in the counts",
         "partition_missing",
-        lambda run: run.rows["books/producers.parquet"].remove(_cell(run)),
+        lambda run: run.rows["counts/producers.parquet"].remove(_cell(run)),
     ),
     Defect(
         "an expectation left out",
@@ -275,13 +279,21 @@ DEFECTS: tuple[Defect, ...] = (
     Defect("a replica that was not read", "replica_not_read", _replica(digest=None)),
     Defect("damage on the leader's disk", "log_unreadable", _damage),
     Defect("a transaction that stays open", "open_transaction", _held_back),
-    Defect("records of a stranger", "stranger_in_topic", lambda run: run.more.update(strangers={run.subject.name: 3})),
-    Defect("a law left out", "law_missing", lambda run: run.rows["books/laws.parquet"].remove(_last_law(run))),
+    Defect(
+        "records of a foreign writer",
+        "foreign_writer_in_topic",
+        lambda run: run.more.update(foreign_writers={run.subject.name: 3}),
+    ),
+    Defect(
+        "an invariant left out",
+        "invariant_missing",
+        lambda run: run.rows["counts/invariants.parquet"].remove(_last_invariant(run)),
+    ),
     Defect("an expectation that saw nulls", "nulls", judge_otherwise=_evaluated(missing_count=1)),
     Defect(
         "a row that nobody planned",
         "rows_unplanned",
-        lambda run: run.rows["books/producers.parquet"].append(_cell(run) | {"producer": 9}),
+        lambda run: run.rows["counts/producers.parquet"].append(_cell(run) | {"producer": 9}),
     ),
     Defect("a table left out", "table_missing", lambda run: run.rows["timeline/load.parquet"].clear()),
     Defect("not one report", "nothing_reported", lambda run: _silence(run, 0)),
@@ -298,8 +310,8 @@ DEFECTS: tuple[Defect, ...] = (
         lambda run: _count_lost(run, settled_after_us=1000),
         lambda run: "elect_unclean" in _actions(run) and Anomaly.LOST not in CLAIMS[run.subject.claim].forbids,
     ),
-    Defect("a fault without proof", "fault_did_not_bite", lambda run: _injection(run, bit=False), _faulted),
-    Defect("a fault that was not injected", "fault_did_not_bite", lambda run: run.injections.pop(), _faulted),
+    Defect("a fault without proof", "fault_took_no_effect", lambda run: _injection(run, took_effect=False), _faulted),
+    Defect("a fault that was not injected", "fault_took_no_effect", lambda run: run.injections.pop(), _faulted),
     Defect(
         "a fault that never recovered", "fault_not_healed", lambda run: _injection(run, recovered_at_us=None), _faulted
     ),
@@ -307,13 +319,13 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "nobody counted the exposure",
         "exposure_missing",
-        lambda run: run.rows["books/exposure.parquet"].remove(_row(run, "books/exposure.parquet")),
+        lambda run: run.rows["counts/exposure.parquet"].remove(_row(run, "counts/exposure.parquet")),
         _faulted,
     ),
     Defect(
-        "nothing at stake",
-        "nothing_at_stake",
-        _nothing_at_stake,
+        "nothing exposed",
+        "not_exercised",
+        _not_exercised,
         lambda run: _faulted(run) and "power_off" not in _actions(run),
     ),
     Defect(
@@ -349,13 +361,13 @@ DEFECTS: tuple[Defect, ...] = (
 """Every defect. A test commits each of them on some sound run."""
 
 
-def _last_law(run: SoundRun) -> Row:
-    return [row for row in run.rows["books/laws.parquet"] if row["arm"] == run.subject.name][-1]
+def _last_invariant(run: SoundRun) -> Row:
+    return [row for row in run.rows["counts/invariants.parquet"] if row["arm"] == run.subject.name][-1]
 
 
 def _silence(run: SoundRun, reported: int) -> None:
     """Leaves only so many reported attempts of each producer and partition: of all others, nobody knows the outcome."""
-    for row in run.rows["books/producers.parquet"]:
+    for row in run.rows["counts/producers.parquet"]:
         if row["arm"] == run.subject.name and row["producer"] >= 0:
             unknown = row["attempted"] - reported
             row |= dict.fromkeys(("acked", "reported", "found"), reported)
@@ -365,7 +377,7 @@ def _silence(run: SoundRun, reported: int) -> None:
 
 def _count_lost(run: SoundRun, settled_after_us: int | None) -> None:
     _count(run, Anomaly.LOST, found=-1, first_copies=-1, log_records=-1)
-    sent_us = run.injections[0].bite_at_us
+    sent_us = run.injections[0].effect_at_us
     settled_us = None if settled_after_us is None else sent_us + settled_after_us
     run.cases[-1] = case(sent_us, settled_us, Anomaly.LOST.value, arm=run.subject.name, at=0)
 
@@ -375,11 +387,11 @@ def _heartbeat(run: SoundRun) -> Observation:
 
 
 def _short(run: SoundRun) -> None:
-    _row(run, "books/partitions.parquet", partition=0)["data_records"] -= 1
+    _row(run, "counts/partitions.parquet", partition=0)["data_records"] -= 1
     _cell(run)["first_copies"] -= 1
 
 
 def _load_until(run: SoundRun, injection: Injection) -> None:
     for row in run.rows["timeline/load.parquet"]:
-        if row["arm"] == run.subject.name and row["at_us"] > injection.bite_at_us:
+        if row["arm"] == run.subject.name and row["at_us"] > injection.effect_at_us:
             row["sent"] = row["reported"] = 0

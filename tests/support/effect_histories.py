@@ -27,7 +27,7 @@ def effect(arm: str, of: Row, order: int, **more: Any) -> Row:
     """Returns the effect of the log's row `of`. `more` overrides columns."""
     names = ("producer", "session", "sequence", "attempt", "partition_sequence", "partition", "offset")
     row = {name: of[name] or 0 for name in names} | {name: of[name] for name in ("parsed", "crc_ok", "foreign")}
-    started = {"member": 0, "life": 0, "nth": 0, "batch": 0}
+    started = {"member": 0, "incarnation": 0, "nth": 0, "batch": 0}
     return {"arm": arm, **row, **started, "order": order, "applied_at": START_US + order} | more
 
 
@@ -39,26 +39,26 @@ def marker(arm: str, ordinal: int, partition: int, offset: int = END) -> Row:
 def judge(
     lines: list[Row], effects: list[Row], ends: Mapping[int, int] | None = None
 ) -> tuple[Counter[Case], Counter[str]]:
-    """Returns the cases of one arm, and the counts of its books. `lines` is the view that a consumer sees. `ends` maps
+    """Returns the cases of one arm, and the counts of its counts. `lines` is the view that a consumer sees. `ends` maps
     a partition to the end of its snapshot, which is END without it."""
     copies, landed, late = Counter[Any](), defaultdict[Any, list[Any]](list), set()
     named = [row for row in lines if row["crc_ok"] and not row["foreign"]]
     where = {key_of(row): row["partition"] for row in sorted(named, key=lambda row: -row["offset"])}
     copies.update(map(key_of, named))
-    books, highest, drained = Counter[str](effects=len(effects), lines=len(named)), defaultdict[int, int](int), set()
+    tally, highest, drained = Counter[str](effects=len(effects), lines=len(named)), defaultdict[int, int](int), set()
     for row in sorted(effects, key=lambda row: row["order"]):
         mine = row["crc_ok"] and not row["foreign"]
         if not mine:
-            books["unparsed"] += 1
+            tally["unparsed"] += 1
         elif row["producer"] == MARKER_PRODUCER:
-            books["markers"] += 1
+            tally["markers"] += 1
             drained |= {row["partition"]} if row["offset"] >= (ends or {}).get(row["partition"], END) else set()
         else:
             if not landed[key_of(row)] and row["offset"] < highest[row["partition"]]:
                 late.add(key_of(row))
             landed[key_of(row)].append((row["partition"], row["offset"]))
         highest[row["partition"]] = max(highest[row["partition"]], row["offset"])
-    books["drained"] = len(drained)
+    tally["drained"] = len(drained)
     lowest = {
         place: min(offset for spots in landed.values() for at, offset in spots if at == place)
         for place in {at for spots in landed.values() for at, _ in spots}
@@ -68,16 +68,16 @@ def judge(
     for key in {*copies, *filter(landed.get, list(landed))}:
         c, a, places = copies[key], len(landed[key]), len(set(landed[key]))
         skipped, reapplied = c and not a and where[key] in drained, c and a > min(c, places)
-        books.update(
+        tally.update(
             visible=c > 0, applied=c and a > 0, again=(a - 1) * (c > 0 < a), ghost_effects=a * (not c), copies=c
         )
-        books.update(pending=bool(c and not a and not skipped), carried=a == c > 1 and not reapplied)
-        books["extra"] += max(a - min(c, places), 0) if c else 0
-        books["skipped_behind"] += bool(skipped and last[key] > lowest.get(where[key], END))
+        tally.update(pending=bool(c and not a and not skipped), carried=a == c > 1 and not reapplied)
+        tally["extra"] += max(a - min(c, places), 0) if c else 0
+        tally["skipped_behind"] += bool(skipped and last[key] > lowest.get(where[key], END))
         kind = "SKIPPED" if skipped else "REAPPLIED" if reapplied else "GHOST" if not c else ""
         if kind or key in late:
             cases[kind or "OVERTAKEN", bool(kind) and key in late, *key] += 1
-    return cases, +books
+    return cases, +tally
 
 
 def random_history(arm: str, ordinal: int, seed: int, size: int = 12) -> tuple[list[Row], list[Row], list[Row]]:
@@ -104,24 +104,29 @@ def random_history(arm: str, ordinal: int, seed: int, size: int = 12) -> tuple[l
     for partition in range(PARTITIONS):
         if dice.random() < 0.8:
             effects.append(effect(arm, marker(arm, ordinal, partition, dice.choice((END, END + 1, END - 1))), 0))
-    is_zombie = dice.random() < 0.2  # an earlier life applies records while the next one does
-    lives = [dice.randrange(2) if is_zombie else at * 2 // len(effects) for at in range(len(effects))]
-    return ledger, lines, numbered(effects, lives)
+    is_zombie = dice.random() < 0.2  # an earlier incarnation applies records while the next one does
+    incarnations = [dice.randrange(2) if is_zombie else at * 2 // len(effects) for at in range(len(effects))]
+    return ledger, lines, numbered(effects, incarnations)
 
 
-def numbered(effects: list[Row], lives: list[int]) -> list[Row]:
-    """Sets the order of the effects to that of the list, and the life of each effect as in `lives`."""
+def numbered(effects: list[Row], incarnations: list[int]) -> list[Row]:
+    """Sets the order of the effects to that of the list, and the incarnation of each effect as in `incarnations`."""
     before = Counter[tuple[int, ...]]()
-    for order, (row, life) in enumerate(zip(effects, lives, strict=True)):
-        of_life = row["member"], life, row["partition"]
-        row |= {"order": order, "applied_at": START_US + order, "life": life, "nth": before[of_life]}
-        before[of_life] += 1
+    for order, (row, incarnation) in enumerate(zip(effects, incarnations, strict=True)):
+        of_incarnation = row["member"], incarnation, row["partition"]
+        row |= {
+            "order": order,
+            "applied_at": START_US + order,
+            "incarnation": incarnation,
+            "nth": before[of_incarnation],
+        }
+        before[of_incarnation] += 1
     return effects
 
 
 def calm_history(arm: str, ordinal: int, seed: int, size: int = 48) -> tuple[list[Row], list[Row], list[Row]]:
     """Returns an arm in which ledger and log agree, and nearly every record is applied once. Up to three disturbances
-    hit the effects, and in most histories a second life applies some records again or leaves some out."""
+    hit the effects, and in most histories a second incarnation applies some records again or leaves some out."""
     dice = random.Random(seed)
     ledger, lines = [], []
     counted = Counter[tuple[int, ...]]()
@@ -139,21 +144,21 @@ def calm_history(arm: str, ordinal: int, seed: int, size: int = 48) -> tuple[lis
     crash = dice.randrange(size)
     again = max(crash + dice.choice((0, 0, -3, -12, 2)), 0)
     applied = [(row, 0) for row in lines[:crash]] + [(row, 1) for row in lines[again:]]
-    lives = dice.choice(("zombie", "rewound", "restarted", "restarted", "restarted"))
-    if lives == "zombie":
+    incarnations = dice.choice(("zombie", "rewound", "restarted", "restarted", "restarted"))
+    if incarnations == "zombie":
         applied = [(row, dice.randrange(2)) for row, _ in applied]
-    elif lives == "rewound":
+    elif incarnations == "rewound":
         applied = [(row, 0) for row, _ in applied]
     members = dice.choice((1, 1, 2))
-    effects = [(effect(arm, row, 0, member=row["partition"] % members), life) for row, life in applied]
+    effects = [(effect(arm, row, 0, member=row["partition"] % members), incarnation) for row, incarnation in applied]
     for disturb in dice.choices(DISTURBANCES, k=dice.randrange(4)):
         disturb(effects, dice)
     effects += [(effect(arm, marker(arm, ordinal, partition), 0), 1) for partition in range(PARTITIONS)]
-    return ledger, lines, numbered([row for row, _ in effects], [life for _, life in effects])
+    return ledger, lines, numbered([row for row, _ in effects], [incarnation for _, incarnation in effects])
 
 
 Applied = list[tuple[Row, int]]
-"""Effects in the order of time, each with its life."""
+"""Effects in the order of time, each with its incarnation."""
 
 
 def _swap(effects: Applied, dice: random.Random) -> None:
@@ -166,8 +171,8 @@ def _drop(effects: Applied, dice: random.Random) -> None:
 
 
 def _repeat(effects: Applied, dice: random.Random) -> None:
-    row, life = dice.choice(effects)
-    effects.insert(dice.randrange(len(effects)), (dict(row), life))
+    row, incarnation = dice.choice(effects)
+    effects.insert(dice.randrange(len(effects)), (dict(row), incarnation))
 
 
 def _misplace(effects: Applied, dice: random.Random) -> None:
@@ -176,27 +181,27 @@ def _misplace(effects: Applied, dice: random.Random) -> None:
 
 
 def _elsewhere(effects: Applied, dice: random.Random) -> None:
-    row, life = dice.choice(effects)
-    effects.insert(dice.randrange(len(effects)), (row | {"partition": PARTITIONS - 1 - row["partition"]}, life))
+    row, incarnation = dice.choice(effects)
+    effects.insert(dice.randrange(len(effects)), (row | {"partition": PARTITIONS - 1 - row["partition"]}, incarnation))
 
 
 def _ghost(effects: Applied, dice: random.Random) -> None:
-    row, life = dice.choice(effects)
+    row, incarnation = dice.choice(effects)
     unsent = dice.choice(({"attempt": 1}, {"sequence": row["sequence"] + 1000}))
-    effects.insert(dice.randrange(len(effects)), (row | unsent | {"offset": row["offset"] + 7}, life))
+    effects.insert(dice.randrange(len(effects)), (row | unsent | {"offset": row["offset"] + 7}, incarnation))
 
 
 def _unreadable(effects: Applied, dice: random.Random) -> None:
-    row, life = dice.choice(effects)
+    row, incarnation = dice.choice(effects)
     illegible = dict.fromkeys(("producer", "session", "sequence", "attempt", "partition_sequence"), 0)
     row = row | illegible | {"parsed": False, "crc_ok": False, "offset": row["offset"] + dice.choice((0, 5))}
-    effects.insert(dice.randrange(len(effects)), (row, life))
+    effects.insert(dice.randrange(len(effects)), (row, incarnation))
 
 
 def _early_marker(effects: Applied, dice: random.Random) -> None:
-    row, life = dice.choice(effects)
+    row, incarnation = dice.choice(effects)
     effects.insert(
-        dice.randrange(len(effects)), (row | {"producer": MARKER_PRODUCER, "offset": row["offset"] + 2}, life)
+        dice.randrange(len(effects)), (row | {"producer": MARKER_PRODUCER, "offset": row["offset"] + 2}, incarnation)
     )
 
 

@@ -22,16 +22,16 @@ from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.run_directory.anomalies import ANOMALIES
-from delivery_verifier.run_directory.books import COUNTS, TABLES, Books
 from delivery_verifier.run_directory.effect_tables import EFFECT_COUNTS
 from delivery_verifier.run_directory.replicas import REPLICAS
 from delivery_verifier.run_directory.table import arrow_schema
+from delivery_verifier.run_directory.tally import COUNTS, TABLES, Tally
 from delivery_verifier.verdict.cases import COLUMNS
 from delivery_verifier.verdict.evaluation import (
     CANARY,
-    LAWS,
-    LAWS_OF_EFFECTS,
-    LAWS_OF_PARTITIONS,
+    INVARIANTS,
+    INVARIANTS_OF_EFFECTS,
+    INVARIANTS_OF_PARTITIONS,
     Evaluated,
     ExpectedEvaluation,
     Validation,
@@ -41,7 +41,7 @@ from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.judge import judge
 
 SECOND = 1_000_000
-BITE, HEALED, RECOVERED, LAST = 100 * SECOND, 105 * SECOND, 108 * SECOND, 112 * SECOND
+EFFECT_AT, HEALED, RECOVERED, LAST = 100 * SECOND, 105 * SECOND, 108 * SECOND, 112 * SECOND
 RECORDS = 1200
 Rows = dict[str, list[dict[str, Any]]]
 Change = Callable[[Rows], object]
@@ -58,7 +58,7 @@ def the_rows(of: Scenario) -> Rows:
     planted = expected_counts(of)
     for arm in of.arms:
         for producer in (-1, *range(arm.producers)):
-            rows["books/producers.parquet"] += [
+            rows["counts/producers.parquet"] += [
                 {"arm": arm.name, "producer": producer, "session": min(producer, 0), "partition": at}
                 | (
                     _canary_counts(planted, producer, at)
@@ -68,7 +68,7 @@ def the_rows(of: Scenario) -> Rows:
                 for at in range(3)
             ]
         for at in range(3):
-            rows["books/partitions.parquet"].append(
+            rows["counts/partitions.parquet"].append(
                 {
                     "arm": arm.name,
                     "topic": arm.topic_name,
@@ -80,9 +80,9 @@ def the_rows(of: Scenario) -> Rows:
                     "tail_records": 0,
                 }
             )
-        rows["books/laws.parquet"] += [
+        rows["counts/invariants.parquet"] += [
             {
-                "law": law,
+                "invariant": invariant,
                 "arm": arm.name,
                 "partition": at,
                 "left_name": "one",
@@ -90,14 +90,16 @@ def the_rows(of: Scenario) -> Rows:
                 "right_name": "other",
                 "right": 7,
             }
-            for law in LAWS
-            if law != CANARY and (law not in LAWS_OF_EFFECTS or arm.name in of.applied)
-            for at in (range(3) if law in LAWS_OF_PARTITIONS else (-1,))
+            for invariant in INVARIANTS
+            if invariant != CANARY and (invariant not in INVARIANTS_OF_EFFECTS or arm.name in of.applied)
+            for at in (range(3) if invariant in INVARIANTS_OF_PARTITIONS else (-1,))
         ]
-        rows["books/cases.parquet"] += [
+        rows["counts/cases.parquet"] += [
             {"arm": arm.name, "kind": kind.value, "cases": 0, "written": 0, "cut": False} for kind in Anomaly
         ]
-        rows["books/gaps.parquet"].append({"arm": arm.name, "partition": 0, "longest_gap_s": 3.5, "gap_start_us": BITE})
+        rows["counts/gaps.parquet"].append(
+            {"arm": arm.name, "partition": 0, "longest_gap_s": 3.5, "gap_start_us": EFFECT_AT}
+        )
         rows["timeline/load.parquet"] += [
             {
                 "arm": arm.name,
@@ -109,7 +111,7 @@ def the_rows(of: Scenario) -> Rows:
                 "latency_ms_p50": 1.0,
                 "latency_ms_p99": 2.0,
             }
-            for at in (BITE - SECOND, LAST)
+            for at in (EFFECT_AT - SECOND, LAST)
         ]
     for name in of.applied:
         counts = dict.fromkeys((count.name for count in EFFECT_COUNTS), 0)
@@ -119,13 +121,13 @@ def the_rows(of: Scenario) -> Rows:
             "drained": 1,
         }
         of_effects = {key.removeprefix("effects_"): count for key, count in planted.items()}
-        rows["books/effects.parquet"] += [
+        rows["counts/effects.parquet"] += [
             {"arm": name, "partition": at}
             | counts
             | (healthy if name != of.canary.name else {key: of_effects[key] if not at else 0 for key in counts})
             for at in range(3)
         ]
-    rows["books/exposure.parquet"] = [
+    rows["counts/exposure.parquet"] = [
         {"arm": arm.name, "injection": 1, "reported": 150, "outstanding": 20} for arm in of.loaded if of.fault.steps
     ]
     return rows
@@ -152,11 +154,11 @@ def the_injections(of: Scenario) -> list[Injection]:
         action="kill",
         brokers=[1],
         hit=hit,
-        requested_at_us=BITE - 1,
-        bite_at_us=BITE,
+        requested_at_us=EFFECT_AT - 1,
+        effect_at_us=EFFECT_AT,
         healed_at_us=HEALED,
         recovered_at_us=RECOVERED,
-        bit=True,
+        took_effect=True,
     )
     return [kill] if of.fault.steps else []
 
@@ -179,8 +181,8 @@ def the_observations(of: Scenario) -> list[Observation]:
     names = of.arm_names
     seen = [partition(of, 1, name, at, at + 1, 0, [1, 2, 3]) for name in names for at in range(3)]
     if of.fault.steps:
-        seen.append(Observation(at_us=BITE, kind="process", broker=1, state="exited", exit_code=-9))
-        seen += [partition(of, BITE + 3 * SECOND, name, 0, 2, 1, [2, 3]) for name in names]
+        seen.append(Observation(at_us=EFFECT_AT, kind="process", broker=1, state="exited", exit_code=-9))
+        seen += [partition(of, EFFECT_AT + 3 * SECOND, name, 0, 2, 1, [2, 3]) for name in names]
     return seen
 
 
@@ -242,8 +244,8 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, raw: bool = Fa
     rows = the_rows(of)
     change(rows)
     tables = {name: pa.Table.from_pylist(found) for name, found in rows.items() if found}
-    if not rows.get("books/exposure.parquet", True):
-        tables["books/exposure.parquet"] = pa.table({name: [] for name in TABLES["books/exposure.parquet"]})
+    if not rows.get("counts/exposure.parquet", True):
+        tables["counts/exposure.parquet"] = pa.table({name: [] for name in TABLES["counts/exposure.parquet"]})
     observations = more.pop("observations", None) or the_observations(of)
     if not raw:
         observations = watched(of, observations)
@@ -268,10 +270,10 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, raw: bool = Fa
         injections=the_injections(of),
         observations=observations,
         offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
-        books=Books.from_tables(tables, applied=bool(of.applied)),
+        tally=Tally.from_tables(tables, applied=bool(of.applied)),
         canary_expected=expected_counts(of),
         replicas=replicas(snapshot),
-        strangers={},
+        foreign_writers={},
     )
     return replace(plain, **more)
 
@@ -396,7 +398,7 @@ def lost(count: int, name: str = SUBJECT) -> Change:
     """Returns a change that makes `count` records of the arm's first partition lost."""
 
     def change(rows: Rows) -> None:
-        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == name and row["producer"] == 0)
+        row = next(row for row in rows["counts/producers.parquet"] if row["arm"] == name and row["producer"] == 0)
         row["lost"], row["found"] = count, 400 - count
 
     return change

@@ -43,7 +43,7 @@ class FakeBackend(Owned, Breakable):
     def start(self, request: StartRequest) -> FakeCluster:
         """Returns a new cluster. The spec in `request` gives the number of brokers and the capabilities."""
         workspace, spec = Path(request.workspace), request.spec
-        self.clusters[workspace] = FakeCluster(range(1, spec.brokers + 1), spec.equipment, workspace)
+        self.clusters[workspace] = FakeCluster(range(1, spec.brokers + 1), spec.capabilities, workspace)
         return self.clusters[workspace]
 
     def attach(self, workspace: Path) -> FakeCluster:

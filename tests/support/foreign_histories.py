@@ -175,7 +175,7 @@ def known(history: History) -> Counter[str]:
     claims: defaultdict[Any, list[Row]] = defaultdict(list)
     for claim in history.claims:
         claims[_identity(history, claim)].append(claim)
-    counts["strangers"] = len(copies.pop(None, []))
+    counts["foreign_writers"] = len(copies.pop(None, []))
     lost_beginning = any(history.starts.values())
     placed: list[tuple[Row, list[Row]]] = []
     for name, of_name in claims.items():

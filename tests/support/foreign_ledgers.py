@@ -90,7 +90,8 @@ def as_json_lines(file: Path, rows: list[Row], **head: object) -> Path:
 
 def planted(servers: str, topic: str, sound: int = 400) -> ForeignApplication:
     """Writes `sound` sound records to two partitions, and plants: 3 LOST, 3 DUPLICATED, 2 MISPLACED, 1 PHANTOM, 1
-    REORDERED (a swapped pair), two acknowledgements of one offset (one of them LOST), and 1 record of a stranger."""
+    REORDERED (a swapped pair), two acknowledgements of one offset (one of them LOST), and 1 record of a foreign
+    writer."""
     application = ForeignApplication(servers, topic)
     application.write_many([f"order-{number}" for number in range(sound // 2)])
     application.write_many([f"order-{number}" for number in range(sound // 2, sound)], partition=1)
@@ -100,8 +101,8 @@ def planted(servers: str, topic: str, sound: int = 400) -> ForeignApplication:
         application.claim(f"twice-{number}", 0, offset, value)
         copies.append(application.write(f"twice-{number}")[0])
     phantom, _ = application.write("phantom")
-    stranger, _ = application.write(None, value=b"hello")
-    for number, elsewhere in enumerate((phantom, stranger)):
+    foreign_writer, _ = application.write(None, value=b"hello")
+    for number, elsewhere in enumerate((phantom, foreign_writer)):
         _, value = application.write(f"misplaced-{number}")
         application.claim(f"misplaced-{number}", 0, elsewhere, value)
     for number, elsewhere in enumerate((copies[0], copies[1], application.rows[5]["offset"])):

@@ -282,8 +282,8 @@ class Partition:
         waiting, broker.waiting = broker.waiting, []
         if was == "frozen":
             fields = {"id": len(self.injections), "cycle": 0, "action": "pause", "brokers": [number], "hit": {}}
-            times = {"requested_at_us": 0, "bite_at_us": 0, "healed_at_us": self.now_us}
-            self.injections.append(Injection(**fields, **times, bit=True))  # type: ignore[arg-type]
+            times = {"requested_at_us": 0, "effect_at_us": 0, "healed_at_us": self.now_us}
+            self.injections.append(Injection(**fields, **times, took_effect=True))  # type: ignore[arg-type]
             for record in waiting:  # what stood in its sockets: it does not know yet that it is deposed
                 self._arrive(record, number)
         if number == self.leader and was == "exited":

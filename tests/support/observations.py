@@ -5,18 +5,18 @@ from __future__ import annotations
 from delivery_verifier.model.history import Injection, Observation
 
 SECOND = 1_000_000
-BITE, RECOVERED = 100 * SECOND, 110 * SECOND
+EFFECT_AT, RECOVERED = 100 * SECOND, 110 * SECOND
 KILL = Injection(
     id=1,
     cycle=1,
     action="kill",
     brokers=[1],
     hit={"t": [0]},
-    requested_at_us=BITE - SECOND // 10,
-    bite_at_us=BITE,
+    requested_at_us=EFFECT_AT - SECOND // 10,
+    effect_at_us=EFFECT_AT,
     healed_at_us=105 * SECOND,
     recovered_at_us=RECOVERED,
-    bit=True,
+    took_effect=True,
 )
 """Broker 1 is killed, is started again, and the cluster recovers."""
 

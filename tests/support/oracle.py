@@ -50,18 +50,18 @@ def _of_transactions(ledger: list[Row], visible: set[Key]) -> dict[Key, str]:
 
 
 def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[str], Counter[Case]]:
-    """Returns the totals of the arm's books, and the arm's cases.
+    """Returns the totals of the arm's counts, and the arm's cases.
 
     `log` is the raw view, `seen` is the committed view.
     """
-    books, cases = Counter[str](), Counter[Case]()
+    tally, cases = Counter[str](), Counter[Case]()
     claims = {key_of(row): row for row in ledger}
     copies: dict[Key, list[tuple[int, int]]] = defaultdict(list)  # (offset, partition), so that it sorts by offset
     damaged: set[Key] = set()
 
     def line_case(kind: str, key: Case, where: tuple[int, int]) -> None:
-        books["phantoms" if kind == "PHANTOM" else "unattributed"] += 1
-        books[kind.lower()] += 1
+        tally["phantoms" if kind == "PHANTOM" else "unattributed"] += 1
+        tally[kind.lower()] += 1
         cases[kind, (), key, (where,)] += 1
 
     for row in log:
@@ -77,7 +77,7 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
                 copies[owner].append(where)
                 damaged.add(owner)
             elif row["foreign"] and not row["parsed"]:
-                books["unattributed"] += 1  # a stranger's: in the log, and no case
+                tally["unattributed"] += 1  # a foreign writer's: in the log, and no case
             else:
                 line_case("CORRUPTED", (None,) * 4, where)
         elif row["foreign"]:
@@ -116,17 +116,17 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
             kinds.append("REORDERED")
         if key in strange:
             kinds.append(strange[key])
-        _count(books, claim["outcome"], told[key], len(found), behind)
+        _count(tally, claim["outcome"], told[key], len(found), behind)
         if kinds:
             also = tuple(
                 kind for kind in kinds[1:] if kind in ("RESENT", "MISPLACED", "REORDERED", "ABORTED_VISIBLE", "TORN")
             )
             if kinds[0] != "LOST":  # `_count` counts `lost`: reported, but not found
-                books[kinds[0].lower()] += 1
-            books.update(f"also_{kind.lower()}" for kind in also)
+                tally[kinds[0].lower()] += 1
+            tally.update(f"also_{kind.lower()}" for kind in also)
             cases[kinds[0], also, key, tuple(found)] += 1
-    books["log_records"] = len(log)
-    return +books, cases
+    tally["log_records"] = len(log)
+    return +tally, cases
 
 
 def given_up(ledger: list[Row], log: list[Row]) -> int:
@@ -140,14 +140,14 @@ def given_up(ledger: list[Row], log: list[Row]) -> int:
     return sum(key not in there and key[:3] not in delivered for key in unanswered)
 
 
-def _count(books: Counter[str], outcome: str, told: bool, copies: int, behind: bool) -> None:
-    books.update(["attempted", outcome.lower()] + ["reported"] * told)
+def _count(tally: Counter[str], outcome: str, told: bool, copies: int, behind: bool) -> None:
+    tally.update(["attempted", outcome.lower()] + ["reported"] * told)
     if told:
-        books["found" if copies else "lost"] += 1
+        tally["found" if copies else "lost"] += 1
     elif outcome == "INDETERMINATE":
-        books["resolved_absent"] += copies == 0
-        books["resolved_present"] += copies == 1
-        books["resolved_late"] += copies == 1 and behind
+        tally["resolved_absent"] += copies == 0
+        tally["resolved_present"] += copies == 1
+        tally["resolved_late"] += copies == 1 and behind
     if copies:
-        books["first_copies"] += 1
-        books["extra_copies"] += copies - 1
+        tally["first_copies"] += 1
+        tally["extra_copies"] += copies - 1

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from delivery_verifier.applications.lives import LifeEnd, write_end
+from delivery_verifier.applications.incarnations import IncarnationEnd, write_end
 from delivery_verifier.applications.own.described import location_of, pattern_of
 from delivery_verifier.applications.own.readers import EffectReader, reader_of
 from delivery_verifier.applications.own.sink import OwnEffects
-from delivery_verifier.applications.sink import LifeEffects, SinkInputs
+from delivery_verifier.applications.sink import IncarnationEffects, SinkInputs
 from delivery_verifier.model import record
 from support import user_applications
 
@@ -34,7 +34,7 @@ class Member:
     def __init__(self, folder: Path, connection: Mapping[str, str] | None = None) -> None:
         properties = connection or {}
         self.inputs = SinkInputs(ARM, folder / "members", 10, SCENARIO.run_token, properties, payload_bytes=SIZE)
-        self.folder, self.work, self.life = folder / "members" / "0", folder / "members" / "0" / "work", -1
+        self.folder, self.work, self.incarnation = folder / "members" / "0", folder / "members" / "0" / "work", -1
         self.work.mkdir(parents=True)
 
     @property
@@ -42,22 +42,24 @@ class Member:
         """A new reader of the effects."""
         return reader_of(self.inputs, self.folder)
 
-    def end_life(self) -> None:
-        """Ends a life as the pool does."""
-        self.life += 1
-        folder = self.folder / str(self.life)
+    def end_incarnation(self) -> None:
+        """Ends an incarnation as the pool does."""
+        self.incarnation += 1
+        folder = self.folder / str(self.incarnation)
         folder.mkdir()
         count = self.reader.count(pattern_of(self.inputs, location_of(self.inputs)))
         self.reader.keep()
         sizes = self.reader.sizes()
-        write_end(folder, LifeEnd(applied=count, exit_code=0, killed=False, ended_us=1 + self.life, sizes=sizes))
+        write_end(
+            folder, IncarnationEnd(applied=count, exit_code=0, killed=False, ended_us=1 + self.incarnation, sizes=sizes)
+        )
 
-    def read(self) -> list[LifeEffects]:
-        """Returns the effects of each life."""
+    def read(self) -> list[IncarnationEffects]:
+        """Returns the effects of each incarnation."""
         return list(OwnEffects().read(self.inputs))
 
     def sequences(self) -> list[int]:
         """Returns the sequences of all effects. Asserts that their count agrees."""
-        lives = self.read()
-        assert all(life.counted == len(life.rows) for life in lives)
-        return [int(row["sequence"]) for life in lives for row in life.rows]
+        incarnations = self.read()
+        assert all(incarnation.counted == len(incarnation.rows) for incarnation in incarnations)
+        return [int(row["sequence"]) for incarnation in incarnations for row in incarnation.rows]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delivery_verifier.model.anomalies import Anomaly
-from support.run_directories import ILLEGIBLE, OF_STRANGER, Row, attempt, line
+from support.run_directories import ILLEGIBLE, OF_FOREIGN_WRITER, Row, attempt, line
 
 NOWHERE = 10_000_000
 """The log holds no record at this offset, or at any greater offset."""
@@ -141,18 +141,18 @@ def corrupted_and_illegible(h: History) -> None:
 
 
 def corrupted_and_nothing_is_left(h: History) -> None:
-    """No trace of the run is left at an acknowledged offset: this is no stranger."""
+    """No trace of the run is left at an acknowledged offset: this is no foreign writer."""
     header = h.record()
-    h.claim(header, "ACKED", h.write(header | OF_STRANGER))
+    h.claim(header, "ACKED", h.write(header | OF_FOREIGN_WRITER))
 
 
-def a_stranger(h: History) -> None:
-    h.write(h.record() | OF_STRANGER)
+def a_foreign_writer(h: History) -> None:
+    h.write(h.record() | OF_FOREIGN_WRITER)
 
 
-def a_stranger_beside_an_indeterminate(h: History) -> None:
+def a_foreign_writer_beside_an_indeterminate(h: History) -> None:
     h.claim(h.record(), "INDETERMINATE")
-    a_stranger(h)
+    a_foreign_writer(h)
 
 
 def corrupted_where_two_were_acked(h: History) -> None:
@@ -431,8 +431,8 @@ PLANTERS: dict[Anomaly, tuple[Planter, ...]] = {
 BORDERLINE: tuple[Planter, ...] = (
     resent_after_an_absent_attempt,
     not_reordered_behind_what_was_not_reported,
-    a_stranger,
-    a_stranger_beside_an_indeterminate,
+    a_foreign_writer,
+    a_foreign_writer_beside_an_indeterminate,
 )
 """The planters of records that look like an anomaly but are none."""
 

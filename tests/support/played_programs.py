@@ -1,6 +1,6 @@
 """Six programs, played without a process: each takes batches of records, and applies and commits them in its own way.
 
-The result is what the verifier has in hand of such a program: the effects, the commits of its group, and the kill.
+The result is what the verifier has in progress of such a program: the effects, the commits of its group, and the kill.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Claim, Scenario
+from delivery_verifier.run_directory.group_log import GroupLog
 from delivery_verifier.run_directory.table import arrow_schema
 from delivery_verifier.run_directory.tables import ANOMALIES
-from delivery_verifier.run_directory.witness import Witness
 from support.applications import application
-from support.evidence import BITE, HEALED, RECOVERED, SUBJECT, Rows, a_scenario, evidence_of, setting, with_arm
+from support.evidence import EFFECT_AT, HEALED, RECOVERED, SUBJECT, Rows, a_scenario, evidence_of, setting, with_arm
 
 PARTITIONS, RECORDS, PART, BATCH_US = 3, 400, 10, 250_000
 """Partitions; records of each; records of each in a batch; and the time from one batch to the next."""
@@ -100,34 +100,34 @@ LOSING = (ahead, timer, gap)
 @dataclass
 class Played:
     """A program that was played. `applied`: how often each record was applied. `commits`: (time in µs, partition,
-    offset). `kill_us`: when it was killed, with `in_hand` records."""
+    offset). `kill_us`: when it was killed, with `in_progress` records."""
 
     applied: Counter[Place] = field(default_factory=Counter)
     commits: list[tuple[int, int, int]] = field(default_factory=list)
     committed: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
     kill_us: int | None = None
-    in_hand: int = 0
+    in_progress: int = 0
     at_us: int = 0
 
     def live(self, program: Program, *, is_killed: bool) -> None:
-        """Plays one life of the program, from what its group has committed to the end or to the kill."""
-        begun, life = dict(self.committed), Counter[Place]()
+        """Plays one incarnation of the program, from what its group has committed to the end or to the kill."""
+        begun, incarnation = dict(self.committed), Counter[Place]()
         for action, what in program(self._batches()):
             if action == "apply":
-                life[what] += 1
+                incarnation[what] += 1
                 self.applied[what] += 1
             else:
                 self.at_us += 1000
                 self.commits += [(self.at_us, partition, offset) for partition, offset in what.items()]
                 self.committed |= what
-            if is_killed and self.at_us >= BITE and self._is_worst(program, begun, life):
+            if is_killed and self.at_us >= EFFECT_AT and self._is_worst(program, begun, incarnation):
                 self.kill_us = self.at_us + 1000
                 return
 
     def _batches(self) -> Iterator[list[Place]]:
         first = min(self.committed.values())
         for start in range(first, RECORDS, PART):
-            self.at_us = BITE + (start // PART - KILLED_IN) * BATCH_US + (3_000_000 if self.kill_us else 0)
+            self.at_us = EFFECT_AT + (start // PART - KILLED_IN) * BATCH_US + (3_000_000 if self.kill_us else 0)
             yield [
                 (partition, offset)
                 for partition in range(PARTITIONS)
@@ -135,13 +135,13 @@ class Played:
                 if offset >= self.committed[partition]
             ]
 
-    def _is_worst(self, program: Program, begun: dict[int, int], life: Counter[Place]) -> bool:
-        """Notes what is in hand. Returns whether this is the moment for the kill: if the program may lose something,
-        when it has committed what it has not applied."""
+    def _is_worst(self, program: Program, begun: dict[int, int], incarnation: Counter[Place]) -> bool:
+        """Notes what is in progress. Returns whether this is the moment for the kill: if the program may lose
+        something, when it has committed what it has not applied."""
         done = set(self.applied)
         committed = {(number, offset) for number, end in self.committed.items() for offset in range(begun[number], end)}
-        behind = {place for place in life if place[1] >= self.committed[place[0]]}
-        self.in_hand = len(committed - done) + len(behind)
+        behind = {place for place in incarnation if place[1] >= self.committed[place[0]]}
+        self.in_progress = len(committed - done) + len(behind)
         return bool(committed - done) if program in LOSING else len(behind) > 2 * PART
 
 
@@ -163,7 +163,7 @@ def evidence(name: str, *, is_killed: bool, claim: Claim) -> Any:
         lambda rows: _count(rows, played),
         injections=_injections(played),
         cases=pa.Table.from_pylist(list(_cases(played)), schema=arrow_schema(ANOMALIES)),
-        witness=_witness(played),
+        group_log=_group_log(played),
     )
 
 
@@ -184,19 +184,25 @@ def _count(rows: Rows, played: Played) -> None:
     for partition in range(PARTITIONS):
         counts = Counter(_kind(played, place) for place in _places() if place[0] == partition)
         for column in ("skipped", "reapplied"):
-            setting("books/producers.parquet", column, counts[column.upper()], arm=SUBJECT, partition=partition)(rows)
-        setting("books/effects.parquet", "applied", RECORDS - counts["SKIPPED"], arm=SUBJECT, partition=partition)(rows)
-    rows["books/exposure.parquet"] += [{"arm": SUBJECT, "injection": 1, "reported": 150, "outstanding": 0}]
+            setting("counts/producers.parquet", column, counts[column.upper()], arm=SUBJECT, partition=partition)(rows)
+        setting("counts/effects.parquet", "applied", RECORDS - counts["SKIPPED"], arm=SUBJECT, partition=partition)(
+            rows
+        )
+    rows["counts/exposure.parquet"] += [{"arm": SUBJECT, "injection": 1, "reported": 150, "outstanding": 0}]
 
 
 def _cases(played: Played) -> Iterator[dict[str, Any]]:
     for sequence, place in enumerate(_places()):
         if not (kind := _kind(played, place)):
             continue
-        sent_us = BITE + (place[1] // PART - KILLED_IN) * BATCH_US - 100_000
+        sent_us = EFFECT_AT + (place[1] // PART - KILLED_IN) * BATCH_US - 100_000
         moment = datetime.fromtimestamp(sent_us / 1e6, UTC)
-        lives = ", ".join(f"by member 0 in life {life}" for life in range(played.applied[place]))
-        detail = f"in the log at {place[0]}:{place[1]}; {f'applied {lives}' if lives else 'never applied'}"
+        incarnations = ", ".join(
+            f"by member 0 in incarnation {incarnation}" for incarnation in range(played.applied[place])
+        )
+        detail = (
+            f"in the log at {place[0]}:{place[1]}; {f'applied {incarnations}' if incarnations else 'never applied'}"
+        )
         yield {
             "arm": SUBJECT,
             "kind": kind,
@@ -227,16 +233,16 @@ def _injections(played: Played) -> list[Injection]:
             brokers=[],
             hit={arm.topic_name: list(range(PARTITIONS))},
             requested_at_us=played.kill_us,
-            bite_at_us=played.kill_us,
+            effect_at_us=played.kill_us,
             healed_at_us=HEALED,
             recovered_at_us=RECOVERED,
-            bit=True,
-            proof={"process": {f"in hand of {arm.name}": played.in_hand}},
+            took_effect=True,
+            proof={"process": {f"in progress of {arm.name}": played.in_progress}},
         )
     ]
 
 
-def _witness(played: Played) -> Witness:
+def _group_log(played: Played) -> GroupLog:
     (arm,) = _scenario("contract").loaded
     commits = [
         {"arm": arm.name, "topic": arm.topic_name, "partition": partition, "offset": offset, "at": at_us}
@@ -249,4 +255,4 @@ def _witness(played: Played) -> Witness:
         for partition, offset in played.committed.items()
     ]
     generation = member | {"log_partition": 1, "log_offset": 0, "assigned": list(range(PARTITIONS))}
-    return Witness(commits, [generation], positions, [])
+    return GroupLog(commits, [generation], positions, [])

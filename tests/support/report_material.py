@@ -17,9 +17,9 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation, read_observations
 from delivery_verifier.model.scenario import Arm, Load, Scenario, VerdictName
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from delivery_verifier.model.verdict import ArmVerdict, CheckedLaw, Doubt, Exposure, Finding, GivenUp, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict, CheckedInvariant, Doubt, Exposure, Finding, GivenUp, RunVerdict
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.verdict.evaluation import LAWS, Evaluated, ExpectedEvaluation, Validation
+from delivery_verifier.verdict.evaluation import INVARIANTS, Evaluated, ExpectedEvaluation, Validation
 from support.advised import advised
 from support.evidence import says
 from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted
@@ -94,17 +94,19 @@ def violated(runs: Path, run_id: str = "2026-11-21-violated") -> Made:
 
 
 def inconclusive(runs: Path, run_id: str = "2026-11-21-inconclusive") -> Made:
-    """Makes an INCONCLUSIVE run with one checker doubt, one coverage doubt, and a law that does not balance."""
+    """Makes an INCONCLUSIVE run with one checker doubt, one coverage doubt, and an invariant that does not balance."""
     plan = _scenario(run_id, "safe")
     doubts = [
-        Doubt(kind="coverage", name="fault_did_not_bite", detail="injection 1 (kill) has no proof that it bit"),
-        Doubt(kind="checker", name="books_unbalanced:reported_sum", detail="reported = 13737, not 13736"),
+        Doubt(
+            kind="coverage", name="fault_took_no_effect", detail="injection 1 (kill) has no proof that it took effect"
+        ),
+        Doubt(kind="checker", name="tally_unbalanced:reported_sum", detail="reported = 13737, not 13736"),
     ]
     arms = [_arm(plan, "safe", "INCONCLUSIVE", {}, doubts=doubts, as_expected=False)]
     arms.append(_arm(plan, "control-acks_0", "HELD", {}, doubts=doubts[1:]))
-    sentence = "INCONCLUSIVE: no verdict, because injection 1 (kill) has no proof that it bit."
-    law = "reported_sum"
-    return _write(runs, plan, planted(), arms, "INCONCLUSIVE", sentence, broken_law=law, bit=False)
+    sentence = "INCONCLUSIVE: no verdict, because injection 1 (kill) has no proof that it took effect."
+    invariant = "reported_sum"
+    return _write(runs, plan, planted(), arms, "INCONCLUSIVE", sentence, broken_invariant=invariant, took_effect=False)
 
 
 def failed_early(runs: Path, run_id: str = "2026-11-21-failed") -> tuple[Path, None]:
@@ -134,9 +136,9 @@ def hostile(runs: Path, text: str) -> Made:
     lost = case("acks_all", "LOST", 4000, error=text, detail=text, outcome="INDETERMINATE", also=[text])
     cases = [lost, case(text, text, 1, error=text, detail=text)]
     pq.write_table(pa.Table.from_pylist(cases, ANOMALIES), path / "anomalies" / "part-0.parquet")
-    names = dict.fromkeys(("law", "arm", "left_name", "right_name"), text)
-    laws = [names | {"partition": 1, "left": 1, "right": 2}]
-    pq.write_table(pa.Table.from_pylist(laws), path / "books" / "laws.parquet")
+    names = dict.fromkeys(("invariant", "arm", "left_name", "right_name"), text)
+    invariants = [names | {"partition": 1, "left": 1, "right": 2}]
+    pq.write_table(pa.Table.from_pylist(invariants), path / "tally" / "invariants.parquet")
     made = _injection(_scenario("x", "acks_all"))
     bad = msgspec.structs.replace(made, action=text, proof={text: text, "n": [text]})
     (path / "injections.json").write_bytes(msgspec.json.encode([bad]))
@@ -151,7 +153,7 @@ def hostile(runs: Path, text: str) -> Made:
 
 
 def evaluated(about: str, success: bool = True, exception: str = "") -> Evaluated:
-    """Returns a made-up result of Great Expectations for the law `about`."""
+    """Returns a made-up result of Great Expectations for the invariant `about`."""
     plan = ExpectedEvaluation(suite="evidence", arm="", about=about, tolerance=0, rows=3, count=int(not success))
     return msgspec.structs.replace(says(plan), exception=exception)
 
@@ -159,14 +161,16 @@ def evaluated(about: str, success: bool = True, exception: str = "") -> Evaluate
 def sealed(
     runs: Path, run_id: str = "judged", make: Callable[..., Made] = held, broken: str = ""
 ) -> tuple[RunDirectory, RunVerdict]:
-    """Makes a run that `make` makes, with sealed validation and verdict. If `broken` is not empty, the law of this name
-    does not hold."""
+    """Makes a run that `make` makes, with sealed validation and verdict. If `broken` is not empty, the invariant of
+    this name does not hold."""
     path, verdict = make(runs, run_id)
-    verdict = msgspec.structs.replace(verdict, laws=checked_laws(broken))
+    verdict = msgspec.structs.replace(verdict, invariants=checked_invariants(broken))
     run = RunDirectory(path)
     with run.writing("validate") as output:
-        laws = [evaluated(law, success=law != broken) for law in LAWS]
-        output.write_json("validation.json", Validation(run_id=run_id, great_expectations_version="1", evaluated=laws))
+        invariants = [evaluated(invariant, success=invariant != broken) for invariant in INVARIANTS]
+        output.write_json(
+            "validation.json", Validation(run_id=run_id, great_expectations_version="1", evaluated=invariants)
+        )
     with run.writing("conclude") as output:
         write_verdict(output, verdict)
     return run, verdict
@@ -199,11 +203,11 @@ def _arm(
     doubts: list[Doubt] | None = None,
 ) -> ArmVerdict:
     weak = "acks_0" in name
-    books = {"attempted": 41_300, "acked": 0 if weak else 41_210, "sent": 41_210 if weak else 0, "failed": 0}
-    books |= {"indeterminate": 90, "reported": 41_210, "log_records": 41_240}
-    books |= {kind.value.lower(): counts.get(kind.value, 0) for kind in Anomaly}
+    tally = {"attempted": 41_300, "acked": 0 if weak else 41_210, "sent": 41_210 if weak else 0, "failed": 0}
+    tally |= {"indeterminate": 90, "reported": 41_210, "log_records": 41_240}
+    tally |= {kind.value.lower(): counts.get(kind.value, 0) for kind in Anomaly}
     found = ", ".join(f"{count:,} {kind.lower()}" for kind, count in counts.items()) or "no anomaly"
-    fields = {"books": books, "findings": _findings(weak, counts), "doubts": doubts or [], "as_expected": as_expected}
+    fields = {"tally": tally, "findings": _findings(weak, counts), "doubts": doubts or [], "as_expected": as_expected}
     fields |= {"sentence": f"{verdict}: of 41,210 records, {found}.", "longest_gap_s": 3.412}
     fields["exposure"] = [Exposure(injection=1, reported=6_120, outstanding=48)]
     return RunBuilder(plan).arm(name, verdict, **fields).arms[0]
@@ -245,22 +249,32 @@ def _write(
     sentence: str,
     *,
     counted: dict[tuple[str, str], int] | None = None,
-    broken_law: str = "",
-    bit: bool = True,
+    broken_invariant: str = "",
+    took_effect: bool = True,
 ) -> Made:
-    kill = msgspec.structs.replace(_injection(plan), bit=bit)
+    kill = msgspec.structs.replace(_injection(plan), took_effect=took_effect)
     run = RunBuilder(plan).fault(kill, observations=_observations(plan)).settled(_offsets(plan))
-    run.anomalies(*cases, counted=counted, broken_law=broken_law).arms += [*arms, _canary(plan)]
+    run.anomalies(*cases, counted=counted, broken_invariant=broken_invariant).arms += [*arms, _canary(plan)]
     path = run.write(runs).path
-    judged = run.verdict(verdict, sentence, limits=LIMITS, laws=checked_laws(broken_law), repeat=plan.command)
+    judged = run.verdict(
+        verdict, sentence, limits=LIMITS, invariants=checked_invariants(broken_invariant), repeat=plan.command
+    )
     return path, advised(path, judged)
 
 
-def checked_laws(broken: str = "") -> list[CheckedLaw]:
-    """Returns the laws of the books as a verdict has them. If `broken` is not empty, this law does not hold."""
+def checked_invariants(broken: str = "") -> list[CheckedInvariant]:
+    """Returns the invariants of the counts as a verdict has them. If `broken` is not empty, this invariant does not
+    hold."""
     return [
-        CheckedLaw(law=law, meaning=meaning, rows=3, broken=int(law == broken), holds=law != broken, exception="")
-        for law, meaning in LAWS.items()
+        CheckedInvariant(
+            invariant=invariant,
+            meaning=meaning,
+            rows=3,
+            broken=int(invariant == broken),
+            holds=invariant != broken,
+            exception="",
+        )
+        for invariant, meaning in INVARIANTS.items()
     ]
 
 
@@ -271,7 +285,7 @@ def _canary(plan: Scenario) -> ArmVerdict:
         exposure=[],
         longest_gap_s=None,
         sentence="HELD: found exactly the 7 planted anomalies. The checker works.",
-        books={"attempted": 120, "acked": 118, "lost": 1, "duplicated": 1},
+        tally={"attempted": 120, "acked": 118, "lost": 1, "duplicated": 1},
         findings=[msgspec.structs.replace(one, tolerance=1) for one in canary.findings],
     )
 
@@ -284,10 +298,10 @@ def _injection(plan: Scenario) -> Injection:
         brokers=[2],
         hit={arm.topic_name: [1] for arm in plan.arms},
         requested_at_us=START_US + int(2.95 * S),
-        bite_at_us=START_US + 3 * S,
+        effect_at_us=START_US + 3 * S,
         healed_at_us=START_US + 7 * S,
         recovered_at_us=START_US + int(9.4 * S),
-        bit=True,
+        took_effect=True,
         proof={"process": "exit code -9 of pid 4711", "leader_epoch": {"partition 1": [0, 1]}},
     )
 
@@ -355,23 +369,23 @@ def huge(runs: Path) -> Made:
         {"arm": "acks_all", "kind": kind, "cases": 10_000_000, "written": BOUND, "cut": True}
         for kind in ("LOST", "DUPLICATED", "REORDERED")
     ]
-    pq.write_table(pa.Table.from_pylist(counted), path / "books" / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist(counted), path / "tally" / "cases.parquet")
     return path, verdict
 
 
 def _one_of_many_kills(number: int, topic: str) -> Injection:
-    bite = START_US + (number * EVERY_S + 60) * S
+    effect_at = START_US + (number * EVERY_S + 60) * S
     return Injection(
         id=number,
         cycle=number,
         action="kill",
         brokers=[number % 3 + 1],
         hit={topic: list(range(number % 3, MANY, 3))},
-        requested_at_us=bite - S,
-        bite_at_us=bite,
-        healed_at_us=bite + 20 * S,
-        recovered_at_us=bite + 40 * S,
-        bit=True,
+        requested_at_us=effect_at - S,
+        effect_at_us=effect_at,
+        healed_at_us=effect_at + 20 * S,
+        recovered_at_us=effect_at + 40 * S,
+        took_effect=True,
         proof={"leader_epoch": {f"{topic}-{p}": [number, number + 1] for p in range(number % 3, MANY, 3)}},
     )
 
@@ -379,12 +393,12 @@ def _one_of_many_kills(number: int, topic: str) -> Injection:
 def _many_moves(topic: str) -> list[Observation]:
     found = [(START_US - S, p, p % 3 + 1, 0, [1, 2, 3]) for p in range(MANY)]
     for number in range(KILLS):
-        bite = START_US + (number * EVERY_S + 60) * S
+        effect_at = START_US + (number * EVERY_S + 60) * S
         broker = number % 3 + 1
         for p in range(number % 3, MANY, 3):
             others = [one for one in (1, 2, 3) if one != broker]
-            found.append((bite + 3 * S + p, p, others[p % 2], number + 1, others))
-            found.append((bite + 39 * S + p, p, others[p % 2], number + 1, [1, 2, 3]))
+            found.append((effect_at + 3 * S + p, p, others[p % 2], number + 1, others))
+            found.append((effect_at + 39 * S + p, p, others[p % 2], number + 1, [1, 2, 3]))
     return [
         Observation(at_us=at, kind="partition", topic=topic, partition=p, leader=leader, leader_epoch=epoch, isr=isr)
         for at, p, leader, epoch, isr in found

@@ -1,4 +1,4 @@
-"""The tables of a made-up run, with the columns of a real run: cases, log, laws, gaps and timeline."""
+"""The tables of a made-up run, with the columns of a real run: cases, log, invariants, gaps and timeline."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LOG = _schema(
     "session:int sequence:long attempt:int partition_sequence:long parsed:bool crc_ok:bool foreign:bool"
 )
 CASES = _schema("arm:str kind:str cases:long written:long cut:bool")
-LAWS = {
+INVARIANTS = {
     "offsets_accounted": ("end - start", "data + control records"),
     "outcomes_sum": ("attempted", "acked + sent + failed + indeterminate"),
     "reported_sum": ("reported", "found + lost"),
@@ -79,18 +79,20 @@ def planted() -> list[Row]:
     return [case("canary", kind.value, 10 + place, offsets=[place]) for place, kind in enumerate(Anomaly)]
 
 
-def write_tables(to: Path, plan: Scenario, cases: list[Row], counted: dict[tuple[str, str], int], law: str) -> None:
+def write_tables(
+    to: Path, plan: Scenario, cases: list[Row], counted: dict[tuple[str, str], int], invariant: str
+) -> None:
     """Writes the tables that the step `reconcile` writes, below the folder `to`.
 
-    `cases`: the rows of anomalies/. `counted` overrides the number of cases, by (arm, kind). `law` names the law whose
-    two counts differ.
+    `cases`: the rows of anomalies/. `counted` overrides the number of cases, by (arm, kind). `invariant` names the
+    invariant whose two counts differ.
     """
     written = {
         "timeline/load": pa.Table.from_pylist(_load(plan)),
         "timeline/latency": pa.Table.from_pylist(_latency(plan)),
-        "books/laws": pa.Table.from_pylist(_laws(plan, law)),
-        "books/cases": pa.Table.from_pylist(_counts(cases, counted), CASES),
-        "books/gaps": pa.Table.from_pylist(_gaps(plan)),
+        "counts/invariants": pa.Table.from_pylist(_invariants(plan, invariant)),
+        "counts/cases": pa.Table.from_pylist(_counts(cases, counted), CASES),
+        "counts/gaps": pa.Table.from_pylist(_gaps(plan)),
         "anomalies/part-0": pa.Table.from_pylist(cases, ANOMALIES),
         "log/part-0": pa.Table.from_pylist([_logged("acks_all", 4000 // 3, 4077)], LOG),
     }
@@ -113,18 +115,18 @@ def _counts(cases: list[Row], counted: dict[tuple[str, str], int]) -> list[Row]:
     ]
 
 
-def _laws(plan: Scenario, broken: str) -> list[Row]:
+def _invariants(plan: Scenario, broken: str) -> list[Row]:
     return [
         {
-            "law": law,
+            "invariant": invariant,
             "arm": arm.name,
             "partition": partition,
             "left_name": left,
             "left": 13_737,
             "right_name": right,
-            "right": 13_736 if (law, partition) == (broken, 1) else 13_737,
+            "right": 13_736 if (invariant, partition) == (broken, 1) else 13_737,
         }
-        for law, (left, right) in LAWS.items()
+        for invariant, (left, right) in INVARIANTS.items()
         for arm in plan.arms
         for partition in range(PARTITIONS)
     ]

@@ -72,12 +72,12 @@ class RunBuilder:
         return self.step("settle", write)
 
     def anomalies(
-        self, *cases: Row, counted: Mapping[tuple[str, str], int] | None = None, broken_law: str = ""
+        self, *cases: Row, counted: Mapping[tuple[str, str], int] | None = None, broken_invariant: str = ""
     ) -> Self:
         """Adds the step reconcile, with all tables. See `report_tables.write_tables`."""
         return self.step(
             "reconcile",
-            lambda output: write_tables(output.staging, self.plan, [*cases], dict(counted or {}), broken_law),
+            lambda output: write_tables(output.staging, self.plan, [*cases], dict(counted or {}), broken_invariant),
         )
 
     def arm(self, name: str, verdict: VerdictName = "HELD", **fields: Any) -> Self:
@@ -85,7 +85,7 @@ class RunBuilder:
         arm = self.plan.arm(name)
         expected = " or ".join(arm.expectation.verdicts)
         plain: dict[str, Any] = {"as_expected": True, "expected": expected, "sentence": "", "longest_gap_s": 3.4}
-        plain |= {"doubts": [], "findings": [], "books": {}}
+        plain |= {"doubts": [], "findings": [], "tally": {}}
         plain["exposure"] = [Exposure(injection=1, reported=6_120, outstanding=9)]
         named = {"role": arm.role, "profile": arm.profile.name, "claim": arm.claim, "verdict": verdict}
         self.arms.append(ArmVerdict(arm=name, **named, **plain | fields))
@@ -160,13 +160,13 @@ def judged(
     """Makes a run with a verdict and a report.
 
     `lost`: how many records the subject lost. `gap_s`: the longest silence of the subject in seconds. `other_cases`:
-    more counts in the subject's books, by column.
+    more counts in the subject's counts, by column.
     """
     run = begun(run_id, **more)
     for arm in run.plan.loaded:
         hurt = {"lost": lost, **(other_cases or {})} if arm.role == "subject" else {"lost": 999_999}
-        books = {"duplicated": 0, "reordered": 0} | hurt
-        run.arm(arm.name, verdict, books=books, longest_gap_s=gap_s, expected="HELD")
+        tally = {"duplicated": 0, "reordered": 0} | hurt
+        run.arm(arm.name, verdict, tally=tally, longest_gap_s=gap_s, expected="HELD")
     told = sentence or f"{verdict}: of 41,210 acknowledged records, {lost:,} lost."
     return run.conclude(verdict, told, green=verdict == "HELD" if green is None else green).write(runs)
 
@@ -221,9 +221,9 @@ def priced(
         _parquet(output, "timeline/latency", pa.Table.from_pylist(rows))
 
     run = RunBuilder(plan).step("produce", produce).step("reconcile", reconcile)
-    books = {"reported": 1000, "lost": 0, "duplicated": 0, "reordered": 0, "failed": 0, "indeterminate": 0} | counts
+    tally = {"reported": 1000, "lost": 0, "duplicated": 0, "reordered": 0, "failed": 0, "indeterminate": 0} | counts
     doubts = [Doubt(kind="checker", name=doubt, detail="")] if doubt else []
-    run.arm(profile, verdict, books=books, doubts=doubts, exposure=[], longest_gap_s=3.25)
+    run.arm(profile, verdict, tally=tally, doubts=doubts, exposure=[], longest_gap_s=3.25)
     return run.conclude(verdict).write(runs).path
 
 

@@ -11,8 +11,8 @@ from delivery_verifier.catalogue import ENTRIES
 from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.record import MARKER_PRODUCER
 from delivery_verifier.model.scenario import Bound
-from delivery_verifier.run_directory.books import Books
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.run_directory.tally import Tally
 from delivery_verifier.suite import begin, selection
 from spark_jobs.reading.write_log import read_offsets_of
 from support.effect_histories import Row
@@ -42,11 +42,11 @@ def expect_unavailable(names: list[str]) -> list[str]:
 def assert_recounted(run: RunDirectory, entry: str) -> None:
     """Recounts ledger and log record by record, in plain Python.
 
-    Asserts that the counts are those of the books that Spark wrote, and that they meet the bounds of the entry.
+    Asserts that the counts are those of the counts that Spark wrote, and that they meet the bounds of the entry.
     """
     ledger, log = (pq.read_table(run.path / name).to_pylist() for name in ("ledger", "log"))
-    books = Books.read(run.path, applied=(run.path / "effects").is_dir())
-    assert books.problems == []
+    tally = Tally.read(run.path, applied=(run.path / "effects").is_dir())
+    assert tally.problems == []
     for plan in ENTRIES[entry].arms:
         seen = {
             view: [row for row in log if (row["arm"], row["view"]) == (plan.name, view)]
@@ -55,21 +55,21 @@ def assert_recounted(run: RunDirectory, entry: str) -> None:
         lines = [row for row in seen["raw"] if row["producer"] != MARKER_PRODUCER]
         found = judge([row for row in ledger if row["arm"] == plan.name], lines, seen["committed"])[0]
         found += _effects(run, plan.name, lines)
-        booked = {name: count for name, count in books.totals(plan.name).items() if count and name != IN_TIME}
+        booked = {name: count for name, count in tally.totals(plan.name).items() if count and name != IN_TIME}
         assert booked == +found, (entry, plan.name)
         assert all(_holds(bound, found) for bound in plan.expectation.bounds), (entry, plan.name, found)
 
 
 def _effects(run: RunDirectory, arm: str, lines: list[Row]) -> Counter[str]:
-    """Returns the counts of an arm's effects, by the columns of the books. The arm writes no transactions."""
+    """Returns the counts of an arm's effects, by the columns of the counts. The arm writes no transactions."""
     counts = Counter[str]()
     if not (run.path / "effects").is_dir():
         return counts
     effects = [row for row in pq.read_table(run.path / "effects").to_pylist() if row["arm"] == arm]
     if effects:
         ends = {part.partition: part.end for part in read_offsets_of(run).partitions if part.arm == arm}
-        cases, books = judge_effects(lines, effects, ends)
-        counts.update({f"effects_{name}": count for name, count in books.items()})
+        cases, tally = judge_effects(lines, effects, ends)
+        counts.update({f"effects_{name}": count for name, count in tally.items()})
         for (kind, hidden, *_), count in cases.items():
             counts[column(Anomaly(kind))] += count
             counts[also_column(Anomaly.OVERTAKEN)] += count * hidden

@@ -26,14 +26,14 @@ from delivery_verifier.model.history import TRANSACTION_STATE, Injection, Observ
 from delivery_verifier.model.late_ends import facts_of, name_of
 from delivery_verifier.model.scenario import Arm, Claim, Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
-from delivery_verifier.run_directory.books import TABLES, Books
+from delivery_verifier.run_directory.tally import TABLES, Tally
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.transaction_counts import TransactionCounts
 from support.evidence import SECOND, Rows, beat, case, cases, replicas, the_rows
 
 STRONG = ("safe", "idempotent", "transactional")
 """The profiles under test: none of them may lose, duplicate or reorder a record under the faults of these runs."""
-BITING = tuple(name for name, act in ACTS.items() if act.bites and act.whom != "application")
+EFFECTIVE = tuple(name for name, act in ACTS.items() if act.takes_effect and act.whom != "application")
 """Every fault action of the catalogue, but those on applications: these runs have none."""
 _BROKERS = (1, 2, 3)
 _OF_CLIENTS = ("kill_producer", "terminate_producer", "resend", "alter_topic")
@@ -69,9 +69,11 @@ class SoundRun:
         return self.scenario.subjects[0]
 
     def evidence(self) -> Evidence:
-        """Returns the evidence, with laws that follow from the counts."""
-        laws = _laws(self.rows)
-        rows = self.rows | {"books/laws.parquet": [laws.get(_law_key(row), row) for row in self.rows[_LAWS]]}
+        """Returns the evidence, with invariants that follow from the counts."""
+        invariants = _invariants(self.rows)
+        rows = self.rows | {
+            "counts/invariants.parquet": [invariants.get(_invariant_key(row), row) for row in self.rows[_INVARIANTS]]
+        }
         tables = {name: pa.Table.from_pylist(listed) for name, listed in rows.items() if listed}
         if not rows[_EXPOSURE]:
             tables[_EXPOSURE] = pa.table({name: [] for name in TABLES[_EXPOSURE]})
@@ -80,18 +82,22 @@ class SoundRun:
             "injections": self.injections,
             "observations": self.observations,
             "offsets": self.offsets,
-            "books": Books.from_tables(tables),
+            "tally": Tally.from_tables(tables),
             "canary_expected": expected_counts(self.scenario),
             "replicas": replicas(self.offsets.partitions, **self.replica_changes),
-            "strangers": {},
+            "foreign_writers": {},
             "transactions": self.transactions,
             "cases": cases(*self.cases),
         }
         return Evidence(**known | self.more)
 
 
-_PRODUCERS, _PARTITIONS, _LAWS = "books/producers.parquet", "books/partitions.parquet", "books/laws.parquet"
-_EXPOSURE, _LOAD, _CASES = "books/exposure.parquet", "timeline/load.parquet", "books/cases.parquet"
+_PRODUCERS, _PARTITIONS, _INVARIANTS = (
+    "counts/producers.parquet",
+    "counts/partitions.parquet",
+    "counts/invariants.parquet",
+)
+_EXPOSURE, _LOAD, _CASES = "counts/exposure.parquet", "timeline/load.parquet", "counts/cases.parquet"
 
 
 def sound_run(seed: int, action: str = "") -> SoundRun:
@@ -105,7 +111,7 @@ def sound_run(seed: int, action: str = "") -> SoundRun:
     claims: list[Claim] = [claim for claim in CLAIMS if claim != "exactly_once" or action not in _SENDS_AGAIN]
     run = scenario(
         f"healthy-{seed}-{action or 'quiet'}",
-        profile=PROFILES[profiles[sum(divmod(seed, len(BITING))) % len(profiles)]],
+        profile=PROFILES[profiles[sum(divmod(seed, len(EFFECTIVE))) % len(profiles)]],
         fault=_plan(draw, action) if action else FAULTS["none"],
         claim=draw.choice(claims),
         load=Load(),
@@ -121,7 +127,7 @@ def _plan(draw: Random, action: str) -> FaultPlan:
     """Returns a plan that does `action`, and heals it, in one to three cycles."""
     target = _TARGETS.get(action) or draw.choice(["leader", "follower", "next"])
     fault = step(after(1), action, target, **_OPTIONS.get(action, {}))
-    healers = [name for name, act in ACTS.items() if action in act.heals and not act.bites]
+    healers = [name for name, act in ACTS.items() if action in act.heals and not act.takes_effect]
     steps: tuple[FaultStep, ...] = (fault, *(step(after(2), name) for name in healers))
     if action == "elect_unclean":  # only a partition without a leader can be given one
         steps = (
@@ -197,7 +203,7 @@ class _Cluster:
                 target = action.target if action.target != "same" else target
                 self.pass_s(0.2, 3)
                 brokers = sorted(named[target])
-                if action.act.bites:
+                if action.act.takes_effect:
                     self._inject(action, brokers, cycle)
                 else:
                     self._heal(action, brokers)
@@ -225,15 +231,15 @@ class _Cluster:
             brokers=brokers,
             hit=hit,
             requested_at_us=requested_us,
-            bite_at_us=self.pass_s(0, 0.01),
-            bit=True,
+            effect_at_us=self.pass_s(0, 0.01),
+            took_effect=True,
             led=led,
             options=dict(action.options),
         )
         proof = self._break(action.action, brokers, list(before))
         over: dict[str, Any] = {"proof": proof}
         if action.act.momentary:
-            over |= dict.fromkeys(("healed_at_us", "recovered_at_us"), max(injection.bite_at_us, self._event_us))
+            over |= dict.fromkeys(("healed_at_us", "recovered_at_us"), max(injection.effect_at_us, self._event_us))
         self.injections.append(msgspec.structs.replace(injection, **over))
 
     def _hit(self, action: FaultStep, brokers: list[int]) -> tuple[dict[str, list[int]], bool]:
@@ -410,13 +416,13 @@ def _count_load(draw: Random, arm: Arm, rows: Rows, cluster: _Cluster) -> list[d
         if actions & {
             "kill_producer",
             "terminate_producer",
-        }:  # what the former life sent may arrive behind what the next life sent
+        }:  # what the former incarnation sent may arrive behind what the next incarnation sent
             row["resolved_late"] = draw.randint(0, present)
         row["log_records"] = row["first_copies"] = row["found"] + present
         for count, kind in ((lost, "LOST"), (again, "RESENT")):
             for _ in range(count):
                 injection = draw.choice(hurt)
-                sent_us = draw.randint(injection.bite_at_us, injection.recovered_at_us or 0)
+                sent_us = draw.randint(injection.effect_at_us, injection.recovered_at_us or 0)
                 listed.append(case(sent_us, sent_us + 2000, kind, arm=arm.name, at=row["partition"]))
     return listed
 
@@ -428,7 +434,9 @@ def _rows_of(rows: Rows, arm: str) -> list[dict[str, Any]]:
 def _timeline(arm: str, totals: Counter[str], cluster: _Cluster, end_us: int) -> list[dict[str, Any]]:
     """Returns rows of timeline/load, one per second. Reports are spread evenly. The unanswered fall into faults."""
     times = list(range(cluster.load_from_us, end_us, SECOND))
-    inside = [at for at in times if any(it.bite_at_us <= at <= (it.recovered_at_us or 0) for it in cluster.injections)]
+    inside = [
+        at for at in times if any(it.effect_at_us <= at <= (it.recovered_at_us or 0) for it in cluster.injections)
+    ]
     bad = inside[-1] if inside else times[-1]
     empty = {"arm": arm, "indeterminate": 0, "failed": 0, "latency_ms_p50": 1.5, "latency_ms_p99": 40.0}
     rows = []
@@ -466,7 +474,7 @@ def _with_heartbeats(draw: Random, seen: list[Observation], first_us: int, last_
 
 
 def _snapshot(draw: Random, run: Scenario, rows: Rows, cluster: _Cluster, taken_us: int) -> Offsets:
-    """Returns the snapshot, and writes the books of the partitions that fit it."""
+    """Returns the snapshot, and writes the counts of the partitions that fit it."""
     parts = []
     for row in rows[_PARTITIONS]:
         arm = run.arm(row["arm"])
@@ -490,17 +498,23 @@ def _snapshot(draw: Random, run: Scenario, rows: Rows, cluster: _Cluster, taken_
     return Offsets(bootstrap_servers="", taken_at_us=taken_us, partitions=parts)
 
 
-def _law_key(row: dict[str, Any]) -> tuple[str, str, int]:
-    return row["law"], row["arm"], row["partition"]
+def _invariant_key(row: dict[str, Any]) -> tuple[str, str, int]:
+    return row["invariant"], row["arm"], row["partition"]
 
 
-def _laws(rows: Rows) -> dict[tuple[str, str, int], dict[str, Any]]:
-    """Returns the equations of those laws whose two sides stand in the other books, by law, arm and partition."""
-    laws: dict[tuple[str, str, int], dict[str, Any]] = {}
+def _invariants(rows: Rows) -> dict[tuple[str, str, int], dict[str, Any]]:
+    """Returns the equations of those invariants whose two sides stand in the other counts, by invariant, arm and
+    partition."""
+    invariants: dict[tuple[str, str, int], dict[str, Any]] = {}
 
-    def add(law: str, place: dict[str, Any], left: int, right: int, at: int | None = None) -> None:
-        row = {"law": law, "arm": place["arm"], "partition": place["partition"] if at is None else at}
-        laws[_law_key(row)] = row | {"left_name": "left", "left": left, "right_name": "right", "right": right}
+    def add(invariant: str, place: dict[str, Any], left: int, right: int, at: int | None = None) -> None:
+        row = {"invariant": invariant, "arm": place["arm"], "partition": place["partition"] if at is None else at}
+        invariants[_invariant_key(row)] = row | {
+            "left_name": "left",
+            "left": left,
+            "right_name": "right",
+            "right": right,
+        }
 
     for part in rows[_PARTITIONS]:
         sums = Counter[str]()
@@ -522,4 +536,4 @@ def _laws(rows: Rows) -> dict[tuple[str, str, int], dict[str, Any]]:
     for row in rows[_CASES]:
         if row["kind"] == Anomaly.LOST:
             add("anomaly_rows", row | {"partition": -1}, row["written"], row["cases"])
-    return laws
+    return invariants

@@ -21,7 +21,7 @@ RUNS = Path(__file__).parents[1] / "data" / "runs"
 HELD, VIOLATED = NAMES = ("held", "violated")
 """The stored runs. HELD: transactional under kill_leader. VIOLATED: acks_1 under pause_leader, which loses records."""
 _OF_A_FINDING = ("anomaly", "ruling", "ruled_by", "rule", "tolerance", "count", "also")
-_OF_AN_ARM = ("role", "profile", "claim", "verdict", "as_expected", "exposure", "bites", "longest_gap_s", "books")
+_OF_AN_ARM = ("role", "profile", "claim", "verdict", "as_expected", "exposure", "seen_in", "longest_gap_s", "tally")
 
 
 def stored_run(name: str, folder: Path) -> RunDirectory:

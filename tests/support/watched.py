@@ -118,7 +118,7 @@ def assert_true(said: Sequence[Saying], run: RunDirectory) -> None:
     began_us = run.manifest("produce").counts[LOAD_BEGAN]
     not_before_us = {
         _BEFORE: began_us,
-        _UNDER: injection.bite_at_us,
+        _UNDER: injection.effect_at_us,
         _AFTER: injection.recovered_at_us,
         DOING["start_cluster"]: ends["plan"],
         DOING["create_topics"]: ends["start_cluster"],

@@ -39,7 +39,7 @@ def test_distances_are_numbers_of_imports() -> None:
         ("tests/kafka/conftest.py", "kafka/test_outages.py"),
         ("tests/kafka/conftest.py", "kafka/shared_cluster/test_faults.py"),
         ("tests/support/kept_clusters.py", "kafka/test_agent.py"),
-        ("tests/spark/test_laws.py", "spark/test_laws.py"),
+        ("tests/spark/test_invariants.py", "spark/test_invariants.py"),
         ("tests/gate.toml", "unit/test_gate.py"),
     ],
 )

@@ -76,10 +76,10 @@ def falsehoods(
 
 
 def _subject_falsehoods(subject: ArmVerdict, verdict: RunVerdict, truth: Recount, disturbed: bool) -> list[str]:
-    """Returns what is false about the subject arm in the books and in the verdict. `truth`: the recount."""
-    errors, counted = [], Recount(*(subject.books.get(name, 0) for name in ("acked", "lost", "extra_copies")))
+    """Returns what is false about the subject arm in the counts and in the verdict. `truth`: the recount."""
+    errors, counted = [], Recount(*(subject.tally.get(name, 0) for name in ("acked", "lost", "extra_copies")))
     if counted != truth:
-        errors.append(f"the books say {counted}, ledger and log {truth}")
+        errors.append(f"the counts say {counted}, ledger and log {truth}")
     broken = truth.lost or (truth.extra_copies and subject.profile == "safe")
     if verdict.verdict == "HELD" and broken:
         errors.append(f"HELD although {truth}")

@@ -13,8 +13,8 @@ HEAD = """# Mutation testing
 
 `make mutants` changes the code that decides, in one small place at a time, and runs the unit tests of its room until
 one fails: the mutant is killed. `bench/campaigns/mutants.py` says how, and `bench/kit/mutants/changes.py` which changes
-there are. Of `spark_jobs/`, it changes matching, anomalies and laws; the trials of matching and anomalies share one
-JVM.
+there are. Of `spark_jobs/`, it changes matching, anomalies and invariants; the trials of matching and anomalies share
+one JVM.
 """
 
 

@@ -91,8 +91,8 @@ def _after_violation(question: _Question) -> Advice:
 def who_broke_it(judged: ArmVerdict, broken: Iterable[Finding]) -> tuple[str, str]:
     """Returns who caused anomalies that the contract forbids, as two sentences or more. `broken` are their findings.
 
-    Kafka, its client and the verifier are suspects only if nothing in hand shows that a program of the user's own did
-    it.
+    Kafka, its client and the verifier are suspects only if nothing in progress shows that a program of the user's own
+    did it.
     """
     explained = {cause.anomaly for cause in judged.causes}
     forbidden = [finding for finding in broken if finding.ruled_by == "contract"]

@@ -50,7 +50,7 @@ def arms_that_held(
         reason = _settings(scenario, other.arm, judged.arm)
         sentences.append(
             f"{other.arm} held under the same fault at the same moment: none of its "
-            f"{other.books.get('reported', 0):,} records {'was' if len(kinds) == 1 else 'were'} {words}. "
+            f"{other.tally.get('reported', 0):,} records {'was' if len(kinds) == 1 else 'were'} {words}. "
             f"{reason} {own[0].sentence}".replace("  ", " ")
         )
     return sentences

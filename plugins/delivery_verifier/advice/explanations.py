@@ -181,7 +181,8 @@ def _doubling(effects: list[Row], journal: list[Row]) -> str:
     before = [at_us for at_us in handed if at_us <= again["applied_at"]]
     if before and max(before) < effects[0]["applied_at"]:
         return (
-            "Doubled by a member that had it in hand all the time: another process was handed it, too, and applied it. "
+            "Doubled by a member that had it in progress all the time: another process was handed it, too, and "
+            "applied it. "
             "Then the member applied it as well, as after it stood still."
         )
     answers = [entry for entry in journal if _is_of(entry, effects[0]) and entry["what"] == "committed"]
@@ -220,4 +221,4 @@ def _loss(journal: list[Row], discipline: Discipline) -> str:
 
 
 def _is_of(entry: Row, other: Row) -> bool:
-    return (entry["member"], entry["life"]) == (other["member"], other["life"])
+    return (entry["member"], entry["incarnation"]) == (other["member"], other["incarnation"])

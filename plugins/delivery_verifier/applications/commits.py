@@ -53,7 +53,7 @@ def next_offsets(records: Sequence[Record]) -> dict[int, int]:
 
 
 class Commits:
-    """Commits the offsets of a member in one of its lives. `client` is the consumer of the member."""
+    """Commits the offsets of a member in one of its incarnations. `client` is the consumer of the member."""
 
     def __init__(self, client: Consumer, journal: Journal) -> None:
         self._client, self._journal = client, journal

@@ -1,7 +1,7 @@
 """The control block of a member: memory through which a member is observed and steered.
 
-A *member* is one process of an application. A *life* is the time from one start of a member to its end. Three parties
-share the block: the member, its supervisor (the process that started the member), and the fault plan. The block
+A *member* is one process of an application. A *incarnation* is the time from one start of a member to its end. Three
+parties share the block: the member, its supervisor (the process that started the member), and the fault plan. The block
 survives the member.
 """
 
@@ -17,15 +17,16 @@ from delivery_verifier.host.supervision.control_block import ControlBlock, Contr
 class Word(ControlWord):
     """The words of the control block of a member (one process of an application).
 
-    * The words up to ZOMBIE describe the latest life of the member. When another life begins, the supervisor sets them
-      to 0.
+    * The words up to ZOMBIE describe the latest incarnation of the member. When another incarnation begins, the
+      supervisor sets them to 0.
     * A record counts as APPLIED just after its effect was written or, in a database, after the transaction of its row.
       For an own member the supervisor writes the word: while the member runs, the bytes that it has written in this
-      life, and then the number of its effects.
+      incarnation, and then the number of its effects.
     * A record counts as COMMITTED when the broker or the database has answered. With `commit_after`, it also counts if
-      its commit failed, because it is no longer in hand. It does not count if a timer of the client commits its offset.
+      its commit failed, because it is no longer in progress. It does not count if a timer of the client commits its
+      offset.
     * A marker is a record that the verifier writes after the load.
-    * PARKED keeps its value if the member is killed while it is parked, until the next life begins.
+    * PARKED keeps its value if the member is killed while it is parked, until the next incarnation begins.
     """
 
     STATE = 0, "process", "how far the member has come: a `State`"
@@ -36,9 +37,9 @@ class Word(ControlWord):
     PARK_AT = 5, "fault plan", "where to park: the index of a crash point in `CRASH_POINTS`, plus 1"
     PARK_BATCH = 6, "fault plan", "in which batch to park, counted from 1 after the order"
     PARK_RECORD = 7, "fault plan", "crash point `applied`: records of the batch to apply before it parks"
-    PARKS = 8, "fault plan", "orders to park in this life; written after the words of the order"
+    PARKS = 8, "fault plan", "orders to park in this incarnation; written after the words of the order"
     PARKED = 9, "process", "the count of PARKS that the member obeys while it is parked, otherwise 0"
-    ASSIGNMENTS = 10, "process", "how often the member was given its partitions in this life"
+    ASSIGNMENTS = 10, "process", "how often the member was given its partitions in this incarnation"
     REFUSALS = 11, "process", "how often its group refused a commit, or a transaction had to be aborted"
     ZOMBIE = 12, "fault plan", "1 once it was frozen for a replacement; it may then end by itself, if it is fenced"
     KILLS = 13, "fault plan", "how often the supervisor was asked to kill the member"
@@ -47,16 +48,16 @@ class Word(ControlWord):
     STOPS_DONE = 16, "supervisor", "how many of STOPS were carried out"
     STARTS = 17, "fault plan", "how often the supervisor was asked to start the member again"
     STARTS_DONE = 18, "supervisor", "how many of STARTS were carried out"
-    EXIT = 19, "supervisor", "exit code of the latest life that has ended, or minus the number of the signal"
-    LIFE = 20, "supervisor", "number of the latest life, from 0"
-    PID = 21, "supervisor", "pid of the latest life; for an own member also the id of its process group"
+    EXIT = 19, "supervisor", "exit code of the latest incarnation that has ended, or minus the number of the signal"
+    INCARNATION = 20, "supervisor", "number of the latest incarnation, from 0"
+    PID = 21, "supervisor", "pid of the latest incarnation; for an own member also the id of its process group"
 
 
 COMMAND_DEADLINE_S = 60.0
 """Seconds in which the supervisor must carry out a command. An orderly stop of the members may take 30 s."""
 
-OF_ONE_LIFE = tuple(word for word in Word if word < Word.KILLS)
-"""The words that are about one life only. The supervisor sets them to 0 when another life begins."""
+OF_ONE_INCARNATION = tuple(word for word in Word if word < Word.KILLS)
+"""The words that are about one incarnation only. The supervisor sets them to 0 when another incarnation begins."""
 
 
 class State(IntEnum):

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
+from delivery_verifier.applications.incarnations import IncarnationEnd, incarnations_of, members_of, read_end, write_end
 from delivery_verifier.applications.sink import (
     EFFECT,
-    LifeEffects,
+    IncarnationEffects,
     PlannedEffect,
     SinkInputs,
-    count_of_life,
+    count_of_incarnation,
     identity,
 )
 from delivery_verifier.model.errors import VerifierError
@@ -34,7 +34,7 @@ LOCK_S = 30.0
 _COLUMNS = ", ".join(f'"{name}"' for name in EFFECT.names or ())
 _TABLES = f"""
     CREATE TABLE IF NOT EXISTS effects(
-        member INTEGER NOT NULL, life INTEGER NOT NULL,
+        member INTEGER NOT NULL, incarnation INTEGER NOT NULL,
         {
     ", ".join(
         f'"{name}" INTEGER' + (" PRIMARY KEY AUTOINCREMENT" if name == "order" else " NOT NULL")
@@ -44,7 +44,7 @@ _TABLES = f"""
     );
     CREATE TABLE IF NOT EXISTS offsets("partition" INTEGER PRIMARY KEY, "next" INTEGER NOT NULL);
 """
-_INSERT = f"INSERT INTO effects(member, life, {_COLUMNS}) VALUES (?, ?{', ?' * len(EFFECT.names or ())})"
+_INSERT = f"INSERT INTO effects(member, incarnation, {_COLUMNS}) VALUES (?, ?{', ?' * len(EFFECT.names or ())})"
 
 
 class OffsetMoved(VerifierError, RuntimeError):
@@ -57,16 +57,16 @@ class DamagedDatabase(VerifierError, ValueError):
 
 
 class Database:
-    """The connection to the database of an application, for one life of a member. `folder` is the folder of the
+    """The connection to the database of an application, for one incarnation of a member. `folder` is the folder of the
     application.
 
     Creates the database if it does not exist. Raises sqlite3.OperationalError if another connection holds the lock for
     longer than `LOCK_S` seconds.
     """
 
-    def __init__(self, folder: Path, member: int, life: int) -> None:
+    def __init__(self, folder: Path, member: int, incarnation: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._member, self._life = member, life
+        self._member, self._incarnation = member, incarnation
         self._connection = sqlite3.connect(folder / FILE, timeout=LOCK_S, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=FULL")
@@ -93,7 +93,9 @@ class Database:
             **identity(value, run_token, arm_ordinal)._asdict(),
             **{"partition": partition, "offset": offset, "batch": batch, "applied_at": now_us(), "order": None},
         }
-        self._connection.execute(_INSERT, (self._member, self._life, *(row[name] for name in EFFECT.names or ())))
+        self._connection.execute(
+            _INSERT, (self._member, self._incarnation, *(row[name] for name in EFFECT.names or ()))
+        )
 
     def offsets(self) -> dict[int, int]:
         """Maps each partition to the offset of the record to apply next. A partition is missing if the database has no
@@ -127,40 +129,41 @@ class Database:
 class Tables:
     """The sink of the applications that write to a database."""
 
-    def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields one LifeEffects for each life. The rows of the LifeEffects are in the order of the column `order`.
+    def read(self, inputs: SinkInputs) -> Iterator[IncarnationEffects]:
+        """Yields one IncarnationEffects for each incarnation. The rows of the IncarnationEffects are in the order of
+        the column `order`.
 
-        A separate query counts the effects of the life. The count is -1 if the supervisor has made no folder for the
-        life; -1 breaks the law `effects_read`. Raises DamagedDatabase, sqlite3.OperationalError if there is no
-        database, and FileNotFoundError if the supervisor did not write down how a life ended.
+        A separate query counts the effects of the incarnation. The count is -1 if the supervisor has made no folder for
+        the incarnation; -1 breaks the invariant `effects_read`. Raises DamagedDatabase, sqlite3.OperationalError if
+        there is no database, and FileNotFoundError if the supervisor did not write down how an incarnation ended.
         """
         ends = {
-            (member, life): read_end(path)
+            (member, incarnation): read_end(path)
             for member, folder in members_of(inputs.folder).items()
-            for life, path in lives_of(folder).items()
+            for incarnation, path in incarnations_of(folder).items()
         }
         rows = defaultdict[tuple[int, int], list[tuple[int, ...]]](list)
         with closing(sqlite3.connect(f"file:{inputs.folder / FILE}?mode=rw", uri=True)) as connection:
             if (answer := connection.execute("PRAGMA integrity_check").fetchone()) != ("ok",):
                 raise DamagedDatabase(f"{inputs.folder / FILE} is damaged: {answer[0]}")
-            query = "SELECT member, life, count(*) FROM effects GROUP BY member, life"
-            present = {(member, life): count for member, life, count in connection.execute(query)}
-            for member, life, *row in connection.execute(
-                f'SELECT member, life, {_COLUMNS} FROM effects ORDER BY "order"'
+            query = "SELECT member, incarnation, count(*) FROM effects GROUP BY member, incarnation"
+            present = {(member, incarnation): count for member, incarnation, count in connection.execute(query)}
+            for member, incarnation, *row in connection.execute(
+                f'SELECT member, incarnation, {_COLUMNS} FROM effects ORDER BY "order"'
             ):
-                rows[member, life].append(tuple(row))
-        for life_id in sorted({*ends, *present, *rows}):
-            end = ends.get(life_id)
-            counted = count_of_life(end, present.get(life_id, 0), inputs.batch) if end else -1
-            yield LifeEffects(*life_id, np.array(rows[life_id], EFFECT), counted)
+                rows[member, incarnation].append(tuple(row))
+        for incarnation_id in sorted({*ends, *present, *rows}):
+            end = ends.get(incarnation_id)
+            counted = count_of_incarnation(end, present.get(incarnation_id, 0), inputs.batch) if end else -1
+            yield IncarnationEffects(*incarnation_id, np.array(rows[incarnation_id], EFFECT), counted)
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
-        """Writes `effects` to a new database in one transaction, as member 0 would in its life 0."""
-        life = inputs.folder / "0" / "0"
-        life.mkdir(parents=True)
+        """Writes `effects` to a new database in one transaction, as member 0 would in its incarnation 0."""
+        incarnation = inputs.folder / "0" / "0"
+        incarnation.mkdir(parents=True)
         with closing(Database(inputs.folder, 0, 0)) as database:
             database.begin()
             for effect in effects:
                 database.append(effect.partition, effect.offset, 0, effect.value, inputs.run_token, inputs.arm.ordinal)
             database.commit()
-        write_end(life, LifeEnd(applied=len(effects), exit_code=0, killed=False))
+        write_end(incarnation, IncarnationEnd(applied=len(effects), exit_code=0, killed=False))

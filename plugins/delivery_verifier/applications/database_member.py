@@ -16,7 +16,7 @@ from delivery_verifier.applications.spec import MemberSpec
 
 
 class DatabaseMember(Member):
-    """One life of a member that applies records to the database of its application.
+    """One incarnation of a member that applies records to the database of its application.
 
     The member starts from the offsets in the database. It also commits these offsets to its group, so that whoever
     watches the group sees its progress. It never starts from the offsets of the group.
@@ -24,7 +24,7 @@ class DatabaseMember(Member):
 
     def __init__(self, spec: MemberSpec, client: Consumer) -> None:
         folder = Path(spec.folder)
-        self.database = Database(folder.parent, int(folder.name), spec.life)
+        self.database = Database(folder.parent, int(folder.name), spec.incarnation)
         super().__init__(spec, client, self.database)
         self._expected: dict[int, int] = {}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from delivery_verifier.applications.control import Control, State, Word, command
-from delivery_verifier.applications.lives import folder_of
+from delivery_verifier.applications.incarnations import folder_of
 from delivery_verifier.applications.own.handle import OwnHandle
 from delivery_verifier.applications.parking import POINTS
 from delivery_verifier.applications.pool import applications_of
@@ -29,8 +29,8 @@ UNCOMMITTED: tuple[Discipline, ...] = (
     "transform_transactional",
     *STORED,
 )
-"""The disciplines with which a member has a record in hand until the record is committed. With every other discipline,
-the member has it in hand until the record is applied: it commits earlier, or a timer commits."""
+"""The disciplines with which a member has a record in progress until the record is committed. With every other
+discipline, the member has it in progress until the record is applied: it commits earlier, or a timer commits."""
 
 
 class RunningApplications:
@@ -77,7 +77,7 @@ class RunningApplications:
         it was killed.
 
         The text is empty if the member was ordered to park, but did not park there. A member that was never ordered to
-        park in its latest life is missing.
+        park in its latest incarnation is missing.
         """
         return {
             f"{arm}/{number}": POINTS[control[Word.PARK_AT] - 1] if control[Word.PARKED] == control[Word.PARKS] else ""
@@ -86,13 +86,13 @@ class RunningApplications:
             if control[Word.PARKS]
         }
 
-    def in_hand(self) -> dict[str, int]:
-        """Maps each arm to the number of records that its members have in hand. For a killed member, counts the records
-        that it had in hand at the kill.
+    def in_progress(self) -> dict[str, int]:
+        """Maps each arm to the number of records that its members have in progress. For a killed member, counts the
+        records that it had in progress at the kill.
 
-        A record is in hand from the hand-over to the member until the end of the work on it. With the disciplines in
-        UNCOMMITTED, this end is the commit of the record. With other disciplines, it is the application of the record.
-        User applications are left out, because they count nothing (see `OwnHandle.in_hand`).
+        A record is in progress from the hand-over to the member until the end of the work on it. With the disciplines
+        in UNCOMMITTED, this end is the commit of the record. With other disciplines, it is the application of the
+        record. User applications are left out, because they count nothing (see `OwnHandle.in_progress`).
         """
         return {
             arm: sum(

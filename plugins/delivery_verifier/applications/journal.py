@@ -1,5 +1,5 @@
-"""The journal of a life of a member: what the member says that it did. The journal explains a verdict, but no verdict
-is based on it.
+"""The journal of an incarnation of a member: what the member says that it did. The journal explains a verdict, but no
+verdict is based on it.
 
 Each event is a row of 64 bytes, written by one call of `os.write`. A SIGKILL cuts no row in two, because the kernel
 cuts a write off only at the end of a page, and 64 divides the size of a page.
@@ -35,14 +35,14 @@ learned that another process had taken its place for good, and ended."""
 WHATS: tuple[What, ...] = get_args(What)
 _ROW = struct.Struct("<qiiiiqq24s")
 FILE = "journal"
-"""The name of the journal's file in the folder of a life."""
+"""The name of the journal's file in the folder of an incarnation."""
 
 
 class Event(NamedTuple):
     """One row of a journal. A number is -1 if the event has no such number.
 
     * `at_us`: when the event happened, in µs since the epoch.
-    * `batch`: the number of the batch within the life, from 0.
+    * `batch`: the number of the batch within the incarnation, from 0.
     * `first`: the first offset that was handed over. For the events assigned and revoked: the offset that the client
       names.
     * `until`: the offset after the last record that was handed over. For the events committed, stored and reported: the
@@ -60,7 +60,7 @@ class Event(NamedTuple):
 
 
 class Journal:
-    """Writes the journal of a life while the life lasts. `folder` is the folder of the life."""
+    """Writes the journal of an incarnation while the incarnation lasts. `folder` is the folder of the incarnation."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -81,9 +81,9 @@ class Journal:
 
 
 def read_journal(folder: Path) -> list[Event]:
-    """Returns the events in the journal of a life, in order. `folder` is the folder of the life.
+    """Returns the events in the journal of an incarnation, in order. `folder` is the folder of the incarnation.
 
-    The list is empty if the life ended before its first event.
+    The list is empty if the incarnation ended before its first event.
     """
     file = folder / FILE
     content = file.read_bytes() if file.exists() else b""

@@ -9,12 +9,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from delivery_verifier.applications.commits import Commits, CommitUnknown, Record
 from delivery_verifier.applications.control import Control, State, Word
+from delivery_verifier.applications.incarnations import note_marker
 from delivery_verifier.applications.journal import Journal, What
-from delivery_verifier.applications.lives import note_marker
 from delivery_verifier.applications.parking import Parking
 from delivery_verifier.applications.sink import Effects
 from delivery_verifier.applications.slots import is_marker
-from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.applications.spec import MemberSpec, incarnation_folder
 from delivery_verifier.model.application import ASSIGNED, CrashPoint
 
 POLL_S = 0.1
@@ -30,7 +30,7 @@ a crash point names. The member then parks after the last effect of the batch.""
 
 
 class Member:
-    """One life of a member. `client` is a consumer that has not subscribed yet. The member writes its effects to
+    """One incarnation of a member. `client` is a consumer that has not subscribed yet. The member writes its effects to
     `effects`.
 
     A batch is complete when it has `spec.batch` records, or when no record has come for `FILL_S` seconds.
@@ -39,7 +39,7 @@ class Member:
     def __init__(self, spec: MemberSpec, client: Consumer, effects: Effects) -> None:
         self.spec, self.client, self.effects = spec, client, effects
         self.control = Control(Path(spec.folder))
-        self.journal = Journal(life_folder(spec))
+        self.journal = Journal(incarnation_folder(spec))
         self.is_stopping = False
         self._parking = Parking(self.control, self.journal, lambda: self.is_stopping)
         self._commits = Commits(client, self.journal)
@@ -47,8 +47,8 @@ class Member:
         self._collected = list[Record]()
 
     def stop(self) -> None:
-        """Makes `run` return once the batch in hand is applied and committed. A member that is parked at a crash point
-        goes on with its work then."""
+        """Makes `run` return once the batch in progress is applied and committed. A member that is parked at a crash
+        point goes on with its work then."""
         self.is_stopping = True
 
     def run(self) -> None:
@@ -173,7 +173,7 @@ class Member:
         for point in AFTER_APPLIED:
             self._parking.stand(point, self._batch)
         if discipline == "commit_after" and not self._commit(records):
-            self.control[Word.COMMITTED] += len(records)  # refused for good: no longer in hand
+            self.control[Word.COMMITTED] += len(records)  # refused for good: no longer in progress
         self._parking.stand("committed", self._batch)
 
     def _commit(self, records: Sequence[Record]) -> bool | None:
@@ -196,8 +196,8 @@ class Member:
 
     def _count(self, record: Record) -> None:
         """Counts a record as applied, because its effect survives the end of the process. If the record is a marker,
-        notes it in the folder of the life."""
+        notes it in the folder of the incarnation."""
         self.control[Word.APPLIED] += 1
         if is_marker(record.value):
             self.control[Word.MARKERS] += 1
-            note_marker(life_folder(self.spec), record.partition, record.offset)
+            note_marker(incarnation_folder(self.spec), record.partition, record.offset)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from delivery_verifier.applications.control import Control, Word
-from delivery_verifier.applications.lives import lives_of, read_end
+from delivery_verifier.applications.incarnations import incarnations_of, read_end
 from delivery_verifier.applications.own.ends import describe_end
 from delivery_verifier.applications.own.process import Progress, send_to_group
-from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.applications.spec import MemberSpec, incarnation_folder
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.host.supervision import children
 from delivery_verifier.model.application import Application, member_client_id
@@ -35,7 +35,7 @@ class MemberProcess:
     """One member of an arm's application, with its control block. An *own* member runs a command of the user's own.
 
     * `process`: None while the member does not run.
-    * `progress`: how far an own member has come in its life; None for other members.
+    * `progress`: how far an own member has come in its incarnation; None for other members.
     * `sizes`: the size of each part of the place to which an own member writes, as of the last look.
     * `looked_s`: when this last look was, by the monotonic clock, in seconds.
     """
@@ -69,13 +69,13 @@ class MemberProcess:
         members. Asks brokers and databases at most once in `ASKED_S` seconds.
 
         Raises StepFailed if a part of the place to which the member writes is gone. Also raises StepFailed if a part
-        has shrunk since the last call or since the last life.
+        has shrunk since the last call or since the last incarnation.
         """
         now_s = time.monotonic()
         if self.progress is None or (self.progress.is_remote and now_s - self.looked_s < ASKED_S):
             return
         self.looked_s = now_s
-        *earlier, _ = lives_of(self.folder).values()
+        *earlier, _ = incarnations_of(self.folder).values()
         before = self.sizes or (read_end(earlier[-1]).sizes if earlier else {})
         self.sizes = dict(self.progress.update(before))
 
@@ -85,29 +85,32 @@ class MemberProcess:
         return f"{self.arm.name}/{self.number}"
 
     def died(self, code: int) -> MemberDied:
-        """Returns the error that says how the latest life ended. `code` is the exit code of the process."""
+        """Returns the error that says how the latest incarnation ended. `code` is the exit code of the process."""
         if self.progress is not None:
             words = describe_end(self.progress)
         else:
-            words = children.last_words(self.folder / str(self.control[Word.LIFE]), MOST_CHARACTERS)
+            words = children.last_words(self.folder / str(self.control[Word.INCARNATION]), MOST_CHARACTERS)
         return MemberDied(f"member {self.name} ended with {how_it_ended(code)}; it said last: {words or 'nothing'}")
 
 
 def start_process(spec: MemberSpec) -> children.Child:
-    """Starts the process for the life that `spec` describes, and creates the folder of the life. When the calling
-    process dies, the started process dies, too."""
-    folder = life_folder(spec)
+    """Starts the process for the incarnation that `spec` describes, and creates the folder of the incarnation. When the
+    calling process dies, the started process dies, too."""
+    folder = incarnation_folder(spec)
     folder.mkdir(parents=True)
     return children.start_module("delivery_verifier.applications.process", dumps(spec), folder)
 
 
-def spec_of(member: MemberProcess, life: int, group: str, run_token: str, connection: Mapping[str, str]) -> MemberSpec:
-    """Returns the inputs of one life of a member whose program is the verifier's own, not the user's. `group`: the
-    group.id of the application. `run_token`: the token of the run. `connection`: the client properties for the cluster.
+def spec_of(
+    member: MemberProcess, incarnation: int, group: str, run_token: str, connection: Mapping[str, str]
+) -> MemberSpec:
+    """Returns the inputs of one incarnation of a member whose program is the verifier's own, not the user's. `group`:
+    the group.id of the application. `run_token`: the token of the run. `connection`: the client properties for the
+    cluster.
     """
     return MemberSpec(
         folder=str(member.folder),
-        life=life,
+        incarnation=incarnation,
         connection=dict(connection),
         settings={
             **member.application.consumer,
@@ -127,9 +130,9 @@ def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
     """Returns the producer settings of a member. They are empty if the member's application is not a transform.
 
     Each member has a transactional.id of its own, because members with the same id would fence each other. A member
-    keeps its id in every life. Otherwise a life could not end the transaction that the previous life left open. With
-    the discipline `transform_fenced`, a replacement must fence the member that it replaces. So the replacement and the
-    member have the same id.
+    keeps its id in every incarnation. Otherwise an incarnation could not end the transaction that the previous
+    incarnation left open. With the discipline `transform_fenced`, a replacement must fence the member that it replaces.
+    So the replacement and the member have the same id.
     """
     settings = member.application.producer
     if not settings:

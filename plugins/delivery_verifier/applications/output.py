@@ -27,23 +27,23 @@ _LAYOUT = struct.Struct("<qqiiii")
 
 class OutputFailed(VerifierError, RuntimeError):
     """Records were not acknowledged, or a transaction could not be ended in time, or the output topic has a record that
-    does not come from a life of a member."""
+    does not come from an incarnation of a member."""
 
 
 class Origin(NamedTuple):
     """Where a record of the output topic comes from.
 
-    * `nth`: how many records this life of the member had written before this record.
+    * `nth`: how many records this incarnation of the member had written before this record.
     * `offset`, `partition`: the offset and the partition of the record in the input topic.
-    * `member`, `life`: the numbers of the member and of the life that wrote the record.
-    * `batch`: the number of the batch within the life.
+    * `member`, `incarnation`: the numbers of the member and of the incarnation that wrote the record.
+    * `batch`: the number of the batch within the incarnation.
     """
 
     nth: int
     offset: int
     partition: int
     member: int
-    life: int
+    incarnation: int
     batch: int
 
 
@@ -58,18 +58,18 @@ def origin_of(message: Message) -> Origin:
 
 
 class Output:
-    """Writes the records of one life of a member to `topic`, through the producer `client`.
+    """Writes the records of one incarnation of a member to `topic`, through the producer `client`.
 
     If the producer has a transactional.id, call `init` before the first record, and `begin` before each batch.
     """
 
-    def __init__(self, client: Producer, topic: str, member: int, life: int) -> None:
-        self._client, self._topic, self._member, self._life = client, topic, member, life
+    def __init__(self, client: Producer, topic: str, member: int, incarnation: int) -> None:
+        self._client, self._topic, self._member, self._incarnation = client, topic, member, incarnation
         self._count, self._failed = 0, list[str]()
 
     def init(self) -> None:
         """Registers the transactional.id with the brokers. The brokers then end the open transaction of an earlier
-        life, and fence the producer of that life."""
+        incarnation, and fence the producer of that incarnation."""
         self._insist(self._client.init_transactions, "init_transactions")
 
     def begin(self) -> None:
@@ -79,7 +79,7 @@ class Output:
     def write(self, partition: int, offset: int, batch: int, value: bytes) -> None:
         """Hands a record of the input topic to the client, which writes it to the output topic. `offset` and
         `partition` are those of the record in the input topic."""
-        origin = Origin(self._count, offset, partition, self._member, self._life, batch)
+        origin = Origin(self._count, offset, partition, self._member, self._incarnation, batch)
         headers: Any = [(HEADER, _LAYOUT.pack(*origin))]
         self._client.produce(self._topic, value, partition=partition, headers=headers, on_delivery=self._report)
         self._count += 1

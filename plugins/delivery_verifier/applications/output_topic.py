@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
+from delivery_verifier.applications.incarnations import IncarnationEnd, incarnations_of, members_of, read_end, write_end
 from delivery_verifier.applications.output import Origin, Output, OutputFailed, origin_of
 from delivery_verifier.applications.sink import (
     EFFECT,
-    LifeEffects,
+    IncarnationEffects,
     PlannedEffect,
     SinkInputs,
-    count_of_life,
+    count_of_incarnation,
     identity,
 )
 from delivery_verifier.host.waiting import DeadlinePassed
@@ -50,39 +50,42 @@ CANARY_PRODUCER: dict[str, str | int | bool] = {
 class OutputTopic:
     """The sink of transforms."""
 
-    def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields the effects of each life. Compares the number of records that were read with `inputs.count_visible`. A
-        difference is added to the count of the last life. This count then breaks the law `effects_read`.
+    def read(self, inputs: SinkInputs) -> Iterator[IncarnationEffects]:
+        """Yields the effects of each incarnation. Compares the number of records that were read with
+        `inputs.count_visible`. A difference is added to the count of the last incarnation. This count then breaks the
+        invariant `effects_read`.
 
         Raises OutputFailed for a record that no member wrote, KafkaException if the topic cannot be read, and
-        FileNotFoundError if the supervisor did not write down how a life ended.
+        FileNotFoundError if the supervisor did not write down how an incarnation ended.
         """
         topic = output_topic(inputs.arm.topic_name)
         rows = defaultdict[tuple[int, int], list[tuple[int, tuple[int, ...]]]](list)
         count = 0
         for message in read_committed(topic, inputs.connection):
             origin = origin_of(message)
-            rows[origin.member, origin.life].append((origin.nth, _row(message, origin, inputs)))
+            rows[origin.member, origin.incarnation].append((origin.nth, _row(message, origin, inputs)))
             count += 1
         missing = inputs.count_visible(topic) - count
-        lives = [
-            (member, life, path)
+        incarnations = [
+            (member, incarnation, path)
             for member, folder in members_of(inputs.folder).items()
-            for life, path in lives_of(folder).items()
+            for incarnation, path in incarnations_of(folder).items()
         ]
-        if strangers := rows.keys() - {(member, life) for member, life, _ in lives}:
-            raise OutputFailed(f"{topic} has records of lives that nobody began: {sorted(strangers)}")
-        for number, (member, life, path) in enumerate(lives, 1):
-            effects = _in_order(rows[member, life])
-            counted = count_of_life(read_end(path), len(effects), inputs.batch)
-            yield LifeEffects(member, life, effects, counted + (missing if number == len(lives) else 0))
+        if foreign_writers := rows.keys() - {(member, incarnation) for member, incarnation, _ in incarnations}:
+            raise OutputFailed(f"{topic} has records of incarnations that nobody began: {sorted(foreign_writers)}")
+        for number, (member, incarnation, path) in enumerate(incarnations, 1):
+            effects = _in_order(rows[member, incarnation])
+            counted = count_of_incarnation(read_end(path), len(effects), inputs.batch)
+            yield IncarnationEffects(
+                member, incarnation, effects, counted + (missing if number == len(incarnations) else 0)
+            )
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
-        """Writes `effects` to the output topic in one transaction, as member 0 would in its life 0. Then writes the
-        same effects in a transaction that is aborted. So a reader that wrongly takes aborted records for effects is
+        """Writes `effects` to the output topic in one transaction, as member 0 would in its incarnation 0. Then writes
+        the same effects in a transaction that is aborted. So a reader that wrongly takes aborted records for effects is
         found out."""
         client = Producer({**inputs.connection, **CANARY_PRODUCER})
-        output = Output(client, output_topic(inputs.arm.topic_name), member=0, life=0)
+        output = Output(client, output_topic(inputs.arm.topic_name), member=0, incarnation=0)
         output.init()
         for end in (output.commit, output.abort):
             output.begin()
@@ -92,7 +95,7 @@ class OutputTopic:
             end()
         folder = inputs.folder / "0" / "0"
         folder.mkdir(parents=True)
-        write_end(folder, LifeEnd(applied=len(effects), exit_code=0, killed=False))
+        write_end(folder, IncarnationEnd(applied=len(effects), exit_code=0, killed=False))
 
 
 def read_committed(
@@ -152,6 +155,6 @@ def _row(message: Message, origin: Origin, inputs: SinkInputs) -> tuple[int, ...
 
 
 def _in_order(rows: list[tuple[int, tuple[int, ...]]]) -> npt.NDArray[np.void]:
-    """Returns the effects of one life in the order in which the life wrote them. `rows` has pairs of a number and an
-    effect: the number is `Origin.nth`."""
+    """Returns the effects of one incarnation in the order in which the incarnation wrote them. `rows` has pairs of a
+    number and an effect: the number is `Origin.nth`."""
     return np.array([row for _, row in sorted(rows)], EFFECT)

@@ -14,7 +14,8 @@ _EVERY_S = 0.002
 
 
 class Parking:
-    """Parks a member in one of its lives, as the fault plan orders. `is_stopping` returns whether the member is to end.
+    """Parks a member in one of its incarnations, as the fault plan orders. `is_stopping` returns whether the member is
+    to end.
 
     An order names a crash point, a batch and, for the crash point `applied`, a record. The first batch that begins
     after the order is batch 1. If a batch has fewer records than the order needs, the member parks in the next batch

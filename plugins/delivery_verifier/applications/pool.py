@@ -9,8 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from delivery_verifier.applications.control import OF_ONE_LIFE, Control, State, Word
-from delivery_verifier.applications.lives import FENCED, OFFSET_MOVED, LifeEnd, folder_of, lives_of, write_end
+from delivery_verifier.applications.control import OF_ONE_INCARNATION, Control, State, Word
+from delivery_verifier.applications.incarnations import (
+    FENCED,
+    OFFSET_MOVED,
+    IncarnationEnd,
+    folder_of,
+    incarnations_of,
+    write_end,
+)
 from delivery_verifier.applications.member_process import MemberProcess, spec_of, start_process
 from delivery_verifier.applications.own.ends import ORDERLY, describe_end, end_of_own
 from delivery_verifier.applications.own.process import Progress, kill_group, start_own
@@ -35,7 +42,7 @@ class MemberPool:
 
     `connection` has the client properties with which the members reach the cluster. `workspace` is the folder of the
     cluster. Several steps of a run may each have a pool, one after the other. A later pool continues the numbers of the
-    lives. `adopt` is called with the pid of each new process, so that the process ends with the cluster.
+    incarnations. `adopt` is called with the pid of each new process, so that the process ends with the cluster.
 
     The attribute `members` lists the regular members and the replacements. A replacement is a process that takes the
     place of a member that the fault plan freezes. The replacement runs only once the fault plan asks for it.
@@ -54,13 +61,13 @@ class MemberPool:
         self.members = [*self._regulars, *self._replacements]
 
     def start(self) -> None:
-        """Begins another life of every member, but not of replacements. Waits until each of these members has its
-        partitions.
+        """Begins another incarnation of every member, but not of replacements. Waits until each of these members has
+        its partitions.
 
         Raises MemberDied, and DeadlinePassed after `ASSIGNMENT_DEADLINE_S` seconds.
         """
         for member in self._regulars:
-            self._begin_life(member)
+            self._begin_incarnation(member)
         self._wait_assigned([member for member in self._regulars if not member.is_own])
 
     def wait_applying(self) -> None:
@@ -93,7 +100,7 @@ class MemberPool:
             if code is None:
                 member.update()
             elif _is_fenced(member, code):
-                self._end_life(member, killed=False)
+                self._end_incarnation(member, killed=False)
             else:
                 raise member.died(code)
         return True
@@ -118,27 +125,27 @@ class MemberPool:
                 (
                     (Word.KILLS, Word.KILLS_DONE, partial(self.kill, members)),
                     (Word.STOPS, Word.STOPS_DONE, partial(self.stop, members)),
-                    (Word.STARTS, Word.STARTS_DONE, partial(self._begin_lives, members)),
+                    (Word.STARTS, Word.STARTS_DONE, partial(self._begin_incarnations, members)),
                 ),
             )
 
     def kill(self, members: Sequence[MemberProcess] | None = None) -> None:
         """Sends SIGKILL to `members` at the same moment. None stands for all members. Waits until all have ended, and
-        writes down how each life ended."""
+        writes down how each incarnation ended."""
         running = _running(self.members if members is None else members)
         for member, _ in running:
             member.send(signal.SIGKILL)
         for member, process in running:
             process.wait()
-            self._end_life(member, killed=True)
+            self._end_incarnation(member, killed=True)
 
     def stop(self, members: Sequence[MemberProcess] | None = None) -> None:
         """Sends SIGTERM to `members`, and waits until all have ended. None stands for all members. Before a member
-        ends, it applies the records that it has in hand, and leaves its group.
+        ends, it applies the records that it has in progress, and leaves its group.
 
         Raises MemberDied if a member ends with an error, and DeadlinePassed after `STOP_DEADLINE_S` seconds. An own
-        member (a process of the user application) that still runs at this deadline is killed instead. The law
-        `lives` is then broken, because the fault plan did not ask for a kill.
+        member (a process of the user application) that still runs at this deadline is killed instead. The invariant
+        `incarnations` is then broken, because the fault plan did not ask for a kill.
         """
         running = _running(self.members if members is None else members)
         end_s = time.monotonic() + STOP_DEADLINE_S
@@ -154,10 +161,10 @@ class MemberPool:
             is_late = process.poll() is None
             if is_late:
                 kill_group(process)
-            self._end_life(member, killed=is_late)
+            self._end_incarnation(member, killed=is_late)
 
     def close(self) -> None:
-        """Kills every process that still runs, e.g. after an error. Does not write down how the lives of these
+        """Kills every process that still runs, e.g. after an error. Does not write down how the incarnations of these
         processes ended."""
         for member, process in _running(self.members):
             member.send(signal.SIGKILL)
@@ -166,32 +173,33 @@ class MemberPool:
             if member.process is not None and member.progress is not None:
                 describe_end(member.progress)  # what an own member has printed is kept without secrets
 
-    def _begin_lives(self, members: Sequence[MemberProcess]) -> None:
-        """Begins another life of each member in `members` that has no process."""
+    def _begin_incarnations(self, members: Sequence[MemberProcess]) -> None:
+        """Begins another incarnation of each member in `members` that has no process."""
         for member in members:
             if member.process is None:
-                self._begin_life(member)
+                self._begin_incarnation(member)
 
-    def _begin_life(self, member: MemberProcess) -> None:
-        """Begins the next life of `member`. Sets the control words that describe one life to 0, and starts a
-        process."""
-        control, life = member.control, len(lives_of(member.folder))
-        control[Word.LIFE] = life
-        for word in OF_ONE_LIFE:
+    def _begin_incarnation(self, member: MemberProcess) -> None:
+        """Begins the next incarnation of `member`. Sets the control words that describe one incarnation to 0, and
+        starts a process."""
+        control, incarnation = member.control, len(incarnations_of(member.folder))
+        control[Word.INCARNATION] = incarnation
+        for word in OF_ONE_INCARNATION:
             control[word] = 0
         group = group_of(self._scenario, member.arm)
         if member.is_own:
             inputs = self._inputs(member)
             member.progress = Progress.begin(inputs, member.number, control)
-            member.process = start_own(inputs, group, member.number, life, member.progress.secrets)
+            member.process = start_own(inputs, group, member.number, incarnation, member.progress.secrets)
         else:
-            spec = spec_of(member, life, group, self._scenario.run_token, self._connection)
+            spec = spec_of(member, incarnation, group, self._scenario.run_token, self._connection)
             member.process = start_process(spec)
         control[Word.PID] = member.process.pid
         self._adopt(member.process.pid)
 
-    def _end_life(self, member: MemberProcess, *, killed: bool) -> None:
-        """Writes down how the latest life of a member has ended. `killed` says whether the pool killed the process.
+    def _end_incarnation(self, member: MemberProcess, *, killed: bool) -> None:
+        """Writes down how the latest incarnation of a member has ended. `killed` says whether the pool killed the
+        process.
 
         Raises MemberDied in each of these cases:
 
@@ -205,14 +213,14 @@ class MemberPool:
         if member.progress is not None:
             if code not in ((-signal.SIGKILL,) if killed else ORDERLY):
                 raise member.died(code)
-            end_of_own(member.progress, LifeEnd(applied=0, exit_code=code, killed=killed))
+            end_of_own(member.progress, IncarnationEnd(applied=0, exit_code=code, killed=killed))
             member.process = member.progress = None
             return
         in_order = code == 0 and control[Word.STATE] == State.CLOSED
         if not (code == -signal.SIGKILL if killed else in_order or _is_fenced(member, code)):
             raise member.died(code)
-        end = LifeEnd(applied=control[Word.APPLIED], exit_code=code, killed=killed)
-        write_end(lives_of(member.folder)[control[Word.LIFE]], end)
+        end = IncarnationEnd(applied=control[Word.APPLIED], exit_code=code, killed=killed)
+        write_end(incarnations_of(member.folder)[control[Word.INCARNATION]], end)
         member.process = None
 
     def _inputs(self, member: MemberProcess) -> SinkInputs:

@@ -14,18 +14,18 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from delivery_verifier.applications.commits import CommitUnknown
 from delivery_verifier.applications.database import OffsetMoved
 from delivery_verifier.applications.database_member import DatabaseMember
-from delivery_verifier.applications.lives import FENCED, OFFSET_MOVED
+from delivery_verifier.applications.incarnations import FENCED, OFFSET_MOVED
 from delivery_verifier.applications.member import Member
 from delivery_verifier.applications.output import OutputFailed
 from delivery_verifier.applications.slots import SlotWriter
-from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.applications.spec import MemberSpec, incarnation_folder
 from delivery_verifier.applications.transform import Transform
 from delivery_verifier.load.client_errors import error_text, fatal_error
 from delivery_verifier.model.application import Discipline
 
 
 def _into_slots(spec: MemberSpec, client: Consumer) -> Member:
-    return Member(spec, client, SlotWriter(life_folder(spec)))
+    return Member(spec, client, SlotWriter(incarnation_folder(spec)))
 
 
 MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
@@ -42,7 +42,7 @@ MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
     "database_together": DatabaseMember,
     "database_compared": DatabaseMember,
 }
-"""Maps each discipline to a function that returns one life of a member with this discipline."""
+"""Maps each discipline to a function that returns one incarnation of a member with this discipline."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Sealing effects: writes the effects of one life, which were read back from their sink, to a file of the table
+"""Sealing effects: writes the effects of one incarnation, which were read back from their sink, to a file of the table
 effects/."""
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.applications.sink import CRC_OK, FOREIGN, PARSED, LifeEffects
+from delivery_verifier.applications.sink import CRC_OK, FOREIGN, PARSED, IncarnationEffects
 from delivery_verifier.run_directory.effect_tables import EFFECTS
 from delivery_verifier.run_directory.table import arrow_schema
 
 
-def effects_key(arm: str, member: int, life: int) -> str:
-    """Returns the name of the count in settle.json that says how many effects one life must have."""
-    return f"applied/{arm}/{member}/{life}"
+def effects_key(arm: str, member: int, incarnation: int) -> str:
+    """Returns the name of the count in settle.json that says how many effects one incarnation must have."""
+    return f"applied/{arm}/{member}/{incarnation}"
 
 
 BLOCK = 1 << 20
 """The number of effects that are written at once."""
 
 
-def seal_effects(effects: LifeEffects, arm: str, file: Path) -> None:
-    """Writes the effects of one life to `file`, as rows of the schema EFFECTS. `arm` is the name of the arm."""
+def seal_effects(effects: IncarnationEffects, arm: str, file: Path) -> None:
+    """Writes the effects of one incarnation to `file`, as rows of the schema EFFECTS. `arm` is the name of the arm."""
     schema = arrow_schema(EFFECTS)
     nth = _nth(effects.rows["partition"], effects.rows["order"])
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -34,7 +34,7 @@ def seal_effects(effects: LifeEffects, arm: str, file: Path) -> None:
             columns: dict[str, object] = {
                 "arm": pa.repeat(arm, len(rows)),
                 "member": np.full(len(rows), -1 if effects.is_shared else effects.member, np.int32),
-                "life": np.full(len(rows), effects.life, np.int32),
+                "incarnation": np.full(len(rows), effects.incarnation, np.int32),
                 "nth": nth[begin : begin + BLOCK],
                 "applied_at": pa.array(rows["applied_at"], pa.int64()).cast(pa.timestamp("us", tz="UTC")),
             }

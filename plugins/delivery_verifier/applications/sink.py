@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from delivery_verifier.applications.lives import LifeEnd
+from delivery_verifier.applications.incarnations import IncarnationEnd
 from delivery_verifier.model import record
 from delivery_verifier.model.scenario import Arm
 
@@ -67,7 +67,8 @@ def identity(value: bytes | None, run_token: str, arm_ordinal: int) -> Identity:
 
 
 class Effects(Protocol):
-    """The writing side of a sink: one life of a member writes its effects here. `SlotWriter` has this interface."""
+    """The writing side of a sink: one incarnation of a member writes its effects here. `SlotWriter` has this
+    interface."""
 
     def append(self, partition: int, offset: int, batch: int, value: bytes, run_token: str, arm_ordinal: int) -> None:
         """Writes the effect of one record. `run_token` is the token of the run. `arm_ordinal` is the ordinal of the
@@ -110,16 +111,17 @@ class SinkInputs(NamedTuple):
     payload_bytes: int = 0
 
 
-class LifeEffects(NamedTuple):
-    """All effects of one life of a member.
+class IncarnationEffects(NamedTuple):
+    """All effects of one incarnation of a member.
 
     `rows` has them in the form EFFECT, in the sink's own order. `counted` is how many effects there must be, counted
-    without reading them. The law `effects_read` compares it with the number of rows. If `is_shared` is true, any member
-    may have written them in its life of the same number: members are killed, stopped and started together.
+    without reading them. The invariant `effects_read` compares it with the number of rows. If `is_shared` is true, any
+    member may have written them in its incarnation of the same number: members are killed, stopped and started
+    together.
     """
 
     member: int
-    life: int
+    incarnation: int
     rows: npt.NDArray[np.void]
     counted: int
     is_shared: bool = False
@@ -128,23 +130,24 @@ class LifeEffects(NamedTuple):
 class Sink(Protocol):
     """The interface of one kind of sink."""
 
-    def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields the effects of each life of each member, in order. Call it after all members have ended.
+    def read(self, inputs: SinkInputs) -> Iterator[IncarnationEffects]:
+        """Yields the effects of each incarnation of each member, in order. Call it after all members have ended.
 
-        Raises an error if a row is damaged, or if the supervisor did not write down how a life ended.
+        Raises an error if a row is damaged, or if the supervisor did not write down how an incarnation ended.
         """
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
-        """Writes `effects` to a new sink, as member 0 would in its life 0. Notes that this life ended in an orderly
-        way."""
+        """Writes `effects` to a new sink, as member 0 would in its incarnation 0. Notes that this incarnation ended in
+        an orderly way."""
 
 
-def count_of_life(end: LifeEnd, present: int, most_uncounted: int) -> int:
-    """Returns how many effects of a life there must be. `present` is the number of effects that the sink reports.
+def count_of_incarnation(end: IncarnationEnd, present: int, most_uncounted: int) -> int:
+    """Returns how many effects of an incarnation there must be. `present` is the number of effects that the sink
+    reports.
 
     Members count their effects themselves. A kill may hit a member after it wrote effects, and before it counted them.
     So after a kill up to `most_uncounted` more effects may be present than counted; then returns `present`. Any other
-    difference is damage. Then returns the member's own count, which breaks the law `effects_read`.
+    difference is damage. Then returns the member's own count, which breaks the invariant `effects_read`.
     """
     is_explained = end.killed and 0 <= present - end.applied <= most_uncounted
     return present if is_explained else end.applied

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
+from delivery_verifier.applications.incarnations import IncarnationEnd, incarnations_of, members_of, read_end, write_end
 from delivery_verifier.applications.sink import (
     EFFECT,
-    LifeEffects,
+    IncarnationEffects,
     PlannedEffect,
     SinkInputs,
-    count_of_life,
+    count_of_incarnation,
     identity,
 )
 from delivery_verifier.model import record
@@ -43,9 +43,9 @@ class DamagedSlots(VerifierError, ValueError):
 
 
 class SlotWriter:
-    """Fills the slots of one life of a member. The attribute `count` is the number of slots filled so far.
+    """Fills the slots of one incarnation of a member. The attribute `count` is the number of slots filled so far.
 
-    `folder` is the folder of the life. It must hold no slots yet.
+    `folder` is the folder of the incarnation. It must hold no slots yet.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -100,23 +100,24 @@ def read_slots(folder: Path) -> npt.NDArray[np.void]:
 
 
 class Slots:
-    """The sink of the verifier's user applications: each life of a member writes slots to files in its own folder."""
+    """The sink of the verifier's user applications: each incarnation of a member writes slots to files in its own
+    folder."""
 
-    def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields the effects of each life. Raises the same errors as `read_slots`, and FileNotFoundError if the
-        supervisor did not write down how a life ended."""
+    def read(self, inputs: SinkInputs) -> Iterator[IncarnationEffects]:
+        """Yields the effects of each incarnation. Raises the same errors as `read_slots`, and FileNotFoundError if the
+        supervisor did not write down how an incarnation ended."""
         for member, folder in members_of(inputs.folder).items():
-            for life, path in lives_of(folder).items():
+            for incarnation, path in incarnations_of(folder).items():
                 rows = read_slots(path)
-                yield LifeEffects(member, life, rows, count_of_life(read_end(path), len(rows), 1))
+                yield IncarnationEffects(member, incarnation, rows, count_of_incarnation(read_end(path), len(rows), 1))
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
-        """Writes `effects` to slots, as member 0 would in its life 0."""
+        """Writes `effects` to slots, as member 0 would in its incarnation 0."""
         folder = inputs.folder / "0" / "0"
         writer = SlotWriter(folder)
         for effect in effects:
             writer.append(effect.partition, effect.offset, 0, effect.value, inputs.run_token, inputs.arm.ordinal)
-        write_end(folder, LifeEnd(applied=writer.count, exit_code=0, killed=False))
+        write_end(folder, IncarnationEnd(applied=writer.count, exit_code=0, killed=False))
 
 
 def _new_file(file: Path) -> mmap.mmap:

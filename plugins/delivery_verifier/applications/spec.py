@@ -13,8 +13,8 @@ from delivery_verifier.model.data import Setting
 class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All inputs of one member process.
 
-    * `folder`: holds the member's control block, and a folder for each life of the member.
-    * `life`: the number of this life, from 0.
+    * `folder`: holds the member's control block, and a folder for each incarnation of the member.
+    * `incarnation`: the number of this incarnation, from 0.
     * `connection`: the client properties with which the member connects. They may hold secrets, so a spec is never
       written into a run directory.
     * `settings`: the consumer settings of the application, with group.id and client.id.
@@ -26,7 +26,7 @@ class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
 
     folder: str
-    life: int
+    incarnation: int
     connection: dict[str, str]
     settings: dict[str, Setting]
     topic: str
@@ -37,6 +37,7 @@ class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     producer: dict[str, Setting] = {}
 
 
-def life_folder(spec: MemberSpec) -> Path:
-    """Returns the folder of the life that `spec` describes. It holds the effects and the journal of the life."""
-    return Path(spec.folder) / str(spec.life)
+def incarnation_folder(spec: MemberSpec) -> Path:
+    """Returns the folder of the incarnation that `spec` describes. It holds the effects and the journal of the
+    incarnation."""
+    return Path(spec.folder) / str(spec.incarnation)

@@ -16,17 +16,18 @@ from delivery_verifier.model.application import IN_TRANSACTIONS, output_topic
 
 
 class Transform(Member):
-    """One life of a member whose effects are records of the output topic.
+    """One incarnation of a member whose effects are records of the output topic.
 
-    With a discipline in IN_TRANSACTIONS, a batch and its offsets are written in one transaction. The previous life may
-    have left a transaction open. This life ends that transaction before it asks its group for partitions. The client
-    then fetches the committed offsets. It repeats the fetch while the coordinator of the group moves to another broker.
+    With a discipline in IN_TRANSACTIONS, a batch and its offsets are written in one transaction. The previous
+    incarnation may have left a transaction open. This incarnation ends that transaction before it asks its group for
+    partitions. The client then fetches the committed offsets. It repeats the fetch while the coordinator of the group
+    moves to another broker.
     """
 
     def __init__(self, spec: MemberSpec, client: Consumer, producer: Producer | None = None) -> None:
         super().__init__(spec, client, _NOWHERE)
         writer = producer or Producer({"log_level": 3, **spec.connection, **spec.producer})
-        self._output = Output(writer, output_topic(spec.topic), int(Path(spec.folder).name), spec.life)
+        self._output = Output(writer, output_topic(spec.topic), int(Path(spec.folder).name), spec.incarnation)
         self._in_transactions = spec.discipline in IN_TRANSACTIONS
 
     def run(self) -> None:
@@ -54,7 +55,7 @@ class Transform(Member):
         for point in AFTER_APPLIED:
             self._parking.stand(point, self._batch)
         if not first and not self._commit(records):
-            self.control[Word.COMMITTED] += len(records)  # refused for good: no longer in hand
+            self.control[Word.COMMITTED] += len(records)  # refused for good: no longer in progress
         self._parking.stand("committed", self._batch)
 
     def _work_in_transaction(self, records: Sequence[Record]) -> None:

@@ -2,8 +2,8 @@
 
 The fault plan freezes the only member of each application with SIGSTOP. A replacement takes its place: another process
 with the same settings, in a folder of its own. Once the member is thawed, two processes of one application run at the
-same time. The thawed member goes on with the records that it has in hand. It ends its work when it is refused, or has
-nothing more to do.
+same time. The thawed member goes on with the records that it has in progress. It ends its work when it is refused, or
+has nothing more to do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delivery_verifier.applications.control import Control, State, Word, command
-from delivery_verifier.applications.lives import folder_of, has_end, lives_of, read_end
+from delivery_verifier.applications.incarnations import folder_of, has_end, incarnations_of, read_end
 from delivery_verifier.applications.pool import applications_of
 from delivery_verifier.host.processes import is_frozen
 from delivery_verifier.host.waiting import wait_until
@@ -67,11 +67,11 @@ class Zombie:
     def ended(self) -> str:
         """The exit code of the member and the last words that it printed, if the member ended because it was fenced.
         Empty if the member still runs or was stopped."""
-        life = lives_of(self.folder)[self.control[Word.LIFE]]
-        if not has_end(life) or not read_end(life).exit_code:
+        incarnation = incarnations_of(self.folder)[self.control[Word.INCARNATION]]
+        if not has_end(incarnation) or not read_end(incarnation).exit_code:
             return ""
-        words = (life / "stderr").read_text(errors="replace").strip().splitlines()
-        return f"exit code {read_end(life).exit_code}: {words[-1] if words else 'nothing'}"
+        words = (incarnation / "stderr").read_text(errors="replace").strip().splitlines()
+        return f"exit code {read_end(incarnation).exit_code}: {words[-1] if words else 'nothing'}"
 
 
 class Zombies:

@@ -1,7 +1,7 @@
 """The canary of an audit: records of the user's own topic, with known anomalies planted among them.
 
 A foreign topic has no canary of ours. So up to PICKS sound records of the topic are laid out anew, as they were read,
-and anomalies are planted before the identity is looked for. Identity, matching and books must then find exactly these.
+and anomalies are planted before the identity is looked for. Identity, matching and counts must then find exactly these.
 That shows that they work on the user's own format; that the topic was read completely, the offsets show.
 """
 
@@ -16,7 +16,7 @@ from delivery_verifier.audit.queries import is_whole
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.history import now_us
-from delivery_verifier.run_directory.books import COUNTS
+from delivery_verifier.run_directory.tally import COUNTS
 
 PICKS = 60
 """How many records of the topic the canary has at most."""
@@ -37,7 +37,7 @@ Place = tuple[int, int]
 
 @dataclass
 class Canary:
-    """The records (as read), the claims (rows of a ledger), the totals that the books must show, and the kinds that
+    """The records (as read), the claims (rows of a ledger), the totals that the counts must show, and the kinds that
     could not be planted, with the reason."""
 
     records: list[Row] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Canary:
 
     @property
     def expected(self) -> dict[str, int]:
-        """Maps every column of counts in the books to the total that the canary must have."""
+        """Maps every column of counts in the counts to the total that the canary must have."""
         return dict.fromkeys(COUNTS, 0) | dict(self.counts)
 
 
@@ -84,7 +84,7 @@ class Planter:
         for raw in later:
             self._write(raw)
             self._expect(extra_copies=1, duplicated=1)
-        self._stranger()
+        self._foreign_writer()
         self._nobody(size)
         return self.canary
 
@@ -135,8 +135,8 @@ class Planter:
             row |= {"offset": None, "partition": None}
         row |= {"line": len(self.canary.claims) + 1, "file": 0}
         self.canary.claims.append(row)
-        books = {"acked": "acked", "sent": "sent"}.get(row["outcome"], "indeterminate")
-        self._expect(attempted=1, reported=int(books != "indeterminate"), **{books: 1})
+        tally = {"acked": "acked", "sent": "sent"}.get(row["outcome"], "indeterminate")
+        self._expect(attempted=1, reported=int(tally != "indeterminate"), **{tally: 1})
 
     def _acked(self, pick: Row | None = None) -> Row:
         pick = pick or self._take()
@@ -202,7 +202,7 @@ class Planter:
         self._claim(pick, None, outcome="unknown")
         self._expect(resolved_present=1, first_copies=1)
 
-    def _stranger(self) -> None:
+    def _foreign_writer(self) -> None:
         """Writes a record without any identity. What an SQL expression makes of it is not known."""
         if self.audit.identity.kind != "sql":
             now = now_us()

@@ -3,9 +3,9 @@
 From there on, the run is judged as any other. DuckDB joins, because the claims may not fit in memory. Each record gets
 the numbers of the claim that its identity names. What no claim names:
 
-* A record without an identity is a stranger's.
-* A record whose identity no claim has is also a stranger's if others write to the topic. If the ledger is complete, it
-  is one that was never attempted. Otherwise it is an attempt that the ledger lacks, and INDETERMINATE.
+* A record without an identity is a foreign writer's.
+* A record whose identity no claim has is also a foreign writer's if others write to the topic. If the ledger is
+  complete, it is one that was never attempted. Otherwise it is an attempt that the ledger lacks, and INDETERMINATE.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Matched:
       were not found, though the log has lost its beginning: they may have expired. Both are left out.
     * `past_the_end`: acked offsets at or behind the end of what was read. `shared`: offsets that more than one attempt
       was told. `shared_acks`: how many acks name them.
-    * `strangers`, `unclaimed`: records without an identity; with one that no claim has. `gaps`: numbers between a
+    * `foreign_writers`, `unclaimed`: records without an identity; with one that no claim has. `gaps`: numbers between a
       producer's first and last that neither ledger nor log have.
     * `inferred`: attempts that only the log shows. `left_out`: claims that are not in the ledger of the run.
     * `unproven`: what could not be decided (see `audit.unproven`).
@@ -105,7 +105,7 @@ class Matched:
     past_the_end: int = 0
     shared: int = 0
     shared_acks: int = 0
-    strangers: int = 0
+    foreign_writers: int = 0
     unclaimed: int = 0
     gaps: int = 0
     inferred: int = 0

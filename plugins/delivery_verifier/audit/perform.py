@@ -170,7 +170,7 @@ def _offsets(request: AuditRequest, connection: Connection, taken: snapshot.Snap
 
 def _with_controls(offsets: Offsets, connection: Connection, identified: Path) -> Offsets:
     """Returns `offsets` with the numbers of control records. They are counted only in partitions in which offsets hold
-    no record; the law `offsets_accounted` then compares the two."""
+    no record; the invariant `offsets_accounted` then compares the two."""
     counted = dataset.dataset(identified).to_table(columns=["partition"])["partition"].value_counts().to_pylist()
     records = {row["values"]: row["counts"] for row in counted}
     parts = []
@@ -294,7 +294,7 @@ def _write(run: RunDirectory, scenario: Scenario, gathered: Gathered) -> None:
         _transactions(output, gathered)
     with run.writing("inject_fault") as output:
         output.write_json("injections.json", [])
-        output.counts |= {"injections": 0, "bit": 0}
+        output.counts |= {"injections": 0, "took_effect": 0}
     with run.writing("settle") as output:
         _ledger_of(output, gathered, CANARY, gathered.canary)
         _settle(output, scenario, gathered)
@@ -308,7 +308,7 @@ def _write(run: RunDirectory, scenario: Scenario, gathered: Gathered) -> None:
 
 
 def _ledger_of(output: StepOutput, gathered: Gathered, arm: str, matched: matching.Matched) -> None:
-    """Adds the ledger of an arm, and the counts that the laws compare with it."""
+    """Adds the ledger of an arm, and the counts that the invariants compare with it."""
     (output.staging / "ledger").mkdir()
     shutil.move(_files(gathered.folder, arm)[0], output.staging / "ledger" / f"{arm}.parquet")
     for producer in range(max(1, matched.producers)):
@@ -321,7 +321,7 @@ def _ledger_of(output: StepOutput, gathered: Gathered, arm: str, matched: matchi
 
 
 def _audit_counts(output: StepOutput, matched: matching.Matched, wrong: Mapping[str, str]) -> None:
-    names = ("expired", "unknowable", "past_the_end", "shared", "shared_acks", "strangers", "unclaimed", "gaps")
+    names = ("expired", "unknowable", "past_the_end", "shared", "shared_acks", "foreign_writers", "unclaimed", "gaps")
     for name in (*names, "inferred", "left_out"):
         output.counts[COUNT + name] = getattr(matched, name)
     output.counts |= {COUNT + name: count for name, count in matched.unproven.items()}

@@ -161,7 +161,7 @@ def _infer(audit: Audit) -> Iterator[str]:
 
 
 def _copies(audit: Audit) -> Iterator[str]:
-    """Finds the first copy of each attempt, as the books will see it: a damaged record (another checksum than the
+    """Finds the first copy of each attempt, as the counts will see it: a damaged record (another checksum than the
     claim's) belongs to the attempt that was acknowledged at its offset and settled last, whatever its identity
     says."""
     yield f"""CREATE TABLE damaged AS SELECT owned."partition", owned."offset" FROM owned
@@ -269,7 +269,7 @@ COUNTS = {
     "past_the_end": f"SELECT count(*) FROM ({_PAST})",
     "shared": f"SELECT count(*) FROM ({_SHARED})",
     "shared_acks": f"SELECT sum(acks) FROM ({_SHARED})",
-    "strangers": "SELECT count(*) FROM found WHERE k1 IS NULL OR k2 IS NULL",
+    "foreign_writers": "SELECT count(*) FROM found WHERE k1 IS NULL OR k2 IS NULL",
     "unclaimed": "SELECT count(*) FROM unclaimed",
     "inferred": "SELECT count(*) FROM kept WHERE is_inferred",
     "left_out": "SELECT (SELECT count(*) FROM claim) - (SELECT count(*) FROM kept WHERE NOT is_inferred)",

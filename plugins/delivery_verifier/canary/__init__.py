@@ -7,7 +7,7 @@ writes their ledger as any producer does, so this ledger looks as after a real l
 The reconciliation, which compares ledger and log, must report exactly the planted anomalies. If it reports anything
 else, the checker is broken, and no verdict may be given.
 
-Owns: which records, ledger rows and effects are planted, and the counts that the books must then show. The room
+Owns: which records, ledger rows and effects are planted, and the counts that the counts must then show. The room
     `settlement` writes them to the brokers and to the sinks.
 May use: run_directory, model.
 Weak spot: a planter of a new anomaly is compared with the reconciliation of this project alone. A mistake that both

@@ -1,5 +1,5 @@
 """The canary's effects: what an application did with the canary's records. This module plants the anomalies of effects,
-and says which counts the books of effects must then show.
+and says which counts the counts of effects must then show.
 
 The code that writes and reads the effects of real members also writes and reads the canary's effects. It does so for
 every kind of place that the applications of the run use.
@@ -100,7 +100,7 @@ def applied(scenario: Scenario, layout: CanaryLayout) -> list[CanaryEffect]:
 
 
 def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]:
-    """Maps each column of books/effects to the total that the canary must have there.
+    """Maps each column of counts/effects to the total that the canary must have there.
 
     The totals include one applied marker. Every effect is applied after the snapshot was taken, so the count `in_time`
     is 0.

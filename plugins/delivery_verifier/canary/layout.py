@@ -1,5 +1,5 @@
 """The canary's layout: the records to write, the outcomes that the canary's ledger claims for these records, and the
-counts that the canary's books must then show."""
+counts that the canary's counts must then show."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class CanaryEffect:
 
 @dataclass
 class CanaryLayout:
-    """What `settle` writes for the canary, and what the canary's books must then show.
+    """What `settle` writes for the canary, and what the canary's counts must then show.
 
     * `values`: the records as (partition, value) pairs, in the order in which they are written. The records of
       transactions stand at the end.
     * `rows`: the ledger.
     * `transactions`: a pair for each transaction, in order: the number of its records, and whether it is committed.
-    * `counts`: maps a column of the books to the total that it must have over all partitions. The total of any other
+    * `counts`: maps a column of the counts to the total that it must have over all partitions. The total of any other
       column must be 0.
     * `effects`: what an application did with the records, in order. They are used only if an arm of the run has an
       application.
@@ -127,7 +127,7 @@ class Planter:
         self.expect(found=1, first_copies=1)
 
     def expect(self, **counts: int) -> None:
-        """Adds `counts` to the totals that the canary's books must show. A key is a column of the books.
+        """Adds `counts` to the totals that the canary's counts must show. A key is a column of the counts.
 
         `claim`, `write` and `write_bytes` already add the counts of their own row or record.
         """

@@ -1,7 +1,7 @@
 """The canary's planters: functions that plant cases of anomalies in the canary.
 
 A planter writes the records of a case, and claims outcomes for these records in the ledger. It also adds to the counts
-that the canary's books must then show.
+that the canary's counts must then show.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from delivery_verifier.canary.layout import NOWHERE, CanaryLayout, Planter
 from delivery_verifier.model.anomalies import Anomaly, searched_for, subset
 from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.run_directory.books import COUNTS
+from delivery_verifier.run_directory.tally import COUNTS
 
 PER_KIND = 3
 """How many times `lay_out` calls each planter of single cases."""
@@ -36,7 +36,7 @@ Plant = Callable[[Planter, int], None]
 
 
 def lay_out(scenario: Scenario) -> CanaryLayout:
-    """Returns the canary's records and ledger rows, and the counts that the canary's books must then show.
+    """Returns the canary's records and ledger rows, and the counts that the canary's counts must then show.
 
     The canary has cases only of the anomalies for which the run is searched (see `searched_for`). If an arm writes
     transactions, the canary has cases in transactions, too. If the topics have more than one partition, two groups of
@@ -62,7 +62,7 @@ def lay_out(scenario: Scenario) -> CanaryLayout:
 
 
 def expected_counts(scenario: Scenario) -> dict[str, int]:
-    """Maps each column of counts in the books to the total that the canary must have there, in a run of `scenario`."""
+    """Maps each column of counts in the counts to the total that the canary must have there, in a run of `scenario`."""
     layout = lay_out(scenario)
     counts = Counter(layout.counts)
     if scenario.applied:
@@ -147,7 +147,7 @@ def _combined(planter: Planter, first: int) -> None:
         planter.acked(sequence)
     planter.expect(reordered=2)
     planter.acked(first + 4)
-    _duplicated(planter, first + 3)  # late and duplicated: the books must show both kinds
+    _duplicated(planter, first + 3)  # late and duplicated: the counts must show both kinds
     planter.expect(also_reordered=1)
     planter.claim(first + 5, Outcome.INDETERMINATE)
     planter.write(first + 5)

@@ -14,7 +14,7 @@ from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.catalogue.single import CANARY_PRODUCERS, arm_of, token
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.data import Name
-from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
+from delivery_verifier.model.fault_plan import FaultPlan, capabilities_of
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, OnSigterm, Profile, Scenario
 
 Tag = Literal["smoke", "promises", "everyday", "power"]
@@ -83,7 +83,7 @@ def cluster_of(
         kafka_version=kafka_version,
         session_timeout_ms=entry.session_timeout_ms,
         heartbeat_interval_ms=entry.heartbeat_interval_ms,
-        equipment=equipment_of(entry.fault),
+        capabilities=capabilities_of(entry.fault),
         elr=entry.elr,
     )
 

@@ -70,7 +70,7 @@ FAULTS: dict[str, FaultPlan] = {
         ),
         FaultPlan(
             name="kill_application",
-            summary="SIGKILL every member of the application while it has records in hand, and start it again.",
+            summary="SIGKILL every member of the application while it has records in progress, and start it again.",
             duration_s=15,
             steps=(
                 step(Trigger(kind="reported", value=0.3), "kill_application", "none"),

@@ -47,9 +47,9 @@ def zombies_at(point: CrashPoint, blocks: int) -> FaultPlan:
     """Returns the plan that freezes every member at `point` of a batch, starts a replacement for the member, and then
     thaws the member.
 
-    The plan first sends one block. The members have this block in hand when they are frozen. While they are frozen, the
-    plan sends `blocks` further blocks, which only the replacements get. If `blocks` is 0, the plan sends nothing more,
-    and thaws the members once the replacements have taken over.
+    The plan first sends one block. The members have this block in progress when they are frozen. While they are frozen,
+    the plan sends `blocks` further blocks, which only the replacements get. If `blocks` is 0, the plan sends nothing
+    more, and thaws the members once the replacements have taken over.
     """
     more = (step(AT_ONCE, "send", "none", blocks=blocks), step(CAUGHT_UP, "wait", "none")) if blocks else ()
     return FaultPlan(
@@ -76,7 +76,7 @@ def broken(**counts: int) -> Expectation:
     """Returns the expectation that an arm is VIOLATED, and that each count in `counts` has exactly the given value,
     e.g. `LOST=50`.
 
-    A name in `counts` is an anomaly, or a column of the books (the tables of counts that the reconciliation writes).
+    A name in `counts` is an anomaly, or a column of the counts (the tables of counts that the reconciliation writes).
     """
     return Expectation(
         verdicts=("VIOLATED",), bounds=tuple(Bound(count=name, op="=", value=count) for name, count in counts.items())

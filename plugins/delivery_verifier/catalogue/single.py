@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.application import Application
-from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, equipment_of
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, capabilities_of
 from delivery_verifier.model.scenario import (
     FEWEST_RECORDS,
     Arm,
@@ -63,7 +63,7 @@ def scenario(
     * A fault plan that acts on applications shows nothing in an arm without an application. With such a plan, the only
       control is `safe` with the application `database_compared`, which must apply every record exactly once. Members
       are killed where they stand at a crash point. A program of the user's own has no crash points: it is killed at the
-      same moment, while it has records in hand.
+      same moment, while it has records in progress.
     * The canary is an arm with planted anomalies that the verifier must find.
 
     `records` is the least number of records that the subject sends. `producers` is the number of the subject's
@@ -85,7 +85,7 @@ def scenario(
         arms=tuple(arms),
         load=load,
         fault=fault,
-        cluster=cluster or ClusterSpec(equipment=equipment_of(fault)),
+        cluster=cluster or ClusterSpec(capabilities=capabilities_of(fault)),
         **more,  # type: ignore[arg-type]
     )
 
@@ -109,7 +109,7 @@ def _controls(run_id: str, profile: Profile, fault: FaultPlan, is_applied: bool,
 
 def _parked(fault: FaultPlan) -> FaultPlan:
     """Returns `fault` with a `park` step before each step that kills applications. So each member stands still, with
-    records in hand, when it is killed."""
+    records in progress, when it is killed."""
     steps = list[FaultStep]()
     for each in fault.steps:
         if each.action == "kill_application":

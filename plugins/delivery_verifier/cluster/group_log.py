@@ -168,7 +168,7 @@ def _messages(cluster: Cluster, bounds: _Bounds) -> list[Message]:
     Raises KafkaException for an error of the client, and DeadlinePassed after `READING_S` seconds.
     """
     messages, deadline_s, has_ended = list[Message](), time.monotonic() + READING_S, False
-    consumer = Consumer({**cluster.connection.client_properties(), **_READER, "group.id": "kdv-witness"})
+    consumer = Consumer({**cluster.connection.client_properties(), **_READER, "group.id": "kdv-group_log"})
     try:
         consumer.assign([TopicPartition(CONSUMER_OFFSETS, bounds.partition, bounds.start)])
         while not has_ended:

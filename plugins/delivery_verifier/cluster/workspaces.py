@@ -13,7 +13,7 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.backends import owning_backends
 from delivery_verifier.cluster.layout import AGENT_SOCKET, AGENT_SPEC
 from delivery_verifier.host import folders, variables
-from delivery_verifier.host.processes import identify, lives, myself
+from delivery_verifier.host.processes import identify, incarnations, myself
 
 KEPT = "KEPT"
 """The name of a file in a workspace. A workspace with this file is kept although its run is over."""
@@ -68,7 +68,7 @@ def is_kept(workspace: Path) -> bool:
     run's verdict is alive.
     """
     awaited = workspace / AWAITED
-    return (workspace / KEPT).exists() or (awaited.is_file() and lives(awaited.read_text()))
+    return (workspace / KEPT).exists() or (awaited.is_file() and incarnations(awaited.read_text()))
 
 
 def sweep() -> list[Path]:

@@ -50,7 +50,7 @@ def register(add: Add) -> None:
         "--expect-unavailable",
         metavar="WORDS",
         default=selection.expected_here(),
-        help="equipment (power,network), kinds or names that may be unavailable on this host",
+        help="capabilities (power,network), kinds or names that may be unavailable on this host",
     )
     sub.add_argument("--out", metavar="FILE.html", help="copy the page to this file")
     sub.add_argument(

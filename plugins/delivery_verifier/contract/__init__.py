@@ -6,7 +6,7 @@ Owns: the rules with their sources, the rulings (whether an anomaly is forbidden
     disturbances and the effect window of each (the time in which it can hurt records), the order of settings by
     strength, and the forecast of the disturbances that a fault plan causes.
 May use: model.
-Weak spot: after a change of leader, losses are excused until the observer sees that the deposed leader has exited or
+Weak spot: after a change of leader, losses are explained until the observer sees that the deposed leader has exited or
     follows its successor. If a deposed leader never leaves the ISR, the observer sees neither. The change of leader
-    then excuses losses in the partition until the end of the run.
+    then explains losses in the partition until the end of the run.
 """

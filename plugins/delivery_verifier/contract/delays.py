@@ -46,7 +46,7 @@ def _of_processes(observations: Iterable[Observation]) -> Iterator[Span]:
 def _of_injections(injections: Iterable[Injection]) -> Iterator[Span]:
     for injection in injections:
         if injection.action in _HOLDING or injection.action not in ACTS:
-            yield _stretched(injection.bite_at_us, injection.healed_at_us)
+            yield _stretched(injection.effect_at_us, injection.healed_at_us)
 
 
 def _stretched(begin_us: int, end_us: int | None) -> Span:

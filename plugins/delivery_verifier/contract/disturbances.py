@@ -56,7 +56,7 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 
 
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """Returns the disturbances that may excuse an anomaly on `topic`.
+    """Returns the disturbances that may explain an anomaly on `topic`.
 
     These are the disturbances of this topic, and all disturbances without a topic, which may have touched every topic.
     """
@@ -66,7 +66,7 @@ def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> li
 def disturbances_of_arm(
     arm: Arm, disturbances: Iterable[Disturbance], coordinators: int, injections: Sequence[Injection] = ()
 ) -> list[Disturbance]:
-    """Returns the disturbances that may excuse an anomaly of `arm`.
+    """Returns the disturbances that may explain an anomaly of `arm`.
 
     * A disturbance of another topic is left out (see `disturbances_of_topic`).
     * A disturbance of a transaction coordinator is returned only if it disturbed a partition of `__transaction_state`
@@ -155,8 +155,8 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
         for topic, partitions in _scope(injection, kind).items():
             yield Disturbance(
                 kind=kind,
-                at_us=injection.bite_at_us,
-                planned=injection.bit or kind != "topic_altered",
+                at_us=injection.effect_at_us,
+                planned=injection.took_effect or kind != "topic_altered",
                 brokers=injection.brokers,
                 topic=topic,
                 partitions=partitions,
@@ -164,7 +164,7 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
                 value=str(injection.options.get("value", "")).lower(),
                 detail=_detail(injection, topic),
                 weakens_since_us=(
-                    unrecovered_since_us(injected, injection.bite_at_us) if kind == "topic_altered" else 0
+                    unrecovered_since_us(injected, injection.effect_at_us) if kind == "topic_altered" else 0
                 ),
             )
 

@@ -2,7 +2,7 @@
 period.
 
 The effect windows are computed from observations and injections alone. An observation may be late, but is never early.
-So a reach never ends too early. It may end too late, and then excuses too much. The computing time grows in proportion
+So a reach never ends too early. It may end too late, and then explains too much. The computing time grows in proportion
 to the number of observations.
 """
 
@@ -60,10 +60,10 @@ def effect_windows(
 
     The beginning of a reach is known only for these disturbances:
 
-    * Another leader or leader epoch, or a disturbance of a transaction coordinator: LEAD_US before the bite of the
+    * Another leader or leader epoch, or a disturbance of a transaction coordinator: LEAD_US before the effect of the
       first injection that took effect and may have caused the disturbance (see `in_window`). If there is no such
       injection, the beginning is unknown.
-    * A late end of a transaction: LEAD_US before the bite of the injection that caused the late end.
+    * A late end of a transaction: LEAD_US before the effect of the injection that caused the late end.
 
     The end of a reach is known only for these disturbances:
 
@@ -73,10 +73,11 @@ def effect_windows(
     * A late end of a transaction: when the cluster had recovered from the injection.
     * An ISR that shrank: when all its earlier members were seen in it again. From then on, brokers refuse no requests.
     * Another min.insync.replicas: when every ISR of the topic had that many members.
-    * A disturbance of an application: when the restart of its members was ordered. Later records were not yet in hand.
+    * A disturbance of an application: when the restart of its members was ordered. Later records were not yet in
+      progress.
     """
     injected = list(injections)
-    biting = [injection for injection in injected if injection.bit]
+    effective = [injection for injection in injected if injection.took_effect]
     partitions = seen_partitions(observations)
     answers, powered = last_answers(observations, partitions), power_back(observations, injected)
     whole = regained(partitions)
@@ -85,7 +86,7 @@ def effect_windows(
         since_us = until_us = None
         partition = disturbance.partitions[0] if len(disturbance.partitions) == 1 else -1
         if disturbance.kind in ELECTIONS or disturbance.kind in OF_COORDINATORS:
-            since_us = _since_us(disturbance, biting)
+            since_us = _since_us(disturbance, effective)
         if disturbance.kind in ELECTIONS:
             until_us = answers.get((disturbance.topic, partition, disturbance.at_us))
         elif disturbance.kind in ("isr_power_loss", "coordinator_power_loss"):
@@ -112,10 +113,10 @@ def _begun_us(disturbance: Disturbance, injected: Iterable[Injection]) -> int:
 
 def _restarted_us(disturbance: Disturbance, injected: Iterable[Injection]) -> int | None:
     """Returns when the restart of the members that `disturbance` hit was ordered; None if this time is unknown."""
-    causes = [cause for cause in injected if cause.bite_at_us == disturbance.at_us and disturbance.topic in cause.hit]
+    causes = [cause for cause in injected if cause.effect_at_us == disturbance.at_us and disturbance.topic in cause.hit]
     return latest(cause.healed_at_us for cause in causes)
 
 
-def _since_us(disturbance: Disturbance, biting: Iterable[Injection]) -> int | None:
-    begins = [injection.bite_at_us - LEAD_US for injection in biting if in_window(injection, disturbance.at_us)]
+def _since_us(disturbance: Disturbance, effective: Iterable[Injection]) -> int | None:
+    begins = [injection.effect_at_us - LEAD_US for injection in effective if in_window(injection, disturbance.at_us)]
     return min(begins, default=None)

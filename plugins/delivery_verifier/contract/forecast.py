@@ -104,7 +104,7 @@ class _Partition:
         in the ISR stays down."""
         if step.target != "same":
             self.target = TARGET_BROKERS[step.target]
-        if step.act.bites:
+        if step.act.takes_effect:
             self._disturb(at_us, step)
         elif step.act.heals:
             yield from self._heal(at_us)
@@ -121,8 +121,8 @@ class _Partition:
                     brokers=sorted(self.target),
                     hit={},
                     requested_at_us=at_us,
-                    bite_at_us=at_us,
-                    bit=True,
+                    effect_at_us=at_us,
+                    took_effect=True,
                 )
             )
         if "broker_crash" in act.observed_as:

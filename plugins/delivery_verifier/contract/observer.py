@@ -17,12 +17,12 @@ OBSERVER_LAG_US = 1_000_000
 def in_window(injection: Injection, at_us: int) -> bool:
     """Returns whether the injection may have caused a change that the observer saw at `at_us` (µs since the epoch).
 
-    The earliest such time is LEAD_US (one second) before the bite, the moment when the injection took effect. The
+    The earliest such time is LEAD_US (one second) before the effect, the moment when the injection took effect. The
     latest such time is OBSERVER_LAG_US (one second) after the cluster recovered. If the cluster never recovered, there
     is no latest time.
     """
     end_us = injection.recovered_at_us
-    return injection.bite_at_us - LEAD_US <= at_us and (end_us is None or at_us <= end_us + OBSERVER_LAG_US)
+    return injection.effect_at_us - LEAD_US <= at_us and (end_us is None or at_us <= end_us + OBSERVER_LAG_US)
 
 
 def unrecovered_since_us(injections: Iterable[Injection], at_us: int) -> int:
@@ -31,4 +31,4 @@ def unrecovered_since_us(injections: Iterable[Injection], at_us: int) -> int:
 
     Each injection has a window, in which it may cause changes (see `in_window`). All times are in µs since the epoch.
     """
-    return min((each.bite_at_us - LEAD_US for each in injections if in_window(each, at_us)), default=at_us)
+    return min((each.effect_at_us - LEAD_US for each in injections if in_window(each, at_us)), default=at_us)

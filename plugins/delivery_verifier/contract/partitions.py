@@ -96,7 +96,7 @@ def _coordinator_election(before: _Partition, now: Observation, detail: str) -> 
     whether it was clean.
 
     The disturbance is unplanned, because no action asks for an unclean election in this topic. So every anomaly that
-    the disturbance excuses raises a doubt.
+    the disturbance explains raises a doubt.
     """
     if not _has_old_member(before, now):
         election = _disturbance("unclean_coordinator_election", now, planned=False, detail=detail)

@@ -22,25 +22,27 @@ def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[
     result: dict[Anomaly, list[Disturbance] | None] = {}
     for known, later in [(settings, observed), *alterations(settings, observed)]:
         for rule in RULES:
-            excuses = _excuses(rule, known, later)
-            if excuses is None:
+            explained_by = _explains(rule, known, later)
+            if explained_by is None:
                 continue
             previous = result.get(rule.anomaly, [])
             if previous is None or not rule.kinds:
                 result[rule.anomaly] = None
             else:
-                result[rule.anomaly] = previous + [excuse for excuse in excuses if excuse not in previous]
+                result[rule.anomaly] = previous + [
+                    cause_of_cases for cause_of_cases in explained_by if cause_of_cases not in previous
+                ]
     return result
 
 
-def _excuses(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> list[Disturbance] | None:
+def _explains(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> list[Disturbance] | None:
     """Returns the disturbances that make `rule` permit its anomaly; None if the rule does not permit the anomaly."""
     if not rule.applies(settings):
         return None
     kinds = {disturbance.kind for disturbance in observed}
-    excuses = [
+    explained_by = [
         disturbance
         for disturbance in observed
         if disturbance.kind in rule.kinds and rule.far_enough(settings, disturbance)
     ]
-    return excuses if kinds.issuperset(rule.also_required) and (excuses or not rule.kinds) else None
+    return explained_by if kinds.issuperset(rule.also_required) and (explained_by or not rule.kinds) else None

@@ -128,7 +128,7 @@ class _State:
     @property
     def planned(self) -> bool:
         """Whether the power of every member of the ISR was cut by an injection that took effect."""
-        return self.isrs[-1] <= {broker for cut in self.cuts if cut.bit for broker in cut.brokers}
+        return self.isrs[-1] <= {broker for cut in self.cuts if cut.took_effect for broker in cut.brokers}
 
     @property
     def replicas(self) -> int:
@@ -180,7 +180,7 @@ def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
 
     `observed` holds the changes of the partition's ISR and all crashes. `cuts` are the injections that cut power.
     """
-    lost = [_Event(cut.bite_at_us, _LAST, cut) for cut in cuts]
+    lost = [_Event(cut.effect_at_us, _LAST, cut) for cut in cuts]
     recovered = [_Event(cut.recovered_at_us, _LAST, None) for cut in cuts if cut.recovered_at_us is not None]
     events = sorted([*observed, *lost, *recovered], key=lambda event: event[:2])
     state = _State(0, [])

@@ -72,7 +72,7 @@ def _permit_as_altered(
 ) -> None:
     """Updates `rulings` with the rulings for `weaker`, the settings after an alteration of the topic.
 
-    If the ruling for `weaker` on an anomaly excuses more than the ruling in `rulings`, it replaces the ruling in
+    If the ruling for `weaker` on an anomaly explains more than the ruling in `rulings`, it replaces the ruling in
     `rulings`. `later`: the disturbances at which the topic may have had the settings `weaker`. `doubtful`: whether the
     topic may never have had these settings.
     """
@@ -82,7 +82,7 @@ def _permit_as_altered(
         altered = replace(
             ruling, only_unplanned=ruling.only_unplanned or doubtful, sentence=f"{ruling.sentence} {ALTERED}"
         )
-        if _excuses_more(altered, rulings[anomaly]):
+        if _permits_more(altered, rulings[anomaly]):
             rulings[anomaly] = altered
 
 
@@ -134,7 +134,7 @@ def _rulings(settings: Settings, observed: list[Disturbance]) -> dict[Anomaly, R
         ruling = _permitted(rule, settings, observed) if rule.applies(settings) else None
         if ruling:
             previous = rulings[rule.anomaly]
-            rulings[rule.anomaly] = ruling if _excuses_more(ruling, previous) else _add_reasons(previous, ruling)
+            rulings[rule.anomaly] = ruling if _permits_more(ruling, previous) else _add_reasons(previous, ruling)
     return rulings
 
 
@@ -203,18 +203,18 @@ def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbanc
     The rule must apply to `settings`. The field `only_unplanned` is true if one of the rule's conditions is met only by
     unplanned disturbances.
     """
-    excuses = [
+    explained_by = [
         disturbance
         for disturbance in observed
         if disturbance.kind in rule.kinds and rule.far_enough(settings, disturbance)
     ]
     conditions = [[disturbance for disturbance in observed if disturbance.kind == kind] for kind in rule.also_required]
     if rule.kinds:
-        conditions.append(excuses)
+        conditions.append(explained_by)
     if not all(conditions):
         return None
     planned = all(any(disturbance.planned for disturbance in condition) for condition in conditions)
-    observed_kinds = {disturbance.kind for disturbance in excuses}
+    observed_kinds = {disturbance.kind for disturbance in explained_by}
     return Ruling(
         anomaly=rule.anomaly,
         ruling="PERMITTED",
@@ -239,10 +239,10 @@ def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
     return replace(ruling, because=tuple(dict.fromkeys(ruling.because + other.because)))
 
 
-def _excuses_more(ruling: Ruling, previous: Ruling) -> bool:
-    """Returns whether `ruling`, which permits an anomaly, excuses more than the ruling `previous` on the same anomaly.
+def _permits_more(ruling: Ruling, previous: Ruling) -> bool:
+    """Returns whether `ruling`, which permits an anomaly, explains more than the ruling `previous` on the same anomaly.
 
-    A ruling that permits excuses more than a ruling that forbids. If both rulings permit, one without `only_unplanned`
-    excuses more than one with it.
+    A ruling that permits explains more than a ruling that forbids. If both rulings permit, one without `only_unplanned`
+    explains more than one with it.
     """
     return previous.ruling == "FORBIDDEN" or (previous.only_unplanned and not ruling.only_unplanned)

@@ -134,7 +134,7 @@ class Settings:
         """Returns these settings for an arm whose records `application` applies.
 
         The settings of a user application are unknown. For such an application, the contract assumes two things:
-        the application may read records of aborted transactions, and auto.offset.reset excuses no skipped record.
+        the application may read records of aborted transactions, and auto.offset.reset explains no skipped record.
         """
         consumer = application.consumer
         isolation: Isolation = "read_committed" if consumer.get("isolation.level", RAW) != RAW else RAW

@@ -65,7 +65,7 @@ class Action(Protocol):
         same injection.
 
         For a fault, the result is empty while the effect does not hold, e.g. while a thread still runs after SIGSTOP.
-        For an action that is not a fault (`Act.bites` is false), the result is not used.
+        For an action that is not a fault (`Act.takes_effect` is false), the result is not used.
         """
         ...
 

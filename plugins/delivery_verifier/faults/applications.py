@@ -22,7 +22,13 @@ from delivery_verifier.faults.action import (
     applications_in,
     scenario_in,
 )
-from delivery_verifier.faults.user_applications import begin_life, commits, freeze_in_hand, goes_on, in_hand
+from delivery_verifier.faults.user_applications import (
+    begin_incarnation,
+    commits,
+    freeze_in_progress,
+    goes_on,
+    in_progress,
+)
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.application import CrashPoint
@@ -61,22 +67,22 @@ class KillApplication:
     * The user application neither applied nor committed anything in the 2 s after the kill. Otherwise a part of
       the program runs elsewhere, e.g. in a container, and was not killed.
 
-    The proof also says how many records each arm had in hand. An arm without any was not put to the test.
+    The proof also says how many records each arm had in progress. An arm without any was not put to the test.
     """
 
     def do(self, context: ActionContext) -> Done:
         """Kills the members, and waits until no member runs. Raises DeadlinePassed.
 
         If the run has applications of the user's own, first freezes each of them at a moment at which it has records in
-        hand, and waits at most 20 s for this moment.
+        progress, and waits at most 20 s for this moment.
         """
-        freeze_in_hand(context)
+        freeze_in_progress(context)
         killed_at_us = now_us()
         applications_in(context).kill()
         return Done(killed_at_us, {GOES_ON: "yes" if goes_on(context) else "no"})
 
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
-        """Returns how each member ended, where it had parked, and how many records each arm had in hand.
+        """Returns how each member ended, where it had parked, and how many records each arm had in progress.
 
         The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. For an user application, there
         are two more: `applied, not committed of <arm>` and `committed, not applied of <arm>`. If its group has never
@@ -90,7 +96,7 @@ class KillApplication:
         return {
             **{f"member {name}": how_it_ended(code) for name, code in exits.items()},
             **{f"member {name} parked at": point for name, point in parked.items()},
-            **{f"in hand of {arm}": count for arm, count in applications.in_hand().items()},
+            **{f"in progress of {arm}": count for arm, count in applications.in_progress().items()},
             **_own_facts(context),
         }
 
@@ -100,11 +106,11 @@ def _own_facts(context: ActionContext) -> dict[str, str | int]:
     if not (own := applications_in(context).own.arms):
         return facts
     committed = commits(context)
-    for arm, hand in {arm.name: in_hand(context, arm, committed) for arm in own}.items():
+    for arm, hand in {arm.name: in_progress(context, arm, committed) for arm in own}.items():
         if not hand.has_committed:
             facts[f"group of {arm}"] = NEVER_COMMITTED
             continue
-        facts[f"in hand of {arm}"] = hand.total
+        facts[f"in progress of {arm}"] = hand.total
         facts[f"applied, not committed of {arm}"] = max(hand.uncommitted, hand.undecided)
         facts[f"committed, not applied of {arm}"] = hand.unapplied
     return facts
@@ -117,7 +123,7 @@ class RestartApplication(Harmless):
     def do(self, context: ActionContext) -> Done:
         """Starts the members, and waits until each has its partitions. Raises DeadlinePassed."""
         started_at_us = now_us()
-        begin_life(context)
+        begin_incarnation(context)
         applications_in(context).restart()
         return Done(started_at_us)
 
@@ -146,7 +152,7 @@ class Rewind:
             groups.set_offsets(client, group, arm.topic_name, dict.fromkeys(partitions, 0))
             after = groups.committed_offsets(client, group, arm.topic_name, partitions)
             facts[f"rewound {arm.name}"] = 0 if any(after.values()) else sum(before.values())
-        begin_life(context)
+        begin_incarnation(context)
         applications.restart()
         return Done(set_back_at_us, facts)
 

@@ -43,7 +43,8 @@ class TerminateProducer:
     """Sends SIGTERM to the producers of all arms at the same moment. The action `restart_producer` heals the injection.
 
     Each producer ends as its arm says: with flush(), or at once. Proof: SIGTERM reached every producer while it had at
-    least one record without a delivery report in hand, every producer then exited with 0, and none was started again.
+    least one record without a delivery report in progress, every producer then exited with 0, and none was started
+    again.
     """
 
     def do(self, context: ActionContext) -> Done:
@@ -53,10 +54,10 @@ class TerminateProducer:
         return Done(at_us)
 
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
-        """Returns a text for each producer that says what it had in hand and how it ended. The keys are `producer
+        """Returns a text for each producer that says what it had in progress and how it ended. The keys are `producer
         <name>`. Also returns how many records the producers of each arm left unreported. The keys are `left_key(arm)`.
 
-        If a producer had nothing in hand, ended in another way, or was started again, the result is empty.
+        If a producer had nothing in progress, ended in another way, or was started again, the result is empty.
         """
         load = _load(context)
         ends = load.terminations()
@@ -64,7 +65,7 @@ class TerminateProducer:
         if len(ends) != load.producers or not as_ordered:
             return {}
         texts: dict[str, str | int] = {
-            f"producer {name}": f"{end.at_sigterm} records in hand when SIGTERM came, {end.at_exit} when it ended; "
+            f"producer {name}": f"{end.at_sigterm} records in progress when SIGTERM came, {end.at_exit} when it ended; "
             f"{how_it_ended(end.exit_code)}"
             for name, end in ends.items()
         }

@@ -59,12 +59,12 @@ class Injections:
         self.open.append(injection)
         action, context = ACTIONS[step.action], self.context(brokers, step.options)
         injection.done = action.do(context)
-        injection.bite_at_us = injection.done.at_us
+        injection.effect_at_us = injection.done.at_us
         injection.proofs.process = self.action_proof(injection)
         if step.act.momentary:
             self.prove(injection)
             self.close(injection, injection.brokers, now_us())
-        return injection.bite_at_us
+        return injection.effect_at_us
 
     def _new_injection(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
         """Returns a new injection. Notes in it the leader of each hit partition before the action is done."""
@@ -89,7 +89,7 @@ class Injections:
             led=any(state.leader in brokers for state in before.values()) or not brokers,
             options=dict(step.options),
             requested_at_us=requested_at_us,
-            bite_at_us=requested_at_us,
+            effect_at_us=requested_at_us,
             proofs=proofs,
         )
 
@@ -126,7 +126,7 @@ class Injections:
         if not self._cluster.running():
             proofs.effects |= proofs.waited_for
         done = injection.act.proof_only_before_heal or proofs.process
-        injection.bit = bool(done and proofs.process_before_heal and all(proofs.effects.values()))
+        injection.took_effect = bool(done and proofs.process_before_heal and all(proofs.effects.values()))
 
     def action_proof(self, injection: OpenInjection) -> ActionProof:
         """Returns the proof that the injection's action gives now (see `Action.proof`). The result is empty if the

@@ -36,8 +36,8 @@ Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
 """What was seen of one effect (see act.Proof). The mapping is empty if the effect was not seen.
 
 For the effect `transactions_open`, the mapping holds the time at which each transaction began, in ms since the epoch,
-by transactional.id. For the effect `brief`, the mapping holds the time since the bite (`passed_ms`) and the timeout of
-the broker session (`session_ms`), both in ms. For any other effect, it maps the name of each partition (see
+by transactional.id. For the effect `brief`, the mapping holds the time since the effect (`passed_ms`) and the timeout
+of the broker session (`session_ms`), both in ms. For any other effect, it maps the name of each partition (see
 `partition_name`) to the partition's leader.
 """
 
@@ -94,10 +94,10 @@ class OpenInjection:
     led: bool
     options: dict[str, Setting]
     requested_at_us: int
-    bite_at_us: int
+    effect_at_us: int
     proofs: Proofs
     done: Done | None = None
-    bit: bool = False
+    took_effect: bool = False
     healed_at_us: int | None = None
     recovered_at_us: int | None = None
     brokers_to_heal: set[int] = field(init=False)
@@ -111,8 +111,8 @@ class OpenInjection:
         return ACTS[self.action]
 
     def fail(self, reason: str) -> None:
-        """Records why the plan could not go on. The injection then counts as an injection that did not bite."""
-        self.proofs.failed, self.bit = reason, False
+        """Records why the plan could not go on. The injection then counts as an injection that did not take effect."""
+        self.proofs.failed, self.took_effect = reason, False
 
     def to_injection(self) -> Injection:
         """Returns the injection in the form that injections.json has."""
@@ -123,10 +123,10 @@ class OpenInjection:
             brokers=self.brokers,
             hit=self.hit,
             requested_at_us=self.requested_at_us,
-            bite_at_us=self.bite_at_us,
+            effect_at_us=self.effect_at_us,
             healed_at_us=self.healed_at_us,
             recovered_at_us=self.recovered_at_us,
-            bit=self.bit,
+            took_effect=self.took_effect,
             led=self.led,
             options=self.options,
             proof=self.proofs.to_builtins(),

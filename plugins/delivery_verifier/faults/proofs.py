@@ -1,7 +1,7 @@
 """Checks which effects of an injection are seen in the cluster. `Proof` in `model/act.py` explains each effect.
 
-An injection bites only if every required effect is seen. `FaultStep.proofs` names the required effects. If the step
-names none, `Act.proofs` names them. `Injections.prove` says when each effect must be seen.
+An injection takes effect only if every required effect is seen. `FaultStep.proofs` names the required effects. If the
+step names none, `Act.proofs` names them. `Injections.prove` says when each effect must be seen.
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ def _transactions_open(cluster: Cluster, scenario: Scenario, injection: OpenInje
     """Maps each transactional.id of the load to the time at which its open transaction began, in ms since the epoch.
 
     The result is empty in each of these cases: there is no transactional.id, one of them has no open transaction, an
-    open transaction began after the bite, or a coordinator does not answer.
+    open transaction began after the effect, or a coordinator does not answer.
     """
     names = scenario.transactional_ids
     try:
         began_ms = coordinators.open_transactions(cluster, names)
     except OSError:
         return {}  # without an answer the effect is not seen
-    are_open = set(began_ms) == set(names) and all(ms * 1000 <= injection.bite_at_us for ms in began_ms.values())
+    are_open = set(began_ms) == set(names) and all(ms * 1000 <= injection.effect_at_us for ms in began_ms.values())
     return began_ms if are_open else {}
 
 
@@ -136,7 +136,7 @@ def _brief(scenario: Scenario, injection: OpenInjection) -> Effect:
 
     If the time is not less than BRIEF times the timeout, the result is empty.
     """
-    passed_ms, session_ms = (now_us() - injection.bite_at_us) // 1000, scenario.cluster.session_timeout_ms
+    passed_ms, session_ms = (now_us() - injection.effect_at_us) // 1000, scenario.cluster.session_timeout_ms
     return {"passed_ms": passed_ms, "session_ms": session_ms} if passed_ms < BRIEF * session_ms else {}
 
 

@@ -53,7 +53,7 @@ class FaultRunner:
 
         If a trigger or an action misses its deadline, the cycle ends. All injections that are not healed yet then fail.
         If all injections are healed already, the last injection fails instead. A failed injection counts as an
-        injection that did not bite, so the run cannot be HELD.
+        injection that did not take effect, so the run cannot be HELD.
 
         Raises DeadlinePassed if a deadline is missed before the first injection of a cycle, or if the cluster does not
         recover.
@@ -99,7 +99,7 @@ class FaultRunner:
         healed = self.injections.healed_by(step, brokers)
         for injection in healed:
             self.injections.prove(injection)
-        if step.act.bites:
+        if step.act.takes_effect:
             at_us = self.injections.inject(step, brokers, cycle)
         else:
             at_us = ACTIONS[step.action].do(self.injections.context(brokers, step.options)).at_us

@@ -19,9 +19,10 @@ from delivery_verifier.model.scenario import Scenario
 
 LEADER_DEADLINE_S = 40.0
 """The longest time, in seconds, that a trigger waits for a change of leaders, coordinators or ISRs."""
-BITE_DEADLINE_S = 60.0
-"""The longest time, in seconds, that the trigger `bitten` waits for the last injection's action to prove itself (see
-`Action.proof`). Only actions of the proxy may need so long, because the proxy acts only when clients send requests."""
+EFFECT_DEADLINE_S = 60.0
+"""The longest time, in seconds, that the trigger `took_effect` waits for the last injection's action to prove itself
+(see `Action.proof`). Only actions of the proxy may need so long, because the proxy acts only when clients send
+requests."""
 APPLICATIONS_DEADLINE_S = 60.0
 """The longest time, in seconds, that a trigger waits until members of applications are parked or have caught up."""
 APPLIED_S = 0.5
@@ -72,8 +73,8 @@ class Triggers:
             case "led":
                 message = "every partition of the subjects to have a leader that runs"
                 wait_until(self._leaders_run, message, LEADER_DEADLINE_S, detail=self._without_leader)
-            case "bitten":
-                self._await_bite()
+            case "took_effect":
+                self._await_proof()
             case "parked" | "caught_up":
                 self._await_applications(step.trigger.kind)
             case "isr_full":
@@ -128,17 +129,17 @@ class Triggers:
         detail = str if proof == "coordinator_moved" else leaders
         wait_until(is_seen, messages[proof], LEADER_DEADLINE_S, detail=detail)
 
-    def _await_bite(self) -> None:
+    def _await_proof(self) -> None:
         """Waits until the action of the newest injection has a proof that is not empty (see `Action.proof`). Raises
         DeadlinePassed."""
         injection = self._injections.all[-1]
-        deadline_s = min(self._scenario.load.deadline_s, BITE_DEADLINE_S)
+        deadline_s = min(self._scenario.load.deadline_s, EFFECT_DEADLINE_S)
 
-        def has_bitten() -> bool:
+        def took_effect() -> bool:
             self._check_load()
             return bool(self._injections.action_proof(injection))
 
-        wait_until(has_bitten, f"{injection.action} to have taken effect", deadline_s, every_s=0.02)
+        wait_until(took_effect, f"{injection.action} to have taken effect", deadline_s, every_s=0.02)
 
     def _await_applications(self, kind: str) -> None:
         """Waits until the trigger `parked` or `caught_up` fires. Raises DeadlinePassed."""

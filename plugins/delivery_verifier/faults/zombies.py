@@ -19,7 +19,7 @@ from delivery_verifier.model.application import IN_TRANSACTIONS
 from delivery_verifier.model.history import now_us
 
 TAKEN_OVER_S = 60.0
-"""Seconds in which the replacements must take over what the frozen members had in hand."""
+"""Seconds in which the replacements must take over what the frozen members had in progress."""
 THAWED_S = 60.0
 """Seconds in which a thawed member must end, or do all that it has to do (see `_is_done`)."""
 
@@ -31,7 +31,7 @@ class FreezeApplication:
 
     The proof shows for each member:
 
-    * The member had records in hand, and was parked at the crash point of its order.
+    * The member had records in progress, and was parked at the crash point of its order.
     * Every thread of the member is stopped.
     * The group lists the replacement with partitions, and does not list the member any more. This is not required if
       the member and the replacement assign partitions to themselves.
@@ -58,20 +58,20 @@ class FreezeApplication:
 
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns, for each arm, that its member is frozen and where the member is parked, how many records the member
-        has in hand, and how many records the replacement has applied.
+        has in progress, and how many records the replacement has applied.
 
         The keys are `member <name>`, `member <name> parked at`, `in hand of <arm>` and `taken over of <arm>`. The
         result is empty if the freeze is not proven (see the class).
         """
         applications = applications_in(context)
-        in_hand, parked = _in_hand(applications), applications.parked_at()
-        if not (all(in_hand.values()) and all(parked.values())) or any(_lacks(context, _waits)):
+        in_progress, parked = _in_progress(applications), applications.parked_at()
+        if not (all(in_progress.values()) and all(parked.values())) or any(_lacks(context, _waits)):
             return {}
         zombies = applications.zombies.all
         return {
             **{f"member {zombie.name}": "frozen" for zombie in zombies},
             **{f"member {name} parked at": point for name, point in parked.items()},
-            **{f"in hand of {arm}": count for arm, count in in_hand.items()},
+            **{f"in progress of {arm}": count for arm, count in in_progress.items()},
             **{f"taken over of {zombie.arm.name}": zombie.replacement[Word.APPLIED] for zombie in zombies},
         }
 
@@ -88,7 +88,7 @@ class ThawApplication:
         """Thaws the members. Waits until each member has ended or has finished its work, and until all records are
         applied. Then stops the thawed members that still run. Raises DeadlinePassed."""
         applications = applications_in(context)
-        zombies, in_hand = applications.zombies, _in_hand(applications)
+        zombies, in_progress = applications.zombies, _in_progress(applications)
         before = {zombie.name: _counts(zombie) for zombie in zombies.all}
         thawed_at_us = now_us()
         zombies.thaw()
@@ -98,7 +98,7 @@ class ThawApplication:
 
         wait_until(
             lambda: not waiting(),
-            "each thawed member to apply what it has in hand, or to be refused:",
+            "each thawed member to apply what it has in progress, or to be refused:",
             THAWED_S,
             detail=lambda: ", ".join(waiting()),
         )
@@ -108,22 +108,22 @@ class ThawApplication:
         if not all(deeds.values()):
             return Done(thawed_at_us)
         facts: dict[str, str | int] = {
-            **{f"in hand of {arm}": count for arm, count in in_hand.items()},
+            **{f"in progress of {arm}": count for arm, count in in_progress.items()},
             **{f"member {name} when thawed": deed for name, deed in deeds.items()},
         }
         return Done(thawed_at_us, facts)
 
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
-        """Returns what each member did after the thaw, and how many records it had in hand before the thaw.
+        """Returns what each member did after the thaw, and how many records it had in progress before the thaw.
 
         The keys are `member <name> when thawed` and `in hand of <arm>`. The result is empty if a member did nothing.
         """
         return done.facts
 
 
-def _in_hand(applications: RunningApplications) -> dict[str, int]:
-    """Maps each arm to the number of records that its frozen member has in hand."""
-    return {zombie.arm.name: applications.in_hand()[zombie.arm.name] for zombie in applications.zombies.all}
+def _in_progress(applications: RunningApplications) -> dict[str, int]:
+    """Maps each arm to the number of records that its frozen member has in progress."""
+    return {zombie.arm.name: applications.in_progress()[zombie.arm.name] for zombie in applications.zombies.all}
 
 
 def _lacks(context: ActionContext, may_rest: Callable[[ActionContext, Zombie], bool]) -> Iterator[str]:

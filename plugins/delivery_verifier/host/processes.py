@@ -62,7 +62,7 @@ class ProcessId(Struct, frozen=True):
                 os.kill(self.pid, signal.SIGKILL)
 
 
-def lives(name: str) -> bool:
+def incarnations(name: str) -> bool:
     """Returns whether the process that `name` identifies still runs. `name` has the form `pid:started` (see ProcessId).
 
     Returns False if `name` has another form.

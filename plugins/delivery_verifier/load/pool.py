@@ -183,7 +183,7 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
 
 
 def _start_again(producer: ProducerProcess) -> None:
-    """Starts a new process for a producer that was ended. Its life is the number of starts so far."""
-    producer.spec = msgspec.structs.replace(producer.spec, life=producer.control[Word.STARTS])
+    """Starts a new process for a producer that was ended. Its incarnation is the number of starts so far."""
+    producer.spec = msgspec.structs.replace(producer.spec, incarnation=producer.control[Word.STARTS])
     producer.control[Word.STATE] = State.STARTING
     producer.process = start_process(producer.spec)

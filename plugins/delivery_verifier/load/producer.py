@@ -213,7 +213,7 @@ class SequencedProducer:
             self.fatal = self.fatal or error
         self.control[Word.ABANDONED] += still_open(self.control)
         self.control[Word.ATTEMPTED] = self.sequence + self.resent
-        if has_begun := goes_on or self.spec.life > 0:
+        if has_begun := goes_on or self.spec.incarnation > 0:
             self.control[Word.STATE] = State.DONE
         return has_begun
 
@@ -233,7 +233,7 @@ class SequencedProducer:
         """Does all that comes before the load."""
         if self.transactions:
             self.transactions.init()
-        if self.spec.life:
+        if self.spec.incarnation:
             return self.take_over()
         connect(self.client, self.spec.deadline_s)
         self._wait_for(Gate.WARM_UP)

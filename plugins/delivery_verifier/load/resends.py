@@ -165,7 +165,7 @@ def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
 
     The producer writes each report into its slot, and then counts the report. If the kill came in between, one counter
     is 1 too low. Any other difference means that slots or counters are wrong. Such a difference is added to
-    Word.MISCOUNTED, and breaks the law `outcomes_agree` of the books.
+    Word.MISCOUNTED, and breaks the invariant `outcomes_agree` of the counts.
     """
     counts = count_outcomes(folder, frontier)
     behind = [counts[word] - control[word] for word in COUNTERS]

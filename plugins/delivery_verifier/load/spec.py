@@ -21,8 +21,8 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     * `rate`: records per second. None: the producer sends as fast as it can.
     * `block`: the number of consecutive records that go to one partition (see LoadLayout).
     * `deadline_s`: the maximum duration of one step, e.g. the warm-up, in seconds.
-    * `life`: the number of times that the producer was ended before. If it is above 0, the producer continues after
-      the last record in its ledger.
+    * `incarnation`: the number of times that the producer was ended before. If it is above 0, the producer continues
+      after the last record in its ledger.
     * `transaction_records`: the number of records in a transaction, a multiple of `block`. 0: no transactions.
     * `abort_every`: every how many transactions the producer aborts one on purpose (see Transactions). 0: never.
     * `on_sigterm`: what the producer does when SIGTERM reaches it in its load (see `scenario.Arm`). None: nothing; the
@@ -44,7 +44,7 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     payload_bytes: int
     deadline_s: float
     scripted: bool = False
-    life: int = 0
+    incarnation: int = 0
     transaction_records: int = 0
     abort_every: int = 0
     on_sigterm: OnSigterm | None = None

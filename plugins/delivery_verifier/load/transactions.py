@@ -209,11 +209,11 @@ def transactions_of(spec: ProducerSpec, client: Producer) -> Transactions | None
 
 
 def _segments(folder: Path, size: int) -> list[tuple[int, int]]:
-    """Returns the lives of the producer in `folder`: one pair (first sequence, number of earlier transactions) per
-    life.
+    """Returns the incarnations of the producer in `folder`: one pair (first sequence, number of earlier transactions)
+    per incarnation.
 
-    A life begins when the producer is started, and ends when it is killed. `size` is the number of records in a whole
-    transaction.
+    An incarnation begins when the producer is started, and ends when it is killed. `size` is the number of records in a
+    whole transaction.
     """
     cuts = [int(line) for line in (folder / _CUTS).read_text().split()] if (folder / _CUTS).exists() else []
     segments = [(0, 0)]

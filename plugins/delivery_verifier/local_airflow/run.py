@@ -95,7 +95,7 @@ def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]
     AirflowError if Airflow refuses the run or cannot be reached."""
     for busy_dag_id in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, busy_dag_id)).items():
-            if not processes.lives(owner) and not _has_running_task(client, busy_dag_id, orphan):
+            if not processes.incarnations(owner) and not _has_running_task(client, busy_dag_id, orphan):
                 end_quietly(client, busy_dag_id, orphan, stuck=True)
     try:
         return client.trigger(dag_id, run_id, conf)

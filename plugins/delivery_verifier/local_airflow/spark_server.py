@@ -78,8 +78,8 @@ class SparkServer:
     def keep(self) -> None:
         """Starts the server if it is not running and the last start was at least RESTART_AFTER_S seconds ago. Returns
         at once."""
-        lives = self._process is not None and self._process.poll() is None
-        if not lives and time.monotonic() - self._started_at >= RESTART_AFTER_S:
+        incarnations = self._process is not None and self._process.poll() is None
+        if not incarnations and time.monotonic() - self._started_at >= RESTART_AFTER_S:
             self._started_at = time.monotonic()
             self._process = self._start(self._port)
 

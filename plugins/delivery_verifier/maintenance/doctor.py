@@ -19,7 +19,7 @@ def examine() -> list[Check]:
     Returns all checks, passed and failed. Each check says what was found. A failed check also says what to do.
     """
     general = preflight.general(preflight.look())
-    return [_system(), _java(), *general, *preflight.equipment(), _port(), _lock(), _leftovers()]
+    return [_system(), _java(), *general, *preflight.capabilities(), _port(), _lock(), _leftovers()]
 
 
 def heal() -> Iterator[str]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
-from delivery_verifier.host.processes import identify, lives
+from delivery_verifier.host.processes import identify, incarnations
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
@@ -159,7 +159,7 @@ def in_progress(path: Path) -> bool:
     if (path / "conclude.json").exists():
         return False
     owner = RunDirectory(path).manifest("plan").notes.get("owner", "")
-    return lives(owner) or time.time() - max(entry.stat().st_mtime for entry in (path, *path.iterdir())) < IDLE_S
+    return incarnations(owner) or time.time() - max(entry.stat().st_mtime for entry in (path, *path.iterdir())) < IDLE_S
 
 
 def _is_being_written(name: str) -> bool:

@@ -45,20 +45,20 @@ requests.
 In the list, the targets are the brokers that the action is done to. The hit partitions are the partitions that the
 injection touched, as `Injection.hit` defines them.
 
-* leader_moved: the targets led every hit partition before the bite, and brokers that are not targets lead these
+* leader_moved: the targets led every hit partition before the effect, and brokers that are not targets lead these
   partitions now.
-* re_elected: every hit partition is led by another broker than before the bite, in a later leader epoch.
-* deposed: the targets led every hit partition before the bite, and lead none of these partitions now. The partitions
+* re_elected: every hit partition is led by another broker than before the effect, in a later leader epoch.
+* deposed: the targets led every hit partition before the effect, and lead none of these partitions now. The partitions
   may have no leader at all.
 * leaderless: no hit partition has a leader.
 * isr_shrunk: the targets are in the ISR of no hit partition.
-* elected: before the bite, some hit partitions of subject arms had no leader. All these partitions have a leader now.
-* brief: less than 80 % of `broker.session.timeout.ms` passed since the bite. So the controller noticed nothing, because
-  it fences a broker only after this timeout.
-* coordinator_moved: the targets coordinated transactions of the load before the bite, and brokers that are not targets
-  coordinate all these transactions now.
+* elected: before the effect, some hit partitions of subject arms had no leader. All these partitions have a leader now.
+* brief: less than 80 % of `broker.session.timeout.ms` passed since the effect. So the controller noticed nothing,
+  because it fences a broker only after this timeout.
+* coordinator_moved: the targets coordinated transactions of the load before the effect, and brokers that are not
+  targets coordinate all these transactions now.
 * transactions_open: each producer of the load that has a transactional.id has an open transaction, which began before
-  the bite. The coordinators say so (DescribeTransactions: Ongoing).
+  the effect. The coordinators say so (DescribeTransactions: Ongoing).
 """
 
 
@@ -213,11 +213,11 @@ class Act(Struct, frozen=True, kw_only=True):
     """The predicate of a sentence about the action, e.g. `was killed`. The value is empty if the action is no fault."""
     whom: Literal["broker", "leader", "partition", "topic", "producer", "application"] = "broker"
     """What the action is done to. This becomes the subject of a sentence about the action, e.g. `every producer`."""
-    bites: bool = False
+    takes_effect: bool = False
     """Whether the action is a fault. The verifier must prove for every injection that the fault took effect."""
     heals: tuple[str, ...] = ()
-    """The names of the actions whose effect this action ends (heals). An action that neither bites nor heals only
-    drives the load, waits, or flushes disks."""
+    """The names of the actions whose effect this action ends (heals). An action that neither takes effect nor heals
+    only drives the load, waits, or flushes disks."""
     momentary: bool = False
     """Whether the action is over as soon as it is done, so that nothing has to be healed. The effect of such an action
     must be proven right after the action."""

@@ -8,7 +8,7 @@
 * A *copy* of an attempt is a record in the log that belongs to the attempt. The *first copy* is the copy at the lowest
   offset.
 * A *case* is one attempt that shows an anomaly, or one record that shows an anomaly and that nobody sent.
-* The *books* are the tables in which the run counts attempts, records and cases.
+* The *counts* are the tables in which the run counts attempts, records and cases.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
     Anomaly.CORRUPTED: AnomalyKind(
         definition="The checksum differs, of the record or of its whole batch. If its (partition, offset) matches an "
         "acknowledgement it belongs to that attempt, which is then found; otherwise it is unattributed. Bytes without "
-        "any trace of a record of this run, at an offset that was never acknowledged, are a stranger's: a doubt, and "
+        "any trace of a record of this run, at an offset that was never acknowledged, are a foreign writer's: a "
+        "doubt, and "
         "no case.",
         name="Damaged",
         participle="corrupted",
@@ -202,7 +203,7 @@ EFFECTS = tuple(anomaly for anomaly, kind in KINDS.items() if kind.of_effects)
 
 SECONDARY = tuple(anomaly for anomaly, kind in KINDS.items() if kind.can_be_hidden)
 """The kinds of anomaly that are counted even if the attempt is already a case of a kind of higher precedence. Each of
-these kinds has a column `also_<kind>` in the books."""
+these kinds has a column `also_<kind>` in the counts."""
 
 Table = TypeVar("Table", bound=Collection[object])
 
@@ -226,18 +227,18 @@ def searched_for(applied: bool) -> tuple[Anomaly, ...]:
 
     `applied`: whether an arm of the run has an application. If no arm has one, the kinds of effects are left out.
 
-    For each of these anomalies, and for no other, a run must have columns in the books, cases in the canary, and
+    For each of these anomalies, and for no other, a run must have columns in the counts, cases in the canary, and
     evaluations by Great Expectations.
     """
     return tuple(anomaly for anomaly, kind in KINDS.items() if applied or not kind.of_effects)
 
 
 def column(anomaly: Anomaly) -> str:
-    """Returns the name of the anomaly's column in the books, e.g. `lost`."""
+    """Returns the name of the anomaly's column in the counts, e.g. `lost`."""
     return anomaly.value.lower()
 
 
 def also_column(anomaly: Anomaly) -> str:
-    """Returns the name of a column of the books. The column counts the attempts that show `anomaly`, but are cases of
+    """Returns the name of a column of the counts. The column counts the attempts that show `anomaly`, but are cases of
     another anomaly, which has a higher precedence."""
     return f"also_{column(anomaly)}"

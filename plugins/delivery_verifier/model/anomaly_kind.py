@@ -32,7 +32,7 @@ class AnomalyKind:
     expectation: str
     """The name of the expectation class in Great Expectations. The suites write this name in snake_case."""
     share_of: str
-    """A report shows the number of cases as a share of this column of the books, e.g. `reported`. The share is the
+    """A report shows the number of cases as a share of this column of the counts, e.g. `reported`. The share is the
     number of cases divided by the total of the column."""
     telling: int
     """The rank by which a report chooses the cases that it describes in detail: 1 comes first. No two kinds have the
@@ -55,4 +55,4 @@ class AnomalyKind:
     """Whether only records that an application applies, or should apply, can be cases."""
     can_be_hidden: bool = False
     """Whether the anomaly is also counted if the attempt is already a case of a kind of higher precedence. The column
-    `also_<kind>` of the books counts such attempts."""
+    `also_<kind>` of the counts counts such attempts."""

@@ -1,10 +1,10 @@
 """The application: the program behind an arm's topic, which consumes the records of the topic and applies them.
 
 To *apply* a record is to bring about its effect, e.g. to write a row. An application consists of *members*: processes
-of one consumer group. A member that is killed and started again begins another *life*. A member works on records in
-*batches*. A batch is in hand from the time when the client hands the batch over until the member has finished its work
-on the batch. With most disciplines, this work ends when the batch is applied. With `commit_after`, and with a transform
-that does not commit first, the work ends when the batch is applied and committed.
+of one consumer group. A member that is killed and started again begins another *incarnation*. A member works on records
+in *batches*. A batch is in progress from the time when the client hands the batch over until the member has finished
+its work on the batch. With most disciplines, this work ends when the batch is applied. With `commit_after`, and with a
+transform that does not commit first, the work ends when the batch is applied and committed.
 
 A *transform* applies a record by writing it to an *output topic*. The written record is the effect.
 """
@@ -70,7 +70,7 @@ CrashPoint = Literal[
 """A named place in a member's work on a batch. A member that is told to park there stands still at this place."""
 
 CRASH_POINTS: dict[CrashPoint, str] = {
-    "polled": "the batch is in hand, and nothing of it was committed by the member or applied",
+    "polled": "the batch is in progress, and nothing of it was committed by the member or applied",
     "committed_first": "the offsets of the batch are committed, and nothing of it was applied (commit_first, "
     "transform_first; any other discipline stands at polled)",
     "applied": "the given number of records of the batch are applied, and nothing was done since (a transform has "

@@ -37,8 +37,8 @@ class ArmResult(_Part, frozen=True):
     * `longest_gap_s`: the longest time in seconds between two consecutive reports of records of one partition.
     * `latency_ms_p99`: 99 % of the reported records have at most this latency, in ms.
     * `records_per_s`: the number of reported records per second of the load.
-    * `excused`: the number of cases that disturbances excuse. `doubtful`: the number of cases of which nobody knows
-      whether a disturbance excuses them. Each number is the sum over all findings of the arm (see `Finding`).
+    * `explained`: the number of cases that disturbances explain. `doubtful`: the number of cases of which nobody knows
+      whether a disturbance explains them. Each number is the sum over all findings of the arm (see `Finding`).
     """
 
     arm: str
@@ -54,7 +54,7 @@ class ArmResult(_Part, frozen=True):
     longest_gap_s: float | None = None
     latency_ms_p99: float | None = None
     records_per_s: float | None = None
-    excused: int = 0
+    explained: int = 0
     doubtful: int = 0
 
 
@@ -142,7 +142,8 @@ class CatalogueRun(_Part, frozen=True):
     """One catalogue run: the content of catalogue.json. Times are ISO 8601 in UTC.
 
     * `wanted`: the chosen entries in words. `direct`: whether the runs do without Airflow.
-    * `expect_unavailable`: what the user expects to be unavailable: equipment, kinds of entries, or names of entries.
+    * `expect_unavailable`: what the user expects to be unavailable: capabilities, kinds of entries, or names of
+      entries.
     * `rounds`: how often every chosen entry is to be run. `items`: one item per round and entry.
     * `versions`: maps software to its version. `commit`: the commit of this project. `machine`: the host in words.
     * `ended_at`: empty until the catalogue run has ended.
@@ -174,15 +175,15 @@ class CatalogueRun(_Part, frozen=True):
         return Counter(item.state for item in self.items)[state]
 
     @property
-    def excused(self) -> tuple[int, int]:
-        """Two numbers of cases, summed over all runs. The first number counts the cases that a disturbance excuses.
+    def explained(self) -> tuple[int, int]:
+        """Two numbers of cases, summed over all runs. The first number counts the cases that a disturbance explains.
 
-        The second number counts the excused cases and the doubtful cases together. A case is doubtful if nobody knows
-        whether a disturbance excuses it.
+        The second number counts the explained cases and the doubtful cases together. A case is doubtful if nobody knows
+        whether a disturbance explains it.
         """
         arms = [arm for item in self.items for attempt in item.attempts for arm in attempt.arms]
-        excused = sum(arm.excused for arm in arms)
-        return excused, excused + sum(arm.doubtful for arm in arms)
+        explained = sum(arm.explained for arm in arms)
+        return explained, explained + sum(arm.doubtful for arm in arms)
 
     @property
     def exit_code(self) -> int:

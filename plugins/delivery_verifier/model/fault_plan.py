@@ -122,7 +122,7 @@ class FaultPlan(Data, frozen=True):
     last for all cycles and a few seconds more."""
 
 
-def equipment_of(plan: FaultPlan) -> tuple[Capability, ...]:
+def capabilities_of(plan: FaultPlan) -> tuple[Capability, ...]:
     """Returns the capabilities that the cluster must have for the actions of `plan`: each capability once, sorted by
     name."""
     return tuple(sorted({need for step in plan.steps for need in step.act.needs}))

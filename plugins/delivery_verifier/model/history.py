@@ -14,8 +14,8 @@ from msgspec import Struct
 
 LEAD_US = 1_000_000
 """The exposure window of an injection is the time in which the injection could hurt records. The window begins this
-long (µs) before the bite. Reason: if the leader acknowledged a record shortly before the bite, the other brokers may
-not have a copy of the record yet."""
+long (µs) before the effect. Reason: if the leader acknowledged a record shortly before the effect, the other brokers
+may not have a copy of the record yet."""
 
 HEARTBEAT_US = 1_000_000
 """The time (µs) from one observation of the kind `heartbeat` to the next. In a heartbeat, the observer records that it
@@ -122,28 +122,28 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `cycle` counts the cycles from 0. `brokers`: the target brokers. `options`: the options of the plan's step.
     * `hit` maps a topic to the partitions that the injection touched: those that the target brokers led just before the
-      bite. If the target brokers led no partition, `led` is false, and `hit` has the partitions with a replica on these
-      brokers. An injection into clients or topics hits every partition that carries load.
-    * `requested_at_us`: when the action was asked for. `bite_at_us`: when the action took effect.
-    * `bit`: whether proof of the effect was found.
+      effect. If the target brokers led no partition, `led` is false, and `hit` has the partitions with a replica on
+      these brokers. An injection into clients or topics hits every partition that carries load.
+    * `requested_at_us`: when the action was asked for. `effect_at_us`: when the action took effect.
+    * `took_effect`: whether proof of the effect was found.
     * `healed_at_us`: when the last target broker was healed. `recovered_at_us`: when every replica was in sync again.
 
-    The exposure window, in which the fault could hurt records, is [bite_at_us - LEAD_US, recovered_at_us].
+    The exposure window, in which the fault could hurt records, is [effect_at_us - LEAD_US, recovered_at_us].
 
     The keys of `proof`:
 
     * `process`: the action's own proof, taken right after the action.
     * `process_before_heal`: the action's own proof, taken just before healing.
-    * `before`: maps each hit partition (`<topic>-<partition>`) to its leader and leader_epoch just before the bite.
+    * `before`: maps each hit partition (`<topic>-<partition>`) to its leader and leader_epoch just before the effect.
     * `wanted`: the names of the effects that had to be seen (`act.Proof`). Each effect that the runner looked for is a
       key of `proof`, too. The value of the key is the evidence; empty if the effect was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
-      just before the bite. The key exists if `coordinator_moved` is wanted.
+      just before the effect. The key exists if `coordinator_moved` is wanted.
     * `waited_for`: the evidence of the effect `isr_shrunk` at the time when the trigger `isr_shrunk` of a later step
       fired. The key exists only if the effect was seen.
     * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not
       healed by then has this key. If all were healed, only the last injection has the key. An injection with this key
-      counts as an injection that did not bite.
+      counts as an injection that did not take effect.
     """
 
     id: int
@@ -152,10 +152,10 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     brokers: list[int]
     hit: dict[str, list[int]]
     requested_at_us: int
-    bite_at_us: int
+    effect_at_us: int
     healed_at_us: int | None = None
     recovered_at_us: int | None = None
-    bit: bool = False
+    took_effect: bool = False
     led: bool = True
     options: dict[str, str | int | bool] = {}
     proof: dict[str, object] = {}
@@ -203,7 +203,7 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An event in the cluster that may excuse an anomaly.
+    """An event in the cluster that may explain an anomaly.
 
     * `planned`: whether an injection explains the event, proven or not. For the kind `topic_altered`, whether the
       alteration is proven.
@@ -236,7 +236,7 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 def left_key(arm: str) -> str:
     """Returns the key in the proof of the action `terminate_producer` under which the proof has the number of records
-    that the producers of `arm` had in hand, without a delivery report, when they ended."""
+    that the producers of `arm` had in progress, without a delivery report, when they ended."""
     return f"left by {arm}"
 
 
@@ -262,7 +262,7 @@ def injection_during(injections: Iterable[Injection], from_us: int | None, to_us
     """Returns the first injection that could have hurt a record that was under way from `from_us` to `to_us`.
 
     The two times are in µs since the epoch. If `to_us` is None, the record is still under way. An injection can hurt
-    records from LEAD_US (1 s) before the bite of the injection until the recovery of the cluster. If the cluster did
+    records from LEAD_US (1 s) before the effect of the injection until the recovery of the cluster. If the cluster did
     not recover, the injection can hurt records for ever. Returns None if there is no such injection, or if `from_us` is
     None.
     """
@@ -270,6 +270,6 @@ def injection_during(injections: Iterable[Injection], from_us: int | None, to_us
         return None
     for injection in injections:
         before_end = injection.recovered_at_us is None or from_us <= injection.recovered_at_us
-        if before_end and (to_us is None or to_us >= injection.bite_at_us - LEAD_US):
+        if before_end and (to_us is None or to_us >= injection.effect_at_us - LEAD_US):
             return injection
     return None

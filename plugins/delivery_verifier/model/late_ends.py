@@ -52,7 +52,7 @@ def has_late_end(injection: Injection, disturbance: Disturbance) -> bool:
     """Returns whether `injection` caused `disturbance`. `disturbance` must be of the kind `late_end`."""
     act = ACTS.get(injection.action)
     kinds = kinds_of(act, injection.options) if act else ()
-    return "late_end" in kinds and injection.bite_at_us == disturbance.at_us
+    return "late_end" in kinds and injection.effect_at_us == disturbance.at_us
 
 
 def answered_ends(injection: Injection) -> Iterator[AnsweredEnd]:
@@ -61,7 +61,7 @@ def answered_ends(injection: Injection) -> Iterator[AnsweredEnd]:
     Yields nothing if it is not proven that `injection` bit.
     """
     proof: Any = injection.proof.get("process_before_heal", {})
-    for name, facts in proof.items() if injection.bit else ():
+    for name, facts in proof.items() if injection.took_effect else ():
         if match := _NAME.fullmatch(name):
             overtaken = any(count for key, count in facts.items() if key not in facts_of(0, 0, {}))
             yield AnsweredEnd(match[1], hurts=facts.get("error_code") == 0 and overtaken)

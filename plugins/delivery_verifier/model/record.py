@@ -67,7 +67,7 @@ NUMBERS_PATTERN = r"[0-9]{4} [0-9]{4} [0-9]{12} [0-9]{4} [0-9]{12} "
 """The numbers of a header, from the producer on, as a regular expression that means the same in Python and Java."""
 
 _HEADER = re.compile(HEADER_PATTERN.encode())
-_PADDING = b"the-padding-is-deterministic-so-that-a-flipped-bit-is-seen-"
+_PADDING = b"the-padding-is-deterministic-so-that-a-flipped-took_effect-is-seen-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ The token of the run is a trace, too, but this expression does not contain the t
 also look for the token."""
 
 
-def is_of_stranger(value: bytes | None, run: str) -> bool:
+def is_of_foreign_writer(value: bytes | None, run: str) -> bool:
     """Returns whether `value` has no trace of a record of the run `run` (see `TRACES`).
 
     Either another client wrote such a value, or the value is so damaged that no trace is left. None stands for a Kafka

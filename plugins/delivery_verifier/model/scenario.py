@@ -79,7 +79,7 @@ class Profile(Data, frozen=True):
 class Bound(Data, frozen=True):
     """A bound on a count of an arm, e.g. `LOST >= 1`. `op` compares the count with `value`.
 
-    `count` is a column of the books in lower case, e.g. `acked`, or the name of an anomaly. For an anomaly, the number
+    `count` is a column of the counts in lower case, e.g. `acked`, or the name of an anomaly. For an anomaly, the number
     of its cases is compared. If the anomaly is in SECONDARY (see `Anomaly`), the number includes the records that show
     the anomaly, but are cases of another one.
     """
@@ -182,8 +182,8 @@ class ClusterSpec(Data, frozen=True):
     session_timeout_ms: Annotated[int, Meta(ge=300, le=60_000)] = 3000
     heartbeat_interval_ms: Annotated[int, Meta(ge=50, le=10_000)] = 500
     broker_settings: dict[str, Setting] = {}
-    equipment: tuple[Capability, ...] = ()
-    """What the fault plan needs of the cluster beside brokers, e.g. a proxy, as `equipment_of` returns it."""
+    capabilities: tuple[Capability, ...] = ()
+    """What the fault plan needs of the cluster beside brokers, e.g. a proxy, as `capabilities_of` returns it."""
     elr: bool = True
     """Whether the cluster keeps eligible leader replicas (KIP-966). The feature is `eligible.leader.replicas.version`,
     and is on by default since Kafka 4.1."""

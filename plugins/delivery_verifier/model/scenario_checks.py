@@ -9,7 +9,7 @@ from delivery_verifier.model.act import errors_in_options
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.application_checks import check_application, check_freezes, check_late_ends, check_power
 from delivery_verifier.model.fault_actions import ACTS, TERMINATE
-from delivery_verifier.model.fault_plan import TARGETS, equipment_of
+from delivery_verifier.model.fault_plan import TARGETS, capabilities_of
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -73,7 +73,7 @@ def _check_bounds(arm: Arm) -> None:
     """Raises BadInput if the expectation of the arm counts something unknown."""
     for bound in arm.expectation.bounds:
         if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
-            raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
+            raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no counts column")
 
 
 def _check_sigterm(arm: Arm, scenario: Scenario) -> None:
@@ -107,9 +107,9 @@ def _check_plan(scenario: Scenario) -> None:
             )
         for error in errors_in_options(step.action, step.act.options, step.options):
             raise BadInput(f"{where}.options.{error}")
-    if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):
+    if missing := set(capabilities_of(scenario.fault)) - set(scenario.cluster.capabilities):
         raise BadInput(
-            f"cluster.equipment lacks {sorted(missing)}, which the fault plan needs: take it from `equipment_of`"
+            f"cluster.capabilities lacks {sorted(missing)}, which the fault plan needs: take it from `capabilities_of`"
         )
     if (scenario.load.pacing == "scripted") != any(step.action == "send" for step in scenario.fault.steps):
         raise BadInput("load.pacing is scripted exactly where the fault plan has send steps: change one of them")
@@ -148,8 +148,8 @@ def _all_are_own(scenario: Scenario) -> bool:
 def _check_crashes(scenario: Scenario) -> None:
     """Raises BadInput in two cases:
 
-    * The fault plan kills applications at the crash point `committed`. Members at this point have nothing in hand, so
-      the kill can hurt nothing.
+    * The fault plan kills applications at the crash point `committed`. Members at this point have nothing in progress,
+      so the kill can hurt nothing.
     * The fault plan rewinds applications that were killed and not restarted. The rewind would start them, and nobody
       could prove any more that they had been killed.
     """
@@ -161,7 +161,7 @@ def _check_crashes(scenario: Scenario) -> None:
         elif step.action == "kill_application":
             if point == "committed":
                 raise BadInput(
-                    f"{where} kills applications that stand at committed, with nothing in hand: park elsewhere"
+                    f"{where} kills applications that stand at committed, with nothing in progress: park elsewhere"
                 )
             is_killed = True
         elif step.action in ("restart_application", "rewind"):
@@ -203,11 +203,11 @@ def _check_coordinator(scenario: Scenario) -> None:
     aimed, proven, target = False, False, ""
     for number, step in enumerate(scenario.fault.steps):
         waits_in_vain = step.trigger.kind == "coordinator_moved" and not proven
-        proven = "coordinator_moved" in (step.proofs or ()) if step.act.bites else proven
+        proven = "coordinator_moved" in (step.proofs or ()) if step.act.takes_effect else proven
         target = target if step.target == "same" else step.target
         hits_coordinator = target == "transaction_coordinator"
         aimed = aimed or hits_coordinator or proven
-        if waits_in_vain or (hits_coordinator and step.act.bites and not proven):
+        if waits_in_vain or (hits_coordinator and step.act.takes_effect and not proven):
             raise BadInput(
                 f"fault.steps[{number}] is about a transaction coordinator: give the injection that hits it, this one "
                 "or the last before, the proof coordinator_moved"

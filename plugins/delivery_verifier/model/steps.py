@@ -122,7 +122,7 @@ DECLARED: tuple[Step, ...] = (
             _LEDGER,  # the ledger of the canary
             Output("effects", "every application of a record by a member of an application", if_applied=True),
             Output("journal", "what the members of applications say they did", if_applied=True),
-            Output("witness", "what brokers wrote down of the commits of applications", if_applied=True),
+            Output("group_log", "what brokers wrote down of the commits of applications", if_applied=True),
             Output("observations.json", "leaders, in-sync replicas and broker processes over time"),
             Output("offsets.json", "the snapshot: where each partition's log begins and ends"),
             Output("replicas.parquet", "what each replica of a partition holds, and where it differs from its leader"),
@@ -147,7 +147,7 @@ DECLARED: tuple[Step, ...] = (
         rests_on=(*_LOAD, "settle", "read_topic"),
         writes=(
             Output("anomalies", "one row per case, with its evidence"),
-            Output("books", "the counts, and the laws that bind them"),
+            Output("tally", "the counts, and the invariants that bind them"),
             Output("timeline", "sent, reported, errors and latency over time, and how latencies are distributed"),
         ),
     ),

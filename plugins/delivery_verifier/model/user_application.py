@@ -27,7 +27,7 @@ PLACEHOLDERS: dict[str, str] = {
     "output.topic": "the topic to write to, if the application writes to a topic",
     "folder": "the folder of the member, in which it runs",
     "member": "the number of the member, from 0",
-    "life": "how often the member was started before",
+    "incarnation": "how often the member was started before",
     "home": "the folder of the TOML file",
 }
 """Every placeholder of a command, with its meaning."""
@@ -38,7 +38,7 @@ VARIABLES: dict[str, str] = {
     "KDV_OUTPUT_TOPIC": "output.topic",
     "KDV_FOLDER": "folder",
     "KDV_MEMBER": "member",
-    "KDV_LIFE": "life",
+    "KDV_INCARNATION": "incarnation",
 }
 """The environment variables that a member gets, each with the placeholder that has the same value."""
 _PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/@:]*:[^\s/@]+@", re.IGNORECASE)

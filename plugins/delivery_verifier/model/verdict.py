@@ -31,11 +31,11 @@ class Doubt(_Part, frozen=True):
     detail: str
 
 
-class Excuse(_Part, frozen=True):
-    """A disturbance that excuses cases of an anomaly, and the number of these cases (`count`).
+class ExplainedBy(_Part, frozen=True):
+    """A disturbance that explains cases of an anomaly, and the number of these cases (`count`).
 
     The disturbance can have hurt only records that were acknowledged between `since_us` and `until_us` (µs since the
-    epoch). None: the time is not known. If several disturbances can excuse a case, the case counts only for the
+    epoch). None: the time is not known. If several disturbances can explain a case, the case counts only for the
     disturbance that is nearest in time to the acknowledgement. `records`: the names of their records, as in
     `run_directory.cases.record_name`, at most RECORDS_NAMED.
     """
@@ -59,9 +59,9 @@ class Finding(_Part, frozen=True):
     * `tolerance`: the greatest sum of `count` and `also` that is permitted. None: any sum. In the canary, it is the
       number of planted cases.
 
-    If the contract permits the anomaly because of disturbances, `excuses` has one entry for each disturbance that
-    excuses cases, in order of time. `doubtful` counts the cases of which nobody knows whether a disturbance excuses
-    them. Cases that were not written down one by one are neither in `excuses` nor in `doubtful`.
+    If the contract permits the anomaly because of disturbances, `explained_by` has one entry for each disturbance that
+    explains cases, in order of time. `doubtful` counts the cases of which nobody knows whether a disturbance explains
+    them. Cases that were not written down one by one are neither in `explained_by` nor in `doubtful`.
 
     `unexplained`: the names of the records that need a disturbance, and of which none is sure to explain them; at most
     RECORDS_NAMED. They are doubtful if the finding permits its cases, and convict if it forbids them. A record that is
@@ -77,7 +77,7 @@ class Finding(_Part, frozen=True):
     tolerance: int | None
     count: int
     also: int
-    excuses: list[Excuse] = []
+    explained_by: list[ExplainedBy] = []
     doubtful: int = 0
     unexplained: list[str] = []
 
@@ -93,9 +93,9 @@ class Finding(_Part, frozen=True):
         return self.tolerance is not None and self.cases > self.tolerance
 
     @property
-    def excused(self) -> int:
-        """The number of cases that a disturbance excuses."""
-        return sum(excuse.count for excuse in self.excuses)
+    def explained(self) -> int:
+        """The number of cases that a disturbance explains."""
+        return sum(cause_of_cases.count for cause_of_cases in self.explained_by)
 
 
 class Exposure(_Part, frozen=True):
@@ -108,11 +108,11 @@ class Exposure(_Part, frozen=True):
 
     * The attempt went to a partition that the injection touched.
     * The attempt was sent before the recovery, when every replica was in sync again.
-    * The attempt settled no earlier than one second before the bite.
+    * The attempt settled no earlier than one second before the effect.
     * If the attempt belongs to a transaction, the transaction was committed.
 
-    `outstanding` counts the attempts that were sent before the bite and had not settled at the bite. Every partition
-    and every outcome counts.
+    `outstanding` counts the attempts that were sent before the effect and had not settled at the effect. Every
+    partition and every outcome counts.
     """
 
     injection: int
@@ -187,12 +187,12 @@ class ArmVerdict(_Part, frozen=True):
     * `sentence`: sums up the verdict for people.
     * `longest_gap_s`: the longest time in seconds between two consecutive reports of records of one partition. None: it
       is not known.
-    * `books`: the arm's counts by name (attempted, acked, lost, extra_copies ...). The count `resolved_late` is the
+    * `tally`: the arm's counts by name (attempted, acked, lost, extra_copies ...). The count `resolved_late` is the
       number of INDETERMINATE attempts that stand behind a later attempt in the log. If these attempts count as
-      REORDERED, `books` repeats this number under the name `reordered_late`.
-    * `bites`: maps each anomaly to the ids of the injections to which the cases of the anomaly belong. A case belongs
-      to an injection if its record was under way during the injection. -1: the case belongs to no injection. `bites` is
-      None for the canary, and for a run whose cases are not listed one by one.
+      REORDERED, `tally` repeats this number under the name `reordered_late`.
+    * `seen_in`: maps each anomaly to the ids of the injections to which the cases of the anomaly belong. A case belongs
+      to an injection if its record was under way during the injection. -1: the case belongs to no injection. `seen_in`
+      is None for the canary, and for a run whose cases are not listed one by one.
     * `given_up`: the attempts that were given up. None if there are none, or if their number is in doubt or not known.
     * `causes`: what a program of the user's own did, where the evidence shows it. Empty for every other arm.
     * `application`: the program behind the arm's topic and its settings, in lines of text; empty without a program.
@@ -209,24 +209,24 @@ class ArmVerdict(_Part, frozen=True):
     sentence: str
     doubts: list[Doubt]
     findings: list[Finding]
-    books: dict[str, int]
+    tally: dict[str, int]
     exposure: list[Exposure]
     longest_gap_s: float | None
-    bites: dict[str, list[int]] | None = None
+    seen_in: dict[str, list[int]] | None = None
     given_up: GivenUp | None = None
     causes: list[Cause] = []
     application: list[str] = []
     examples: list[Example] = []
 
 
-class CheckedLaw(_Part, frozen=True):
-    """A law of the books, as Great Expectations has checked it: two counts must be equal in each row.
+class CheckedInvariant(_Part, frozen=True):
+    """An invariant of the counts, as Great Expectations has checked it: two counts must be equal in each row.
 
-    `meaning`: the law in words. `rows`: the number of rows. `broken`: in how many of them the counts differ. `holds`:
-    the result. `exception`: the exception that the check raised; empty if there was none.
+    `meaning`: the invariant in words. `rows`: the number of rows. `broken`: in how many of them the counts differ.
+    `holds`: the result. `exception`: the exception that the check raised; empty if there was none.
     """
 
-    law: str
+    invariant: str
     meaning: str
     rows: int
     broken: int
@@ -243,7 +243,7 @@ class RunVerdict(_Part, frozen=True):
     * `limits`: sentences on what the run did not show: how many injections took effect, how many records the injections
       exposed, and how often an anomaly may still occur although the run saw none.
     * `notes`: sentences about the evidence, e.g. which cases were not written down. They change no verdict.
-    * `laws`: the laws of the books, as they were checked.
+    * `invariants`: the invariants of the counts, as they were checked.
     * `repeat`: the command that repeats the run; empty if there is none.
     * `advice`: what to change in each subject, the worst verdict first. None: that could not be worked out, and a note
       says why.
@@ -257,7 +257,7 @@ class RunVerdict(_Part, frozen=True):
     limits: list[str]
     arms: list[ArmVerdict]
     notes: list[str] = []
-    laws: list[CheckedLaw] = []
+    invariants: list[CheckedInvariant] = []
     repeat: str = ""
     advice: list[Advice] | None = None
 

@@ -53,7 +53,7 @@ def _away_s(scenario: Scenario) -> float:
     for step in scenario.fault.steps:
         if step.trigger.kind == "elapsed" and is_alone:
             away_s = max(away_s, step.trigger.value)
-        if step.act.bites:
+        if step.act.takes_effect:
             is_alone = bool(step.act.does) and (step.target == "all" or scenario.load.replication_factor == 1)
         elif step.act.heals:
             is_alone = False

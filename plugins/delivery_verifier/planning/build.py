@@ -10,7 +10,7 @@ import msgspec
 
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.backends import default_name
-from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
+from delivery_verifier.model.fault_plan import FaultPlan, capabilities_of
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 from delivery_verifier.planning import subject, user_applications
@@ -72,7 +72,7 @@ def _ad_hoc_scenario(values: Mapping[str, Any], name: str) -> Scenario:
             backend=default_name(),
             kafka_version=request.kafka_version,
             brokers=3,
-            equipment=equipment_of(fault),
+            capabilities=capabilities_of(fault),
         ),
         seed=request.seed,
         # by default a hundredth of the records, but at most 100

@@ -35,7 +35,7 @@ MEANINGS: dict[Grade, str] = subset(
 
 TROUBLES: tuple[FaultClass, ...] = (
     FaultClass(name="quiet day", summary="nothing but rebalances, for which a late heartbeat is enough"),
-    FaultClass(name="member killed", summary="a member ends with records in hand", kinds=("application_crash",)),
+    FaultClass(name="member killed", summary="a member ends with records in progress", kinds=("application_crash",)),
     FaultClass(name="member frozen", summary="a member stands still, and goes on later", kinds=("application_freeze",)),
 )
 """The troubles of a consumer itself, as classes of faults. They decide which guarantee the consumer has."""

@@ -114,7 +114,7 @@ def general(host: Host) -> list[Check]:
     ]
 
 
-def equipment() -> list[Check]:
+def capabilities() -> list[Check]:
     """Returns one result for each capability that some faults need (see act.Capability).
 
     Every result is ok, even if the capability is missing: a host without the capability can still run other scenarios.
@@ -157,7 +157,7 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
         if unsupported.failed:
             raise Unfit(f"{scenario.name} cannot be run now: {unsupported.why}")
         raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: {unsupported.why}")
-    for needed in scenario.cluster.equipment:
+    for needed in scenario.cluster.capabilities:
         if unavailable := backend.unavailable(needed):
             raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {unavailable.why}")
     lacking = [check for check in run_checks(host or look(), scenario) if not check.ok]

@@ -18,27 +18,27 @@ ALWAYS = subset(
 """The kinds of anomaly that every table of arms shows, even if no arm has a case."""
 
 
-def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
+def cases(tally: Mapping[str, int], anomaly: Anomaly) -> int | None:
     """Returns the number of attempts or records of one arm that show `anomaly`, i.e. the sum of the two numbers that
     `case_counts` returns.
 
-    `books` maps each column of counts in the books to the total of the arm. Returns None if the number is not known.
-    This is so in two cases: `books` lacks the column of `anomaly`, or `anomaly` is LOST and unreadable offsets leave
+    `tally` maps each column of counts in the counts to the total of the arm. Returns None if the number is not known.
+    This is so in two cases: `tally` lacks the column of `anomaly`, or `anomaly` is LOST and unreadable offsets leave
     some losses unproven.
     """
-    if anomaly is Anomaly.LOST and UNPROVEN in books:
+    if anomaly is Anomaly.LOST and UNPROVEN in tally:
         return None
-    return sum(case_counts(books, anomaly)) if column(anomaly) in books else None
+    return sum(case_counts(tally, anomaly)) if column(anomaly) in tally else None
 
 
 def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:
     """Returns the kinds of anomaly that a table shows: first those in ALWAYS, then every other kind of which an arm has
     cases.
 
-    `arms`: the totals of each arm in the table, in the form of the parameter `books` of `cases`. The caller leaves out
+    `arms`: the totals of each arm in the table, in the form of the parameter `tally` of `cases`. The caller leaves out
     the canary, because its planted cases of every kind would give the table a column for every kind.
     """
-    with_cases = {anomaly for books in arms for anomaly in Anomaly if cases(books, anomaly)}
+    with_cases = {anomaly for tally in arms for anomaly in Anomaly if cases(tally, anomaly)}
     return [*ALWAYS, *(anomaly for anomaly in Anomaly if anomaly in with_cases and anomaly not in ALWAYS)]
 
 

@@ -23,12 +23,13 @@ ADVICE = {
     "log_moved": "Something wrote to the topics after the snapshot. Find that writer (a producer left alive, "
     "another client), stop it and run again.",
     "ledger_incomplete": f"What was sent is not completely on record (full disk, killed task?). {_RUN_AGAIN}",
-    "books_unbalanced": "Two counts that were made independently disagree; both stand in the report under the laws "
-    f"of the books. {_JUDGE_AGAIN}",
-    "law_missing": f"A law was not checked. {_JUDGE_AGAIN}",
-    "table_missing": f"A table of the books is missing. {_JUDGE_AGAIN}",
-    "partition_missing": f"A part of the topics stands nowhere in the books. {_JUDGE_AGAIN}",
-    "rows_unplanned": f"The books hold rows that are not in the plan. {_JUDGE_AGAIN}",
+    "tally_unbalanced": "Two counts that were made independently disagree; both stand in the report under the "
+    "invariants "
+    f"of the counts. {_JUDGE_AGAIN}",
+    "invariant_missing": f"An invariant was not checked. {_JUDGE_AGAIN}",
+    "table_missing": f"A table of the counts is missing. {_JUDGE_AGAIN}",
+    "partition_missing": f"A part of the topics stands nowhere in the counts. {_JUDGE_AGAIN}",
+    "rows_unplanned": f"The counts hold rows that are not in the plan. {_JUDGE_AGAIN}",
     "nulls": f"A table holds gaps where figures must be. {_JUDGE_AGAIN}",
     "expectation_not_evaluated": f"validation.json says which expectation raised or is missing. {_JUDGE_AGAIN}",
     "expectation_alarm": f"An expectation contradicts the very count it was read off. {_JUDGE_AGAIN}",
@@ -36,7 +37,8 @@ ADVICE = {
     "clock_stepped_back": "Times of this run cannot be compared. Let the time service slew this host's clock and not "
     "step it, and run again.",
     "exposure_missing": f"How much the fault could have hurt was not counted. {_JUDGE_AGAIN}",
-    "fault_did_not_bite": "The fault took no effect, so it proved nothing. Compare the plan's target and trigger with "
+    "fault_took_no_effect": "The fault took no effect, so it proved nothing. Compare the plan's target and trigger "
+    "with "
     "the faults and their proof in the report, then run again.",
     "fault_not_healed": "The cluster did not recover in time. Look at the brokers' logs, give the plan more time, "
     "and run again.",
@@ -48,7 +50,8 @@ ADVICE = {
     "of them is visible. Send more records, or from fewer producers, and run again.",
     "too_little_reported": "Almost nothing was acknowledged. Look at the errors in the ledger, check that "
     "the settings can be met, then run again.",
-    "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "
+    "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would explain "
+    "it: "
     "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
     "bound_unseen": "How far the log of a new leader reached, or when copies were appended, was not written down, so "
     "it is not known whether a disturbance explains these cases: run again.",
@@ -73,7 +76,7 @@ ADVICE = {
     "later, and run again.",
     "group_never_committed": "The program keeps its offsets elsewhere. A run can show that it breaks its promise, and "
     "cannot show that it holds. Let it also commit to the group what it has stored, e.g. as Flink does at checkpoints.",
-    "nothing_at_stake": "The fault met no record under way, and hurt no arm. Raise the rate, repeat the fault in more "
+    "not_exercised": "The fault met no record under way, and hurt no arm. Raise the rate, repeat the fault in more "
     "cycles, or add a weak control, and run again.",
     "too_few_answered": "The client got no answer where nothing disturbed the cluster. Look at the errors in the "
     "ledger, check that the settings can be met (timeouts, in-sync replicas), then run again.",
@@ -87,11 +90,12 @@ ADVICE = {
     "when its members were given their partitions, and run again.",
     "effects_unparsed": "The application applied something that names no record of the arm, which may be a record "
     "applied once more. Look at these rows of effects/, and run again.",
-    "witness_lacks_commit": "The brokers accepted a commit, and do not have it. Look at the logs of the brokers "
+    "group_log_lacks_commit": "The brokers accepted a commit, and do not have it. Look at the logs of the brokers "
     "that led __consumer_offsets, and run again.",
-    "witness_stranger": "Somebody else took part in the group of the application, so it is not known who caused its "
+    "group_log_foreign_writer": "Somebody else took part in the group of the application, so it is not known who "
+    "caused its "
     "effects. Find that client, or the operator who set offsets, and run again.",
-    "witness_disagrees": "The coordinator of the group answers something else than its own log says: treat it as a "
+    "group_log_disagrees": "The coordinator of the group answers something else than its own log says: treat it as a "
     "finding. Look at the log of this broker, and run again.",
     "output_cut_off": "The cluster has lost records of the output topic that it had kept, so it is not known what the "
     "application applied. Find out who deleted records or elected a leader, and run again.",
@@ -99,7 +103,8 @@ ADVICE = {
     "cause in the logs of the brokers (a busy host, an operator), and run again.",
     "output_held_back": "A transaction in the output topic did not end, so it is not known what the application "
     "applied behind it. Find its producer, or end the transaction with `kafka-transactions.sh abort`, and run again.",
-    "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
+    "foreign_writer_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was "
+    "never "
     "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
     "ledger_partial": "Let the application write down every send, also those without an answer, and say so in the "
     "ledger's first line (complete), or with --complete.",
@@ -135,7 +140,7 @@ ADVICE = {
     "again.",
     "canary_too_small": "Look at the identity: for too few records it finds a claim of the ledger. If the topic is so "
     "small, audit a larger one.",
-    "claims_missing": f"Claims are missing in the books. {_JUDGE_AGAIN}",
+    "claims_missing": f"Claims are missing in the counts. {_JUDGE_AGAIN}",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }
@@ -152,8 +157,8 @@ name."""
 def advice(kind: str, name: str) -> str:
     """Returns the advice on what to do about the doubt `name` of the kind `kind`.
 
-    ADVICE has advice by the part of `name` before the first colon, e.g. `books_unbalanced` in
-    `books_unbalanced:log_sum`. If ADVICE lacks this part, the advice comes from BY_KIND. An unknown kind is treated
+    ADVICE has advice by the part of `name` before the first colon, e.g. `tally_unbalanced` in
+    `tally_unbalanced:log_sum`. If ADVICE lacks this part, the advice comes from BY_KIND. An unknown kind is treated
     like `checker`.
     """
     return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))

@@ -1,7 +1,7 @@
 """Writes a verdict as JUnit XML, for CI servers.
 
-The file has a failure or an error if and only if the run did not end as expected. Each arm is a test case. Each law of
-the books (two counts that must be equal) is a test case, too.
+The file has a failure or an error if and only if the run did not end as expected. Each arm is a test case. Each
+invariant of the counts (two counts that must be equal) is a test case, too.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
-from delivery_verifier.model.verdict import ArmVerdict, CheckedLaw, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict, CheckedInvariant, RunVerdict
 from delivery_verifier.reporting.causes import causes_of
 from delivery_verifier.reporting.words import clean as printable
 
 
 def write(file: Path, verdict: RunVerdict) -> None:
-    """Writes the JUnit suite of one run to `file`. The suite has a test case per arm and per law of the books.
+    """Writes the JUnit suite of one run to `file`. The suite has a test case per arm and per invariant of the counts.
 
     * An INCONCLUSIVE arm is an error, because the run showed nothing about the arm. Any other arm that did not end as
       expected is a failure.
-    * A law that does not hold is a failure. A law whose evaluation raised an exception is an error.
+    * An invariant that does not hold is a failure. An invariant whose evaluation raised an exception is an error.
 
     Raises OSError if `file` cannot be written.
     """
-    cases = [_arm(verdict, arm) for arm in verdict.arms] + [_law(verdict, law) for law in verdict.laws]
+    cases = [_arm(verdict, arm) for arm in verdict.arms] + [
+        _invariant(verdict, invariant) for invariant in verdict.invariants
+    ]
     _write(
         file,
         verdict.run_id,
@@ -62,13 +64,15 @@ def _arm(verdict: RunVerdict, arm: ArmVerdict) -> TestCase:
     return case
 
 
-def _law(verdict: RunVerdict, law: CheckedLaw) -> TestCase:
-    case = TestCase(clean(law.law), clean(f"{verdict.scenario}.evidence"))
-    case.system_out = clean(law.meaning)
-    if law.exception:
-        case.result = [_error(law.exception, "exception")]
-    elif not law.holds:
-        case.result = [Failure(clean(f"{law.law}: {law.broken} of {law.rows} do not hold"), "evidence")]
+def _invariant(verdict: RunVerdict, invariant: CheckedInvariant) -> TestCase:
+    case = TestCase(clean(invariant.invariant), clean(f"{verdict.scenario}.evidence"))
+    case.system_out = clean(invariant.meaning)
+    if invariant.exception:
+        case.result = [_error(invariant.exception, "exception")]
+    elif not invariant.holds:
+        case.result = [
+            Failure(clean(f"{invariant.invariant}: {invariant.broken} of {invariant.rows} do not hold"), "evidence")
+        ]
     return case
 
 

@@ -28,7 +28,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     for table in (
         tables.LOAD,
         tables.LATENCY,
-        tables.LAWS,
+        tables.INVARIANTS,
         tables.CASES,
         tables.GAPS,
         tables.ANOMALIES,
@@ -119,11 +119,11 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
 
 
 def _empty_if_counted_empty(material: Material) -> None:
-    """Adds an empty table of anomalies if the folder anomalies/ has no file and the books count no case.
+    """Adds an empty table of anomalies if the folder anomalies/ has no file and the tables of counts have no case.
 
-    If the books are missing, the number of cases is not known, and anomalies/ stays in `missing`.
+    If the counts are missing, the number of cases is not known, and anomalies/ stays in `missing`.
     """
-    counted = material.tables.get("books/cases")
+    counted = material.tables.get("counts/cases")
     if "anomalies" in material.tables or counted is None or sum(counted.column("cases").to_pylist()):
         return
     if not any((material.path / "anomalies").glob("*.parquet")):

@@ -21,7 +21,7 @@ from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exp
 from delivery_verifier.reporting.anomaly_columns import cases, columns, heading
 from delivery_verifier.reporting.brief import LIMITS, LIMITS_SHOWN, Line, Section, change
 from delivery_verifier.reporting.doubts import DoubtGroup, advice, doubt_groups
-from delivery_verifier.reporting.excuses import excuse_lines
+from delivery_verifier.reporting.explained_by import explained_lines
 from delivery_verifier.reporting.given_up import HEADING, by_subject, count_of, is_given_up, without_given_up
 from delivery_verifier.reporting.words import clean, number, without_verdict
 
@@ -69,7 +69,7 @@ def write(
     for arm in verdict.arms:
         for number_of_line, line in enumerate(arm.application if arm.role != "canary" else ()):
             _print(console, line if number_of_line else f"{arm.arm} is {line}", "dim", indent=2 * number_of_line)
-    _print_excuses(console, verdict.arms)
+    _print_explained_by(console, verdict.arms)
     for doubt in doubt_groups(verdict):
         _print_doubt(console, doubt)
     for limit in [*verdict.limits[:-LIMITS_SHOWN], *verdict.notes]:
@@ -90,12 +90,12 @@ def _print(console: Console, text: str, style: str = "", indent: int = 0) -> Non
         console.print(" " * indent, line, sep="", soft_wrap=True)
 
 
-def _print_excuses(console: Console, arms: list[ArmVerdict]) -> None:
-    """Prints, for each arm and anomaly, which disturbances excuse the cases. Prints nothing about cases that need no
+def _print_explained_by(console: Console, arms: list[ArmVerdict]) -> None:
+    """Prints, for each arm and anomaly, which disturbances explain the cases. Prints nothing about cases that need no
     disturbance."""
     for arm in arms:
         for finding in arm.findings:
-            lines = excuse_lines(finding, _time)
+            lines = explained_lines(finding, _time)
             if lines:
                 _print(console, f"{arm.arm}: {number(finding.cases)} {finding.anomaly} permitted", "dim")
             for line in lines:
@@ -133,7 +133,7 @@ def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
     and each table has as many arms as fit into the width.
     """
     box = SIMPLE_HEAD if console.is_terminal else ASCII
-    anomalies = columns(arm.books for arm in arms if arm.role != "canary")
+    anomalies = columns(arm.tally for arm in arms if arm.role != "canary")
     given_up = is_given_up(arms)
     figures = [*_FIRST_COUNTS, *([HEADING] if given_up else []), *map(heading, anomalies)]
     figures += ["in flight", "exposed", "longest silence"]
@@ -167,8 +167,8 @@ def _cells(arm: ArmVerdict, anomalies: list[Anomaly], given_up: bool) -> list[Te
     `given_up`: whether the table has a column for what was given up."""
     gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     exposure = [number(exposed(arm.exposure, name)) if arm.exposure else "-" for name in reversed(COUNTED)]
-    known = [*(arm.books.get(name) for name in _FIRST_COUNTS), *([count_of(arm)] if given_up else [])]
-    known += [cases(arm.books, anomaly) for anomaly in anomalies]
+    known = [*(arm.tally.get(name) for name in _FIRST_COUNTS), *([count_of(arm)] if given_up else [])]
+    known += [cases(arm.tally, anomaly) for anomaly in anomalies]
     counts = ["-" if count is None else number(count) for count in known]
     expected = arm.expected if arm.as_expected else f"{arm.expected} (not met)"
     return [

@@ -19,7 +19,7 @@ MEANINGS = {
 ROLES = {"subject": "Subject", "control": "Control", "canary": "Canary"}
 ROLE_MEANINGS = {
     "subject": "the settings under test",
-    "control": "settings whose result is known beforehand; shows how hard the fault bit",
+    "control": "settings whose result is known beforehand; shows how hard the fault hit",
     "canary": "planted errors that the check must find exactly, else the check is broken",
 }
 CLAIMS = {claim: kind.meaning for claim, kind in claims.CLAIMS.items()}

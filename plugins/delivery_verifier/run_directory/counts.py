@@ -1,6 +1,6 @@
-"""The counts of the books: how many attempts, records and cases each producer has in each partition.
+"""The counts of the counts: how many attempts, records and cases each producer has in each partition.
 
-The books are the small tables by which a run is judged. A case is one attempt or record that shows an anomaly.
+The counts are the small tables by which a run is judged. A case is one attempt or record that shows an anomaly.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COUNTS_OF_RECORDS = {
     "first_copies": "first copies of attempts",
     "extra_copies": "copies of attempts beyond the first",
     "phantoms": "records that no attempt accounts for",
-    "unattributed": "corrupted records, and records of strangers, that belong to no attempt",
+    "unattributed": "corrupted records, and records of foreign writers, that belong to no attempt",
 }
 _COUNTS_OF_ANOMALIES = {
     **{column(kind): f"cases of {kind}" for kind in Anomaly if kind is not Anomaly.LOST},
@@ -46,7 +46,7 @@ COUNTS = (
     *(Column(name, "int64", meaning, unit="records") for name, meaning in _COUNTS_OF_RECORDS.items()),
     *(Column(name, "int64", meaning, unit="cases") for name, meaning in _COUNTS_OF_ANOMALIES.items()),
 )
-"""The declarations of the columns of books/producers.parquet that count attempts, records or cases."""
+"""The declarations of the columns of counts/producers.parquet that count attempts, records or cases."""
 
 
 def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:

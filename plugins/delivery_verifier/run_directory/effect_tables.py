@@ -1,16 +1,16 @@
 """The tables of a run in which an arm has an application. A run without applications has none of these tables.
 
-A *member* is one process of an application, and a *life* is the time from one start of the member to its end. A *batch*
-is a group of records that a member works on at once. `model.kinds_of_effects` explains the other terms.
+A *member* is one process of an application, and a *incarnation* is the time from one start of the member to its end. A
+*batch* is a group of records that a member works on at once. `model.kinds_of_effects` explains the other terms.
 """
 
 from __future__ import annotations
 
+from delivery_verifier.run_directory.group_log_tables import GROUP_LOG_TABLES
 from delivery_verifier.run_directory.table import ARM, PARTITION, Column, Table
-from delivery_verifier.run_directory.witness_tables import WITNESS_TABLES
 
 MEMBER = Column("member", "int32", "number of the member within the application, from 0")
-LIFE = Column("life", "int32", "how often the member had been started before")
+INCARNATION = Column("incarnation", "int32", "how often the member had been started before")
 
 EFFECTS = Table(
     "effects",
@@ -21,11 +21,13 @@ EFFECTS = Table(
         Column(
             "member", "int32", "number of the member that applied it, from 0; -1 if it is not known which of several"
         ),
-        LIFE,
+        INCARNATION,
         Column("partition", "int32", "partition of the arm's topic; -1 if an user application does not keep it"),
         Column("offset", "int64", "offset of the record; -1 if an user application does not keep it"),
         Column(
-            "nth", "int64", "how many effects of this life in this partition came before it, in the order of `order`"
+            "nth",
+            "int64",
+            "how many effects of this incarnation in this partition came before it, in the order of `order`",
         ),
         Column(
             "order",
@@ -33,11 +35,11 @@ EFFECTS = Table(
             "the order of the effects: time on the host's monotonic clock in ns; in a database, number of the row; in "
             "an output topic, offset",
         ),
-        Column("batch", "int32", "number of the batch within the life, from 0"),
+        Column("batch", "int32", "number of the batch within the incarnation, from 0"),
         Column(
             "applied_at",
             "timestamp",
-            "when the record was applied; of an user application, when its life ended",
+            "when the record was applied; of an user application, when its incarnation ended",
             unit="UTC, µs",
         ),
         Column("producer", "int32", "producer of the record's header; 0 where `parsed` is false"),
@@ -54,11 +56,11 @@ EFFECTS = Table(
 JOURNAL = Table(
     "journal",
     "journal/*.parquet",
-    "one event in the life of a member, as the member itself tells it",
+    "one event in the incarnation of a member, as the member itself tells it",
     (
         ARM,
         MEMBER,
-        LIFE,
+        INCARNATION,
         Column("at", "timestamp", "when it happened", unit="UTC, µs"),
         Column(
             "what",
@@ -98,14 +100,14 @@ _COUNTS = {
     "copies": ("visible copies of all attempts", "records"),
 }
 EFFECT_COUNTS = tuple(Column(name, "int64", meaning, unit=unit) for name, (meaning, unit) in _COUNTS.items())
-"""The columns of books/effects.parquet that hold counts."""
+"""The columns of counts/effects.parquet that hold counts."""
 
-EFFECT_BOOKS = Table(
-    "books/effects",
-    "books/effects.parquet",
+EFFECT_TALLY = Table(
+    "counts/effects",
+    "counts/effects.parquet",
     "one partition of an arm with an application, or of the canary",
     (ARM, PARTITION, *EFFECT_COUNTS),
 )
 
-EFFECT_TABLES = (EFFECTS, JOURNAL, *WITNESS_TABLES, EFFECT_BOOKS)
+EFFECT_TABLES = (EFFECTS, JOURNAL, *GROUP_LOG_TABLES, EFFECT_TALLY)
 """All tables of applications, in the order in which a run writes them."""

@@ -22,8 +22,8 @@ FORMAT = "kdv-run 1"
 """Name and version of the format that this program writes, and the only one that it reads."""
 
 MEANINGS = 1
-"""A part of the digest. Raise it if a meaning changes that no schema shows: of a column, a law or a doubt, or what a
-planter writes into the canary."""
+"""A part of the digest. Raise it if a meaning changes that no schema shows: of a column, an invariant or a doubt, or
+what a planter writes into the canary."""
 
 _FILES: dict[str, Any] = {
     "scenario.json": Scenario,

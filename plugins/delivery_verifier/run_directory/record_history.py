@@ -27,20 +27,20 @@ def effect_rows(run: Path, row: Mapping[str, Any]) -> list[Row]:
 def journal_rows(run: Path, row: Mapping[str, Any]) -> list[Row]:
     """Returns the events in the journals that concern the record in `row`, a row of anomalies/, in the order of time.
 
-    These are all hand-overs of the offsets of the record's copies. For each life of a member, the result also has the
-    first commit that covers the lowest of these offsets. Returns none if the run directory `run` has no journals.
-    Raises OSError or pyarrow.ArrowException if they cannot be read.
+    These are all hand-overs of the offsets of the record's copies. For each incarnation of a member, the result also
+    has the first commit that covers the lowest of these offsets. Returns none if the run directory `run` has no
+    journals. Raises OSError or pyarrow.ArrowException if they cannot be read.
     """
     offsets = row["offsets"] or []
     entries = _read(run / JOURNAL.name, {"arm": row["arm"], "partition": row["partition"]}) if offsets else []
     entries.sort(key=lambda entry: int(entry["at"]))
-    chosen, lives = [], set[tuple[int, int]]()
+    chosen, incarnations = [], set[tuple[int, int]]()
     for entry in entries:
-        life = entry["member"], entry["life"]
+        incarnation = entry["member"], entry["incarnation"]
         if entry["what"] == "handed_over" and any(entry["first"] <= offset < entry["until"] for offset in offsets):
             chosen.append(entry)
-        if entry["what"] == "committed" and life not in lives and entry["until"] > min(offsets):
-            lives.add(life)
+        if entry["what"] == "committed" and incarnation not in incarnations and entry["until"] > min(offsets):
+            incarnations.add(incarnation)
             chosen.append(entry)
     return chosen
 

@@ -119,7 +119,7 @@ class RunDirectory:
                 if sha256(file) != digest:
                     raise IncompleteRun(f"{name} is not as step {step} wrote it: its SHA-256 differs")
         self._require_links(*steps)
-        self._require_no_stranger(*steps)
+        self._require_no_foreign_writer(*steps)
 
     def _require_links(self, *steps: str) -> None:
         """Raises IncompleteRun if a manifest that a step used was replaced later. Checks `steps` and the steps whose
@@ -136,7 +136,7 @@ class RunDirectory:
         files = {name: self.path / f"{name}.json" for name in REQUIRES.get(step, ())}
         return {name: sha256(file) for name, file in files.items() if file.is_file()}
 
-    def _require_no_stranger(self, *steps: str) -> None:
+    def _require_no_foreign_writer(self, *steps: str) -> None:
         """Raises IncompleteRun if a folder into which one of `steps` wrote holds a file that no step wrote."""
         finished = [self.manifest(file.stem) for file in self.path.glob("*.json") if file.stem in MANIFESTS]
         known = {name for manifest in finished for name in manifest.files}

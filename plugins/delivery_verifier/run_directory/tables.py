@@ -2,7 +2,7 @@
 
 These tables are the interface between the steps, and the interface for other programs
 (docs/reference/run-directory.md). Everything else that names columns of the tables is derived from these declarations:
-the Arrow schemas, Spark's schemas (`spark_jobs.schemas`), the columns that `run_directory.books` requires, the input of
+the Arrow schemas, Spark's schemas (`spark_jobs.schemas`), the columns that `run_directory.tally` requires, the input of
 the report, and the documentation.
 
 A *session* is all that a producer sends with one series of consecutive numbers. A session outlives the death of the
@@ -86,8 +86,8 @@ LOG = Table(
 )
 
 PRODUCERS = Table(
-    "books/producers",
-    "books/producers.parquet",
+    "counts/producers",
+    "counts/producers.parquet",
     "one planned producer, session and partition of an arm; and, per partition, what no planned producer owns",
     (
         ARM,
@@ -99,8 +99,8 @@ PRODUCERS = Table(
 )
 
 PARTITIONS = Table(
-    "books/partitions",
-    "books/partitions.parquet",
+    "counts/partitions",
+    "counts/partitions.parquet",
     "one partition of the snapshot",
     (
         ARM,
@@ -116,12 +116,12 @@ PARTITIONS = Table(
     ),
 )
 
-LAWS = Table(
-    "books/laws",
-    "books/laws.parquet",
-    "one equation of a law; it holds if `left` = `right`",
+INVARIANTS = Table(
+    "counts/invariants",
+    "counts/invariants.parquet",
+    "one equation of an invariant; it holds if `left` = `right`",
     (
-        Column("law", "string", "name of the law"),
+        Column("invariant", "string", "name of the invariant"),
         ARM,
         Column("partition", "int32", "partition that the equation is about; -1: all of the arm"),
         Column("left_name", "string", "what was counted on the left side"),
@@ -132,13 +132,13 @@ LAWS = Table(
 )
 
 CASES = Table(
-    "books/cases",
-    "books/cases.parquet",
+    "counts/cases",
+    "counts/cases.parquet",
     "one kind of anomaly in one arm",
     (
         ARM,
         Column("kind", "string", "kind of the anomaly"),
-        Column("cases", "int64", "cases that the books count", unit="cases"),
+        Column("cases", "int64", "cases that the tables of counts have", unit="cases"),
         Column("written", "int64", "rows that anomalies/ has of them", unit="cases"),
         Column("cut", "boolean", "whether there are more cases than are written at most"),
     ),
@@ -146,8 +146,8 @@ CASES = Table(
 )
 
 EXPOSURE = Table(
-    "books/exposure",
-    "books/exposure.parquet",
+    "counts/exposure",
+    "counts/exposure.parquet",
     "one injection and one arm with a load",
     (
         ARM,
@@ -156,17 +156,17 @@ EXPOSURE = Table(
             "reported",
             "int64",
             "reported attempts on the partitions that were hit, sent before the recovery and settled from one second "
-            "before the bite on; of attempts in transactions only those that were committed",
+            "before the effect on; of attempts in transactions only those that were committed",
             unit="attempts",
         ),
-        Column("outstanding", "int64", "attempts sent before the bite and not settled by then", unit="attempts"),
+        Column("outstanding", "int64", "attempts sent before the effect and not settled by then", unit="attempts"),
     ),
     may_be_empty=True,
 )
 
 GAPS = Table(
-    "books/gaps",
-    "books/gaps.parquet",
+    "counts/gaps",
+    "counts/gaps.parquet",
     "one partition of an arm with a load",
     (
         ARM,
@@ -206,13 +206,26 @@ LATENCY = Table(
     "one bucket of latency that has records; 20 buckets per decade, log-spaced",
     (
         ARM,
-        Column("inside", "boolean", "whether the records were under way between a bite and its recovery"),
+        Column("inside", "boolean", "whether the records were under way between a effect and its recovery"),
         Column("latency_ms_from", "double", "lower bound of the bucket, inclusive", unit="ms"),
         Column("latency_ms_until", "double", "upper bound of the bucket, exclusive", unit="ms"),
         Column("records", "int64", "reported attempts in the bucket", unit="attempts"),
     ),
 )
 
-_OF_EVERY_RUN = (LEDGER, REPLICAS, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
+_OF_EVERY_RUN = (
+    LEDGER,
+    REPLICAS,
+    LOG,
+    ANOMALIES,
+    PRODUCERS,
+    PARTITIONS,
+    INVARIANTS,
+    CASES,
+    EXPOSURE,
+    GAPS,
+    LOAD,
+    LATENCY,
+)
 TABLES = (*_OF_EVERY_RUN, *EFFECT_TABLES)
 """All tables: first the tables of every run, then the tables of applications, each in the order of writing."""

@@ -15,12 +15,18 @@ from pathlib import Path
 import pyarrow as pa
 
 from delivery_verifier.applications.control import Control, Word
+from delivery_verifier.applications.incarnations import (
+    application_folder,
+    incarnations_of,
+    last_markers,
+    members_of,
+    read_end,
+)
 from delivery_verifier.applications.journal import read_journal
-from delivery_verifier.applications.lives import application_folder, last_markers, lives_of, members_of, read_end
 from delivery_verifier.applications.own.process import printed, redact_effects
 from delivery_verifier.applications.pool import MemberPool, applications_of, group_of
 from delivery_verifier.applications.sealing import effects_key, seal_effects
-from delivery_verifier.applications.sink import LifeEffects, SinkInputs
+from delivery_verifier.applications.sink import IncarnationEffects, SinkInputs
 from delivery_verifier.applications.sinks import sink_of
 from delivery_verifier.cluster import groups, topics
 from delivery_verifier.cluster.handle import Cluster
@@ -153,68 +159,77 @@ def _have_committed(scenario: Scenario, cluster: Cluster, snapshot: Offsets) -> 
 def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[str]:
     """Returns the partitions, as `<arm>/<partition>`, that the members have not drained in their latest lives.
 
-    A partition is drained if a member has applied, in its latest life, the marker that `ends` names, or a later one.
-    (`_wait_until_drained` explains `ends`.) Behind such a marker, there are only further markers.
+    A partition is drained if a member has applied, in its latest incarnation, the marker that `ends` names, or a later
+    one. (`_wait_until_drained` explains `ends`.) Behind such a marker, there are only further markers.
     """
     applied = dict[tuple[str, int], int]()
     for member in pool.members:
-        life = lives_of(member.folder).get(member.control[Word.LIFE])
-        for partition, offset in (last_markers(life) if life else {}).items():
+        incarnation = incarnations_of(member.folder).get(member.control[Word.INCARNATION])
+        for partition, offset in (last_markers(incarnation) if incarnation else {}).items():
             key = member.arm.name, partition
             applied[key] = max(offset, applied.get(key, -1))
     return [f"{arm}/{partition}" for (arm, partition), end in ends.items() if applied.get((arm, partition), -1) < end]
 
 
 def _seal(inputs: SinkInputs, application: Application, scenario: Scenario, output: StepOutput) -> None:
-    """Writes the effects and journals of all lives of the arm's members to `output`. Also adds counts to `output`: the
-    lives, the kills, and the orders to kill.
+    """Writes the effects and journals of all incarnations of the arm's members to `output`. Also adds counts to
+    `output`: the incarnations, the kills, and the orders to kill.
 
-    Raises FileNotFoundError if the supervisor did not see a life end.
+    Raises FileNotFoundError if the supervisor did not see an incarnation end.
     """
-    rows, killed, lives, orders, arm = list[dict[str, object]](), 0, 0, 0, inputs.arm
+    rows, killed, incarnations, orders, arm = list[dict[str, object]](), 0, 0, 0, inputs.arm
     numbers = (*range(application.members), *replacements_of(scenario.fault, application))
     for member in numbers:
         folder = inputs.folder / str(member)
         control = Control(folder)
         orders += control[Word.KILLS]
         if member < application.members or control[Word.PID]:  # a replacement may never have been started
-            lives += control[Word.LIFE] + 1  # the supervisor's own count: a life whose folder is gone breaks a law
-        for life, path in lives_of(folder).items():
+            # the supervisor's own count: an incarnation whose folder is gone breaks an invariant
+            incarnations += control[Word.INCARNATION] + 1
+        for incarnation, path in incarnations_of(folder).items():
             killed += read_end(path).killed
-            rows += journal_rows(arm, member, life, path)
+            rows += journal_rows(arm, member, incarnation, path)
     for effects in sink_of(application.discipline).read(inputs):
-        seal_life(effects, arm.name, output)
+        seal_incarnation(effects, arm.name, output)
     if application.discipline == "own":
         _keep_outputs(inputs, output)
     output.write_table(f"journal/{arm.name}", pa.Table.from_pylist(rows, arrow_schema(JOURNAL)))
-    output.counts |= {f"lives/{arm.name}": lives, f"killed/{arm.name}": killed, f"kill_orders/{arm.name}": orders}
+    output.counts |= {
+        f"incarnations/{arm.name}": incarnations,
+        f"killed/{arm.name}": killed,
+        f"kill_orders/{arm.name}": orders,
+    }
 
 
 def _keep_outputs(inputs: SinkInputs, output: StepOutput) -> None:
-    """Writes to `output` what the members of an user application have printed, one file per life. The texts are already
-    shortened and free of secrets (see `keep_output`).
+    """Writes to `output` what the members of an user application have printed, one file per incarnation. The texts are
+    already shortened and free of secrets (see `keep_output`).
 
     If the members print their effects, these texts do not contain the effects. The function also replaces the secrets
     in the printed effects, which are stored elsewhere.
     """
     for member, folder in members_of(inputs.folder).items():
-        for life, path in lives_of(folder).items():
-            file = output.staging / "printed" / f"{inputs.arm.name}-{member}-{life}.txt"
+        for incarnation, path in incarnations_of(folder).items():
+            file = output.staging / "printed" / f"{inputs.arm.name}-{member}-{incarnation}.txt"
             file.parent.mkdir(exist_ok=True)
             file.write_text(printed(inputs, path))
             redact_effects(path)
 
 
-def seal_life(effects: LifeEffects, arm: str, output: StepOutput) -> None:
-    """Writes the effects of one life to `output`, and adds the number of these effects to the counts of `output`. `arm`
-    is the name of the arm."""
-    file = output.staging / "effects" / f"{arm}-{effects.member}-{effects.life}.parquet"
+def seal_incarnation(effects: IncarnationEffects, arm: str, output: StepOutput) -> None:
+    """Writes the effects of one incarnation to `output`, and adds the number of these effects to the counts of
+    `output`. `arm` is the name of the arm."""
+    file = output.staging / "effects" / f"{arm}-{effects.member}-{effects.incarnation}.parquet"
     file.parent.mkdir(exist_ok=True)
     seal_effects(effects, arm, file)
-    output.counts[effects_key(arm, effects.member, effects.life)] = effects.counted
+    output.counts[effects_key(arm, effects.member, effects.incarnation)] = effects.counted
 
 
-def journal_rows(arm: Arm, member: int, life: int, folder: Path) -> list[dict[str, object]]:
-    """Returns the journal of one life as rows of the table `journal`. `folder` is the folder of the life."""
+def journal_rows(arm: Arm, member: int, incarnation: int, folder: Path) -> list[dict[str, object]]:
+    """Returns the journal of one incarnation as rows of the table `journal`. `folder` is the folder of the
+    incarnation."""
     events = read_journal(folder)
-    return [{"arm": arm.name, "member": member, "life": life, "at": event.at_us, **event._asdict()} for event in events]
+    return [
+        {"arm": arm.name, "member": member, "incarnation": incarnation, "at": event.at_us, **event._asdict()}
+        for event in events
+    ]

@@ -11,7 +11,7 @@ from delivery_verifier.applications.own.described import read_own
 from delivery_verifier.applications.own.planting import as_kept, in_folder
 from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.pool import applications_of
-from delivery_verifier.applications.sink import LifeEffects, PlannedEffect, Sink, SinkInputs, uncounted
+from delivery_verifier.applications.sink import IncarnationEffects, PlannedEffect, Sink, SinkInputs, uncounted
 from delivery_verifier.applications.sinks import sinks_of
 from delivery_verifier.canary.effects import DRAINED
 from delivery_verifier.canary.layout import NOWHERE, CanaryEffect
@@ -22,7 +22,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.sink_location import SinkLocation
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run_directory.run_directory import StepOutput
-from delivery_verifier.settlement.applications import seal_life
+from delivery_verifier.settlement.applications import seal_incarnation
 
 _OF_THE_SINK = ("order", "applied_at")
 """The columns of an effect that differ between sinks."""
@@ -53,7 +53,7 @@ def apply_canary(
     """
     if not scenario.applied:
         return
-    arm, read = scenario.canary, dict[str, LifeEffects]()
+    arm, read = scenario.canary, dict[str, IncarnationEffects]()
     effects = [_planned(effect, offsets) for effect in canary.applied(scenario, layout)]
     end = next(part.end for part in snapshot.partitions if (part.arm, part.partition) == (arm.name, DRAINED))
     size = scenario.load.payload_bytes
@@ -68,12 +68,12 @@ def apply_canary(
         inputs = SinkInputs(arm, folder / kind, len(effects), scenario.run_token, connection, count_visible, size)
         sink.plant(inputs, effects)
         (read[kind],) = sink.read(inputs)
-    (first, life), *others = read.items()
+    (first, incarnation), *others = read.items()
     for name, other in others:
-        if not _agree(life, other, locations.get(name)):
+        if not _agree(incarnation, other, locations.get(name)):
             raise StepFailed(f"the canary's effects differ between the sinks {first} and {name}")
-    seal_life(life, arm.name, output)
-    output.counts |= {f"lives/{arm.name}": 1, f"killed/{arm.name}": 0, f"kill_orders/{arm.name}": 0}
+    seal_incarnation(incarnation, arm.name, output)
+    output.counts |= {f"incarnations/{arm.name}": 1, f"killed/{arm.name}": 0, f"kill_orders/{arm.name}": 0}
 
 
 def _planned(effect: CanaryEffect, offsets: list[int]) -> PlannedEffect:
@@ -93,13 +93,13 @@ def _locations(scenario: Scenario) -> dict[str, SinkLocation]:
     return {f"own {name}": in_folder(read_own(name).effects) for name in sorted(names)}
 
 
-def _agree(life: LifeEffects, other: LifeEffects, location: SinkLocation | None) -> bool:
-    """Returns whether two sinks gave back the same effects of one life, in the same order, with the same count.
+def _agree(incarnation: IncarnationEffects, other: IncarnationEffects, location: SinkLocation | None) -> bool:
+    """Returns whether two sinks gave back the same effects of one incarnation, in the same order, with the same count.
 
     `location`: if `other` comes from an user application, the place where these effects land; else None. An user
     application keeps neither partition nor offset nor batch. So these columns are compared only if `location` is None.
     """
-    expected = life.rows if location is None else as_kept(life.rows, location)
+    expected = incarnation.rows if location is None else as_kept(incarnation.rows, location)
     left_out = _OF_THE_SINK if location is None else (*_OF_THE_SINK, *_OF_SLOTS)
     names = [name for name in expected.dtype.names or () if name not in left_out]
-    return life.counted == other.counted and expected[names].tolist() == other.rows[names].tolist()
+    return incarnation.counted == other.counted and expected[names].tolist() == other.rows[names].tolist()

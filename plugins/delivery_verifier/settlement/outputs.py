@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from delivery_verifier.applications.lives import application_folder
+from delivery_verifier.applications.incarnations import application_folder
 from delivery_verifier.applications.watermarks import Watermark, highest_watermarks
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
@@ -21,9 +21,9 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.run_directory.group_log_tables import OUTPUTS
 from delivery_verifier.run_directory.run_directory import StepOutput
 from delivery_verifier.run_directory.table import arrow_schema
-from delivery_verifier.run_directory.witness_tables import OUTPUTS
 
 STABLE_S = 120.0
 """How many seconds the transactions in an output topic have to end. The wait begins when no member runs any more."""

@@ -34,6 +34,6 @@ def seal_ledgers(producers: Iterable[ProducerProcess], output: StepOutput) -> No
         if producer.arm.transactional_id:
             for word in (Word.BEGUN, Word.COMMITTED, Word.ABORTED):
                 output.counts[f"transactions_{word.name.lower()}/{producer.name}"] = producer.control[word]
-        output.counts[f"restarts/{producer.name}"] = producer.spec.life
+        output.counts[f"restarts/{producer.name}"] = producer.spec.incarnation
         if producer.process.returncode == IN_LOAD:
             output.notes[f"{ledger.ENDED_EARLY}{producer.name}"] = producer.ended_early

@@ -212,8 +212,8 @@ def _with_unseen(scenario: Scenario, cluster: Cluster, part: PartitionSnapshot) 
     """Returns `part` with the numbers of control records, and of records of aborted transactions.
 
     Asks the partition's leader for the batches. If the arm writes no transactions, both numbers stay 0, without a
-    request. The law `offsets_accounted` later checks these zeros. If an open transaction holds back the last stable
-    offset, the fate of the records behind this offset is not known, and only their control records are counted.
+    request. The invariant `offsets_accounted` later checks these zeros. If an open transaction holds back the last
+    stable offset, the fate of the records behind this offset is not known, and only their control records are counted.
     """
     if part.arm not in scenario.transactional:
         return part

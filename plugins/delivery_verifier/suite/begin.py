@@ -17,7 +17,7 @@ from delivery_verifier.cluster.backend import Unavailability
 from delivery_verifier.cluster.backends import backend_of, default_name
 from delivery_verifier.host import machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
-from delivery_verifier.model.fault_plan import equipment_of
+from delivery_verifier.model.fault_plan import capabilities_of
 from delivery_verifier.model.inputs import BadInput, bad_input, whole
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.planning.provenance import commit, versions_of
@@ -154,7 +154,7 @@ def _lacks(entry: Entry) -> dict[str, Unavailability]:
         return {f"backend {spec.backend}": unavailable}
     return {
         need: unavailable
-        for need in equipment_of(entry.fault)
+        for need in capabilities_of(entry.fault)
         if (unavailable := backend.unavailable(need)) is not None
     }
 

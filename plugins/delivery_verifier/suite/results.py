@@ -28,7 +28,7 @@ COUNTS = (
     *(column(anomaly) for anomaly in Anomaly),
     *(also_column(anomaly) for anomaly in SECONDARY),
 )
-"""The names of the counts that a catalogue run keeps of every arm. The counts come from the books of the run. They
+"""The names of the counts that a catalogue run keeps of every arm. The counts come from the counts of the run. They
 count the sends of records, the sends with each outcome, and the cases of each anomaly."""
 
 
@@ -84,10 +84,10 @@ def _arm(run: RunDirectory, arm: ArmVerdict, application: str, latency: list[dic
         expected=arm.expected,
         sentence=arm.sentence,
         longest_gap_s=arm.longest_gap_s,
-        counts={name: arm.books[name] for name in COUNTS if name in arm.books},
+        counts={name: arm.tally[name] for name in COUNTS if name in arm.tally},
         latency_ms_p99=p99(row for row in latency if row["arm"] == arm.arm),
         records_per_s=known_records_per_s(run, arm.arm),
-        excused=sum(finding.excused for finding in arm.findings),
+        explained=sum(finding.explained for finding in arm.findings),
         doubtful=sum(finding.doubtful for finding in arm.findings),
     )
 

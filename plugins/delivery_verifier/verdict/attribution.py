@@ -125,10 +125,10 @@ def _smallest_share(reached: Callable[[float], bool]) -> float:
 def _windows(injections: Sequence[Injection]) -> list[_Window]:
     """Returns one _Window for each injection, in the order in which the windows begin."""
     windows = []
-    for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
+    for injection in sorted(injections, key=lambda injection: injection.effect_at_us):
         recovered_us = injection.recovered_at_us
         end_us = None if recovered_us is None else recovered_us + LAG_US
-        windows.append(_Window(injection.bite_at_us - LEAD_US, end_us, injection.id))
+        windows.append(_Window(injection.effect_at_us - LEAD_US, end_us, injection.id))
     return windows
 
 

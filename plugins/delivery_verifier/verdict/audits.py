@@ -28,7 +28,7 @@ NamedDetail = tuple[str, str]
 COUNT = "audit/"
 """The prefix of an audit's own counts in produce.json, e.g. `audit/expired`."""
 PLANTED = "planted/"
-"""The prefix of the counts in settle.json that the canary of an audit must show, by column of the books."""
+"""The prefix of the counts in settle.json that the canary of an audit must show, by column of the counts."""
 NOT_PLANTED = "not_planted/"
 """The prefix of notes in settle.json. Each says why a kind of anomaly could not be planted in the canary."""
 DOUBTS = unproven.DOUBTS | frozenset(
@@ -154,7 +154,7 @@ def checker(evidence: Evidence, audit: Audit) -> Iterator[tuple[str, str, str]]:
     recorded = sum(arm.totals.get("attempted", 0) for arm in evidence.loaded)
     expected = audit.claims + counts.get("inferred", 0) - counts.get("left_out", 0)
     if recorded != expected:
-        detail = f"the books have {recorded:,} attempts; claims and inferred attempts are {expected:,}"
+        detail = f"the counts have {recorded:,} attempts; claims and inferred attempts are {expected:,}"
         yield subject, "claims_missing", detail
 
 
@@ -172,8 +172,8 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
     yield "Only the logs of the leaders were read. Transactions were not judged."
     if expired := counts.get("expired", 0):
         yield f"EXPIRED, and left out: {expired:,}. The offsets of these claims stand before the beginning of the log."
-    if strangers := counts.get("strangers", 0):
-        yield f"Records of the topic without an identity: {strangers:,}. They were counted, and not judged."
+    if foreign_writers := counts.get("foreign_writers", 0):
+        yield f"Records of the topic without an identity: {foreign_writers:,}. They were counted, and not judged."
     if unclaimed := counts.get("unclaimed", 0):
         yield f"Records of the topic with an identity that no claim has: {unclaimed:,}."
     if gaps := counts.get("gaps", 0):

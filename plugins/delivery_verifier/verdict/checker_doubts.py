@@ -16,38 +16,38 @@ from delivery_verifier.verdict import audits
 from delivery_verifier.verdict.applications import skipped_too_early, torn_effects
 from delivery_verifier.verdict.evaluation import (
     CANARY,
-    LAWS_OF_EFFECTS,
-    LAWS_OF_PARTITIONS,
+    INVARIANTS_OF_EFFECTS,
+    INVARIANTS_OF_PARTITIONS,
     Evaluated,
     ExpectedEvaluation,
     Validation,
     canary_pairs,
     expected_evaluations,
-    laws_of,
+    invariants_of,
 )
 from delivery_verifier.verdict.evidence import Evidence
+from delivery_verifier.verdict.group_log import group_log_doubts
 from delivery_verifier.verdict.observer_doubts import ALL, observer_doubts
 from delivery_verifier.verdict.outputs import output_doubts
-from delivery_verifier.verdict.witness import witness_doubts
 
-__all__ = ["ALL", "LAW_DOUBTS", "OwnedDoubt", "checker_doubts"]
+__all__ = ["ALL", "INVARIANT_DOUBTS", "OwnedDoubt", "checker_doubts"]
 
 OwnedDoubt = tuple[str, Doubt]
 """A pair: the name of an arm, and a doubt about this arm. The name ALL stands for every arm."""
 
-LAW_DOUBTS = {
+INVARIANT_DOUBTS = {
     "offsets_accounted": "read_incomplete",
     "partitions_complete": "partition_missing",
     "ledger_complete": "ledger_incomplete",
     "log_moved": "log_moved",
     "effects_read": "effects_incomplete",
 }
-"""Maps a law (see `evaluation.LAWS`) to the name of the doubt that is raised if the law is broken. For a law that is
-missing here, the name is `books_unbalanced:<law>`."""
+"""Maps an invariant (see `evaluation.INVARIANTS`) to the name of the doubt that is raised if the invariant is broken.
+For an invariant that is missing here, the name is `tally_unbalanced:<invariant>`."""
 
 
 def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoubt]:
-    """Returns every doubt about the verifier's own work in this run, e.g. about its books, its canary or its observer.
+    """Returns every doubt about the verifier's own work in this run, e.g. about its counts, its canary or its observer.
 
     `validation` holds the results of Great Expectations.
     """
@@ -56,12 +56,12 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoub
         *_tables(evidence),
         *_rows(evidence),
         *_partitions(evidence),
-        *_laws(evidence),
-        *_coverage_of_laws(evidence),
+        *_invariants(evidence),
+        *_coverage_of_invariants(evidence),
         *_canary(evidence),
         *_unproven(evidence),
         *(_doubt(*doubt) for doubt in (*skipped_too_early(evidence), *torn_effects(evidence))),
-        *(_doubt(*doubt) for doubt in (*witness_doubts(evidence), *output_doubts(evidence))),
+        *(_doubt(*doubt) for doubt in (*group_log_doubts(evidence), *output_doubts(evidence))),
         *(_doubt(*doubt) for doubt in _of_the_way(evidence)),
         *_exposure(evidence),
         *_evaluations(evidence, validation),
@@ -80,24 +80,24 @@ def _of_the_way(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
 
 
 def _tables(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    for name, detail in evidence.books.problems:
+    for name, detail in evidence.tally.problems:
         yield _doubt(ALL, name, detail)
 
 
 def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each arm that lacks planned rows in books/producers. Yields another doubt for each arm that
+    """Yields a doubt for each arm that lacks planned rows in counts/producers. Yields another doubt for each arm that
     has unplanned or repeated rows there."""
     for arm in evidence.scenario.arms:
-        rows = evidence.books.rows("producers", arm=arm.name)
+        rows = evidence.tally.rows("producers", arm=arm.name)
         if not {"producer", "partition"} <= set(rows.column_names):
             continue  # `_tables` has raised a doubt about the missing column
         present = set(zip(rows["producer"].to_pylist(), rows["partition"].to_pylist(), strict=True))
         planned = set(product((-1, *range(arm.producers)), range(evidence.scenario.load.partitions)))
         missing, extra = len(planned - present), rows.num_rows - len(planned & present)
         if missing:
-            yield _doubt(arm.name, "partition_missing", f"{arm.name}: {missing} planned rows are not in the books")
+            yield _doubt(arm.name, "partition_missing", f"{arm.name}: {missing} planned rows are not in the counts")
         if extra:
-            yield _doubt(arm.name, "rows_unplanned", f"{arm.name}: {extra} rows of the books were not planned")
+            yield _doubt(arm.name, "rows_unplanned", f"{arm.name}: {extra} rows of the counts were not planned")
 
 
 def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
@@ -107,7 +107,7 @@ def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
     Also yields a doubt for each partition in which anything but markers stands behind the end of the snapshot.
     """
     taken = evidence.offsets.partitions
-    rows = evidence.books.rows("partitions")
+    rows = evidence.tally.rows("partitions")
     columns = ("arm", "partition", "start", "end", "tail_records")
     if not set(columns) <= set(rows.column_names):
         return
@@ -118,64 +118,68 @@ def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
         detail = f"{arm_name}/{number} was not read from {start} to {end}, as the snapshot says"
         yield _doubt(arm_name, "read_incomplete", detail)
     for arm in evidence.scenario.arms:
-        in_books = {row["partition"] for row in read if row["arm"] == arm.name}
+        in_tally = {row["partition"] for row in read if row["arm"] == arm.name}
         in_snapshot = {partition.partition for partition in taken if partition.arm == arm.name}
-        for number in sorted(set(range(evidence.scenario.load.partitions)) - (in_books & in_snapshot)):
-            yield _doubt(arm.name, "partition_missing", f"{arm.name}/{number} is not in snapshot and books")
+        for number in sorted(set(range(evidence.scenario.load.partitions)) - (in_tally & in_snapshot)):
+            yield _doubt(arm.name, "partition_missing", f"{arm.name}/{number} is not in snapshot and counts")
     for row in read:
         if row["tail_records"]:
             detail = f"{row['arm']}/{row['partition']}: {row['tail_records']} records stand behind the snapshot"
             yield _doubt(row["arm"], "log_moved", detail)
 
 
-def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each row of books/laws whose two counts differ. Each row has the two sides of a law."""
-    rows = evidence.books.rows("laws")
-    if not {"law", "arm", "partition", "left_name", "left", "right_name", "right"} <= set(rows.column_names):
+def _invariants(evidence: Evidence) -> Iterator[OwnedDoubt]:
+    """Yields a doubt for each row of counts/invariants whose two counts differ. Each row has the two sides of an
+    invariant."""
+    rows = evidence.tally.rows("invariants")
+    if not {"invariant", "arm", "partition", "left_name", "left", "right_name", "right"} <= set(rows.column_names):
         return
     for row in rows.to_pylist():
         if row["left"] != row["right"]:
             where = f"{row['arm']}/{row['partition']}" if row["partition"] != -1 else row["arm"]
             detail = f"{where}: {row['left_name']} = {row['left']}, but {row['right_name']} = {row['right']}"
-            name = LAW_DOUBTS.get(row["law"], f"books_unbalanced:{row['law']}")
+            name = INVARIANT_DOUBTS.get(row["invariant"], f"tally_unbalanced:{row['invariant']}")
             yield _doubt(row["arm"] if row["arm"] in evidence.scenario.arm_names else ALL, name, detail)
 
 
-def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each law and arm for which the table books/laws lacks a row.
+def _coverage_of_invariants(evidence: Evidence) -> Iterator[OwnedDoubt]:
+    """Yields a doubt for each invariant and arm for which the table counts/invariants lacks a row.
 
-    Also yields a doubt for each law in books/laws that the run does not have. No expectation judges such a law.
+    Also yields a doubt for each invariant in counts/invariants that the run does not have. No expectation judges such
+    an invariant.
     """
-    rows = evidence.books.rows("laws")
-    if not {"law", "arm", "partition"} <= set(rows.column_names):
+    rows = evidence.tally.rows("invariants")
+    if not {"invariant", "arm", "partition"} <= set(rows.column_names):
         return
-    present = set(zip(*(rows[name].to_pylist() for name in ("law", "arm", "partition")), strict=True))
-    for law in laws_of(evidence):
-        if law == CANARY:
-            continue  # the books have no rows of this law: `_canary` compares the counts
+    present = set(zip(*(rows[name].to_pylist() for name in ("invariant", "arm", "partition")), strict=True))
+    for invariant in invariants_of(evidence):
+        if invariant == CANARY:
+            continue  # the counts have no rows of this invariant: `_canary` compares the counts
         scenario = evidence.scenario
-        for arm in scenario.applied if law in LAWS_OF_EFFECTS else scenario.arm_names:
-            yield from _missing_law(present, law, arm, evidence.scenario.load.partitions)
-    for law in sorted({law for law, _, _ in present} - set(laws_of(evidence))):
-        yield _doubt(ALL, "expectation_not_evaluated", f"no expectation judges the law {law}")
+        for arm in scenario.applied if invariant in INVARIANTS_OF_EFFECTS else scenario.arm_names:
+            yield from _missing_invariant(present, invariant, arm, evidence.scenario.load.partitions)
+    for invariant in sorted({invariant for invariant, _, _ in present} - set(invariants_of(evidence))):
+        yield _doubt(ALL, "expectation_not_evaluated", f"no expectation judges the invariant {invariant}")
 
 
-def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partitions: int) -> Iterator[OwnedDoubt]:
-    """Yields a doubt if the table books/laws has no row for the law `law` and the arm `arm`.
+def _missing_invariant(
+    present: set[tuple[str, str, int]], invariant: str, arm: str, partitions: int
+) -> Iterator[OwnedDoubt]:
+    """Yields a doubt if the table counts/invariants has no row for the invariant `invariant` and the arm `arm`.
 
-    A law about partitions needs a row for each partition. `present` has (law, arm, partition) of each row.
+    An invariant about partitions needs a row for each partition. `present` has (invariant, arm, partition) of each row.
     """
-    detail = f"{arm}: the law {law} is not in the books"
-    if law in LAWS_OF_PARTITIONS:
-        missing = [partition for partition in range(partitions) if (law, arm, partition) not in present]
+    detail = f"{arm}: the invariant {invariant} is not in the counts"
+    if invariant in INVARIANTS_OF_PARTITIONS:
+        missing = [partition for partition in range(partitions) if (invariant, arm, partition) not in present]
         if missing:
-            yield _doubt(arm, "law_missing", f"{detail} of partitions {missing}")
-    elif (law, arm, -1) not in present:
-        yield _doubt(arm, "law_missing", detail)
+            yield _doubt(arm, "invariant_missing", f"{detail} of partitions {missing}")
+    elif (invariant, arm, -1) not in present:
+        yield _doubt(arm, "invariant_missing", detail)
 
 
 def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each count in the canary's books that differs from the planted number.
+    """Yields a doubt for each count in the canary's counts that differs from the planted number.
 
     Also yields a doubt if no anomaly was planted.
     """
@@ -188,23 +192,23 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _unproven(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each arm and anomaly if the books count cases of an anomaly that the canary does not have: a
-    kind of effects, although no arm has an application. Nothing shows that such a count is right."""
+    """Yields a doubt for each arm and anomaly if the tables of counts have cases of an anomaly that the canary does not
+    have: a kind of effects, although no arm has an application. Nothing shows that such a count is right."""
     for arm in evidence.loaded:
         for anomaly in (kind for kind in Anomaly if kind not in evidence.searched):
             if count := sum(arm.cases(anomaly)):
-                detail = f"{arm.name}: the books count {count} {anomaly}, but no arm has an application"
+                detail = f"{arm.name}: the tables of counts have {count} {anomaly}, but no arm has an application"
                 yield _doubt(arm.name, "anomaly_unproven", detail)
 
 
 def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each arm with load and each injection, unless books/exposure has exactly one row for the
+    """Yields a doubt for each arm with load and each injection, unless counts/exposure has exactly one row for the
     two."""
     for arm in evidence.scenario.loaded:
         for injection in evidence.injections:
-            count = evidence.books.rows("exposure", arm=arm.name, injection=injection.id).num_rows
+            count = evidence.tally.rows("exposure", arm=arm.name, injection=injection.id).num_rows
             if count != 1:
-                detail = f"{arm.name}: the books have {count} exposures to injection {injection.id}, must be 1"
+                detail = f"{arm.name}: the counts have {count} exposures to injection {injection.id}, must be 1"
                 yield _doubt(arm.name, "exposure_missing", detail)
 
 
@@ -236,7 +240,7 @@ def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[
 
     If the evaluation raised an exception, yields only a doubt about the exception. Otherwise yields a doubt for each of
     these facts: the evaluation used another tolerance than planned, it read no rows or another number of rows than
-    planned, it read nulls, or its result contradicts the counts in the files below `books/`.
+    planned, it read nulls, or its result contradicts the counts in the files below `counts/`.
     """
     name = _name(expected.key)
     if evaluated.exception:
@@ -253,7 +257,7 @@ def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[
     must_fail = expected.tolerance is not None and expected.count > expected.tolerance
     if evaluated.success is must_fail or evaluated.count != expected.count:
         outcome = "success" if evaluated.success else "failure"
-        detail = f"{name}: Great Expectations says {outcome}, the books count {expected.count}"
+        detail = f"{name}: Great Expectations says {outcome}, the tables of counts have {expected.count}"
         yield _doubt(expected.arm, "expectation_alarm", detail)
 
 

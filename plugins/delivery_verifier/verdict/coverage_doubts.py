@@ -13,15 +13,15 @@ from delivery_verifier.model.client_errors import explained
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Doubt
 from delivery_verifier.verdict import audits
-from delivery_verifier.verdict.applications import application_doubts, is_of_applications, nothing_in_hand
+from delivery_verifier.verdict.applications import application_doubts, is_of_applications, nothing_in_progress
 from delivery_verifier.verdict.attribution import OUTSIDE
 from delivery_verifier.verdict.damage import damage_doubts
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
-from delivery_verifier.verdict.excuses import COPIED, excuse_doubts
+from delivery_verifier.verdict.explained_by import COPIED, unexplained_doubts
+from delivery_verifier.verdict.exposure_doubts import exposure_doubts
 from delivery_verifier.verdict.held_back import open_transaction_doubts
 from delivery_verifier.verdict.replicas import replica_doubts
 from delivery_verifier.verdict.sentences import deed
-from delivery_verifier.verdict.stakes import stakes
 
 NamedDetail = tuple[str, str]
 """The name and the detail of a doubt."""
@@ -36,20 +36,20 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     audit = arm.run.scenario.audit
     doubts = [*damage_doubts(arm), *(() if audit else replica_doubts(arm))]
     if audit is not None:
-        doubts += () if arm.is_canary else (*audits.coverage(arm, audit), *excuse_doubts(arm))
+        doubts += () if arm.is_canary else (*audits.coverage(arm, audit), *unexplained_doubts(arm))
     elif not arm.is_canary:
         doubts = [
             *_faults(arm.run),
             *_load(arm),
             *_transactions(arm),
             *_exposed(arm),
-            *stakes(arm),
-            *_strangers(arm),
+            *exposure_doubts(arm),
+            *_foreign_writers(arm),
             *application_doubts(arm),
             *_unplanned(arm),
             *_elsewhere(arm),
             *_at_another_time(arm),
-            *excuse_doubts(arm),
+            *unexplained_doubts(arm),
             *doubts,
         ]
     doubts = [*open_transaction_doubts(arm), *doubts]  # first, because it may be the cause of others
@@ -63,20 +63,20 @@ def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
     that was not healed, or after which the cluster did not recover.
     """
     fault = evidence.scenario.fault
-    planned = Counter(step.action for step in fault.steps if step.act.bites)
+    planned = Counter(step.action for step in fault.steps if step.act.takes_effect)
     recorded = Counter(injection.action for injection in evidence.injections)
     for action, per_cycle in planned.items():
         count = per_cycle * fault.cycles
         if recorded[action] < count:
             yield (
-                "fault_did_not_bite",
+                "fault_took_no_effect",
                 f"the plan asks for {count} x {action.replace('_', ' ')}, {recorded[action]} were recorded",
             )
     for injection in evidence.injections:
         name = injection.in_words
-        if not injection.bit:
+        if not injection.took_effect:
             reason = injection.proof.get("failed") or f"nothing shows that {deed(evidence, injection.action)}"
-            yield "fault_did_not_bite", f"{name} has no proof that it bit: {reason}"
+            yield "fault_took_no_effect", f"{name} has no proof that it took effect: {reason}"
         if injection.healed_at_us is None or injection.recovered_at_us is None:
             yield "fault_not_healed", f"{name} was never healed and recovered"
 
@@ -126,9 +126,9 @@ def _end_us(injection: Injection) -> int:
     """Returns when the injection was over (µs since the epoch): the time of its recovery.
 
     If this time is unknown, returns the time of its healing. If the time of its healing is unknown, too, returns the
-    time of its bite.
+    time of its effect.
     """
-    return injection.recovered_at_us or injection.healed_at_us or injection.bite_at_us
+    return injection.recovered_at_us or injection.healed_at_us or injection.effect_at_us
 
 
 def _last_reported_us(arm: ArmEvidence) -> int | None:
@@ -138,7 +138,7 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
     The table timeline/load counts sends and reports per interval of time. So the result is the beginning of an
     interval. The result is None if the table lacks the columns, or if it counts no send or no report of the arm.
     """
-    rows = arm.run.books.rows("load", arm=arm.name)
+    rows = arm.run.tally.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
         return None
     intervals = rows.to_pylist()
@@ -150,31 +150,31 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt for every injection that exposed too little of the arm.
 
-    An injection into members of applications must have put at least one record at stake (see `at_stake`). Any other
+    An injection into members of applications must have exposed at least one record (see `exposed_records`). Any other
     injection must have exposed at least `min_exposed` reported attempts. (`min_exposed` is a field of the scenario. 0
     counts as 1.)
     """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
-    yield from nothing_in_hand(arm)
+    yield from nothing_in_progress(arm)
     others = {injection.id for injection in arm.run.injections if not is_of_applications(injection)}
-    for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
+    for row in arm.run.tally.rows("exposure", arm=arm.name).to_pylist():
         if row.get("injection") in others and (row.get("reported") or 0) < needed:
             detail = (
                 f"{arm.name}: {row.get('reported')} reported records were exposed to injection "
                 f"{row.get('injection')}, at least {needed} are needed ({row.get('outstanding')} attempts were "
-                "outstanding when it bit)"
+                "outstanding when it took effect)"
             )
             yield "too_little_exposed", detail
 
 
-def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
+def _foreign_writers(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if the arm's topic holds records that bear no trace of this run.
 
     Either another client wrote such a record, or the record is of this run and is damaged beyond recognition.
     """
-    if count := arm.run.strangers.get(arm.name, 0):
+    if count := arm.run.foreign_writers.get(arm.name, 0):
         yield (
-            "stranger_in_topic",
+            "foreign_writer_in_topic",
             f"{arm.name}: {count} records in its topic have no trace of a record of this run, and stand at no "
             "acknowledged offset (in log/: `foreign`, and not `parsed`)",
         )
@@ -217,7 +217,7 @@ def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
             continue
         touched = {partition for cause in causes for partition in cause.partitions}
         quiet = [partition for partition in partitions if partition not in touched]
-        cases = sum(arm.run.books.cases_at(arm.name, anomaly, partition) for partition in quiet)
+        cases = sum(arm.run.tally.cases_at(arm.name, anomaly, partition) for partition in quiet)
         if cases:
             where = f"on partitions {quiet}, where no {ruling.because[0]} was seen"
             yield "unexplained", f"{arm.name}: {cases} {anomaly} {where}"
@@ -233,7 +233,7 @@ def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
       because the times of the other cases are unknown. This also holds for an anomaly in COPIED that needs no
       disturbance.
     """
-    rows = arm.run.books.rows("cases", arm=arm.name).to_pylist()
+    rows = arm.run.tally.rows("cases", arm=arm.name).to_pylist()
     cut = {row["kind"] for row in rows if row.get("cut")}
     outside = {kind for kind, ids in (arm.cases_by_injection or {}).items() if OUTSIDE in ids}
     for anomaly, ruling in arm.rulings.items():
@@ -241,7 +241,7 @@ def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
             continue
         unexplained = arm.kinds_sent_afterwards if "isr_power_loss" in ruling.because else outside
         if ruling.because and anomaly.value in unexplained:
-            detail = f"{arm.name}: {anomaly} of records that were under way in no injection that bit"
+            detail = f"{arm.name}: {anomaly} of records that were under way in no injection that took effect"
             yield "unexplained", detail
         _, hidden = arm.cases(anomaly)  # a hidden case is written down under the kind that hides it
         if anomaly.value in cut or (cut and hidden):

@@ -1,7 +1,7 @@
 """Evaluations: the expectations that a run must evaluate, and the results of Great Expectations (validation.json).
 
-All functions are pure. The books are the tables of counts that the reconciliation wrote. An `ExpectedEvaluation` is
-derived from the contract and the books. An `Evaluated` is one result of Great Expectations.
+All functions are pure. The counts are the tables of counts that the reconciliation wrote. An `ExpectedEvaluation` is
+derived from the contract and the counts. An `Evaluated` is one result of Great Expectations.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
-from delivery_verifier.run_directory.books import SECOND_OPINION, START_ZERO, has_second_opinion
+from delivery_verifier.run_directory.tally import SECOND_OPINION, START_ZERO, has_second_opinion
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 from delivery_verifier.verdict.unexplained import UNEXPLAINED, unexplained_counts
 
 Suite = Literal["guarantee", "evidence"]
 """A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm, or its unexplained
-cases. Each expectation of `evidence` judges one law (see LAWS)."""
+cases. Each expectation of `evidence` judges one invariant (see INVARIANTS)."""
 Pair = tuple[str, int | None, int | None]
-"""The name of a law or of a column of the books, and two counts that must be equal. A count that is missing is None."""
+"""The name of an invariant or of a column of the counts, and two counts that must be equal. A count that is missing is
+None."""
 
 CANARY = "canary"
-"""The name of the law that compares the canary's books with what was planted."""
+"""The name of the invariant that compares the canary's counts with what was planted."""
 
-LAWS: dict[str, str] = {
+INVARIANTS: dict[str, str] = {
     "offsets_accounted": "Every offset between start and end of a partition holds a record that was read, or a "
     "control record.",
     "outcomes_sum": "Attempts are acknowledged, sent, failed or indeterminate, and nothing else.",
@@ -34,7 +35,7 @@ LAWS: dict[str, str] = {
     "log_sum": "Log records are first copies, extra copies, phantoms or unattributed.",
     "ledger_complete": "The ledger has as many attempts as were announced, and as the producer counted at its exit.",
     "outcomes_agree": "The ledger has as many attempts of each outcome as the producer counted when the reports came.",
-    "partitions_complete": "The books have every planned partition.",
+    "partitions_complete": "The counts have every planned partition.",
     "anomaly_rows": "As many cases were written down as were counted, or the stated bound where they were cut.",
     "log_moved": "Nothing but markers stands behind the end of the snapshot.",
     START_ZERO: "The log still starts at offset 0: nothing was deleted.",
@@ -43,33 +44,35 @@ LAWS: dict[str, str] = {
     "effects_read": "effects/ has as many rows as the members of applications counted.",
     "effects_sum": "Effects are first ones, further ones, ghosts, markers or unparsed; visible records are applied, "
     "skipped or pending.",
-    "lives": "Every life of a member was counted, and those that were killed are those that were to be killed.",
+    "incarnations": "Every incarnation of a member was counted, and those that were killed are those that were to be "
+    "killed.",
     SECOND_OPINION: "In every arm without damaged records, DuckDB counts as many reported, found and lost attempts and "
     "as many extra copies as Spark. The two share no code that matches.",
     CANARY: "The anomalies that were planted are found, all of them and no others.",
 }
-"""Maps the name of a law of the books to the law in words. A law says that two counts must be equal in every arm or
-partition. If they are not, the books cannot be trusted. One expectation of the evidence suite judges each law."""
+"""Maps the name of an invariant of the counts to the invariant in words. An invariant says that two counts must be
+equal in every arm or partition. If they are not, the counts cannot be trusted. One expectation of the evidence suite
+judges each invariant."""
 
-LAWS_OF_EFFECTS = ("effects_read", "effects_sum", "lives")
-"""The laws about applications. Only the arms in `Scenario.applied` have them."""
+INVARIANTS_OF_EFFECTS = ("effects_read", "effects_sum", "incarnations")
+"""The invariants about applications. Only the arms in `Scenario.applied` have them."""
 
-LAWS_OF_PARTITIONS = frozenset(
+INVARIANTS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", START_ZERO}
 )
-"""The laws for which books/laws must have a row for every partition of every arm. For every other law, except CANARY,
-books/laws must have one row for every arm, with -1 as the partition."""
+"""The invariants for which counts/invariants must have a row for every partition of every arm. For every other
+invariant, except CANARY, counts/invariants must have one row for every arm, with -1 as the partition."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
     """One expectation that must be evaluated.
 
-    * `about`: what the expectation judges: an anomaly, a law (a key of LAWS), or the unexplained cases of an anomaly (a
-      value of UNEXPLAINED).
+    * `about`: what the expectation judges: an anomaly, an invariant (a key of INVARIANTS), or the unexplained cases of
+      an anomaly (a value of UNEXPLAINED).
     * `arm`: empty in the suite `evidence`.
     * `rows`: the number of rows that the expectation must see.
-    * `count`: how many records show the anomaly, or how many pairs of counts break the law. The judge reads this number
-      from the books, without Great Expectations.
+    * `count`: how many records show the anomaly, or how many pairs of counts break the invariant. The judge reads this
+      number from the counts, without Great Expectations.
     * `tolerance`: the greatest permitted count. None: any count is permitted.
     """
 
@@ -133,16 +136,19 @@ def read_validation(text: bytes) -> Validation:
     return msgspec.json.decode(text, type=Validation)
 
 
-def laws_of(evidence: Evidence) -> tuple[str, ...]:
-    """Returns the names of the laws that the books of the run must have.
+def invariants_of(evidence: Evidence) -> tuple[str, ...]:
+    """Returns the names of the invariants that the counts of the run must have.
 
-    Two kinds of laws are not in every run. The law SECOND_OPINION depends on the run's size. The run has
-    LAWS_OF_EFFECTS only if an arm has an application.
+    Two kinds of invariants are not in every run. The invariant SECOND_OPINION depends on the run's size. The run has
+    INVARIANTS_OF_EFFECTS only if an arm has an application.
     """
     is_counted_twice = has_second_opinion(evidence.offsets)
-    absent = {*(() if is_counted_twice else (SECOND_OPINION,)), *(() if evidence.scenario.applied else LAWS_OF_EFFECTS)}
+    absent = {
+        *(() if is_counted_twice else (SECOND_OPINION,)),
+        *(() if evidence.scenario.applied else INVARIANTS_OF_EFFECTS),
+    }
     absent |= {START_ZERO} if evidence.scenario.audit else set()  # the log of others may have lost its beginning
-    return tuple(law for law in LAWS if law not in absent)
+    return tuple(invariant for invariant in INVARIANTS if invariant not in absent)
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
@@ -184,23 +190,24 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law of the run. It demands that the two sides of the law are equal wherever the law
-    applies.
+    """Returns one expectation per invariant of the run. It demands that the two sides of the invariant are equal
+    wherever the invariant applies.
 
-    Each side is a count. The counts of the law CANARY come from `canary_pairs`. All other counts come from the books.
+    Each side is a count. The counts of the invariant CANARY come from `canary_pairs`. All other counts come from the
+    counts.
     """
-    expected, by_law = [], _pairs(evidence)
-    for law in laws_of(evidence):
-        pairs = canary_pairs(evidence) if law == CANARY else by_law[law]
+    expected, by_invariant = [], _pairs(evidence)
+    for invariant in invariants_of(evidence):
+        pairs = canary_pairs(evidence) if invariant == CANARY else by_invariant[invariant]
         unequal = sum(first != second for _, first, second in pairs)
         expected.append(
-            ExpectedEvaluation(suite="evidence", arm="", about=law, tolerance=0, rows=len(pairs), count=unequal)
+            ExpectedEvaluation(suite="evidence", arm="", about=invariant, tolerance=0, rows=len(pairs), count=unequal)
         )
     return expected
 
 
 def producer_rows(arm: ArmEvidence) -> int:
-    """Returns how many rows of the arm the table books/producers must have.
+    """Returns how many rows of the arm the table counts/producers must have.
 
     Every partition has one row for each producer, and one row for records that no planned producer sent.
     """
@@ -208,24 +215,24 @@ def producer_rows(arm: ArmEvidence) -> int:
 
 
 def canary_pairs(evidence: Evidence) -> list[Pair]:
-    """Returns (column of the books, planted count, found count) for every column of counts in the canary's books.
+    """Returns (column of the counts, planted count, found count) for every column of counts in the canary's counts.
 
-    A found count of -1 stands for a column that the books lack.
+    A found count of -1 stands for a column that the counts lack.
     """
     totals = evidence.canary.totals
     return [(name, planted, totals.get(name, -1)) for name, planted in sorted(evidence.canary_expected.items())]
 
 
 def evidence_table(evidence: Evidence) -> pa.Table:
-    """Returns the table that the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
+    """Returns the table that the evidence suite sees: invariant, arm, partition, left_name, left, right_name, right.
 
-    `left` and `right` are the two counts that must be equal. The table has all rows of books/laws, and further rows for
-    the law `canary`. In these further rows, `left` is a planted total of the canary, and `right` is the total in the
-    books.
+    `left` and `right` are the two counts that must be equal. The table has all rows of counts/invariants, and further
+    rows for the invariant `canary`. In these further rows, `left` is a planted total of the canary, and `right` is the
+    total in the counts.
     """
     canary, pairs = evidence.scenario.canary.name, canary_pairs(evidence)
     planted = {
-        "law": [CANARY] * len(pairs),
+        "invariant": [CANARY] * len(pairs),
         "arm": [canary] * len(pairs),
         "partition": [-1] * len(pairs),
         "left_name": [f"planted {name}" for name, _, _ in pairs],
@@ -233,14 +240,17 @@ def evidence_table(evidence: Evidence) -> pa.Table:
         "right_name": [f"found {name}" for name, _, _ in pairs],
         "right": [found_count for _, _, found_count in pairs],
     }
-    laws = evidence.books.rows("laws")
-    return pa.concat_tables([laws, pa.table(planted)], promote_options="permissive")
+    invariants = evidence.tally.rows("invariants")
+    return pa.concat_tables([invariants, pa.table(planted)], promote_options="permissive")
 
 
 def _pairs(evidence: Evidence) -> dict[str, list[Pair]]:
-    """Maps each law to its pairs: (law, left count, right count) for each row about the law in books/laws."""
-    rows, pairs = evidence.books.rows("laws"), defaultdict[str, list[Pair]](list)
-    if {"law", "left", "right"} <= set(rows.column_names):
-        for law, left, right in zip(*(rows[name].to_pylist() for name in ("law", "left", "right")), strict=True):
-            pairs[law].append((law, left, right))
+    """Maps each invariant to its pairs: (invariant, left count, right count) for each row about the invariant in
+    counts/invariants."""
+    rows, pairs = evidence.tally.rows("invariants"), defaultdict[str, list[Pair]](list)
+    if {"invariant", "left", "right"} <= set(rows.column_names):
+        for invariant, left, right in zip(
+            *(rows[name].to_pylist() for name in ("invariant", "left", "right")), strict=True
+        ):
+            pairs[invariant].append((invariant, left, right))
     return pairs

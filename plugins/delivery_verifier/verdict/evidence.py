@@ -21,13 +21,13 @@ from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.run_directory.books import Books, count_missing, count_strangers
 from delivery_verifier.run_directory.counts import LATE, UNPROVEN, case_counts
 from delivery_verifier.run_directory.given_up import GivenUpCount, read_given_up
+from delivery_verifier.run_directory.group_log import GroupLog, Row, read_group_log, read_outputs
 from delivery_verifier.run_directory.ledger import ENDED_EARLY, reported_counts
 from delivery_verifier.run_directory.replicas import read_replicas
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.run_directory.witness import Row, Witness, read_outputs, read_witness
+from delivery_verifier.run_directory.tally import Tally, count_foreign_writers, count_missing
 from delivery_verifier.verdict import audits
 from delivery_verifier.verdict.attribution import (
     CasesByInjection,
@@ -44,17 +44,17 @@ from delivery_verifier.verdict.unproven import withheld
 class Evidence:
     """The evidence of one run, and properties that follow from it.
 
-    * `books`: the tables of counts that the step `reconcile` wrote.
-    * `canary_expected`: maps each column of the books to the total that the canary must show.
+    * `tally`: the tables of counts that the step `reconcile` wrote.
+    * `canary_expected`: maps each column of the counts to the total that the canary must show.
     * `replicas`: the table of the replicas.
-    * `strangers`: maps an arm to the number of records without any trace of this run.
+    * `foreign_writers`: maps an arm to the number of records without any trace of this run.
     * `load_began_us`: when the step `produce` began (µs since the epoch). Nothing was sent before, not even a warm-up.
     * `ended_early`: maps a producer (`<arm>/...`) to the fatal client error that ended its load.
     * `transactions`: maps each arm that writes transactions to the counts of its transactions.
     * `indeterminate`: maps an arm to the number of attempts whose outcome is INDETERMINATE.
     * `cases`: the content of anomalies/, one row per case, up to a bound; None if there is no file.
     * `missing`: by (arm, partition), the reported attempts that were not found, but may stand at unreadable offsets.
-    * `witness`: what brokers wrote down of the applications' groups. `outputs`: what brokers say of their output
+    * `group_log`: what brokers wrote down of the applications' groups. `outputs`: what brokers say of their output
       topics. Both are None without applications.
     * `given_up`: maps an arm to what it gave up.
     * `audit_counts`, `audit_notes`, `not_planted`: only of an audit: its own counts and notes, and the kinds of
@@ -65,17 +65,17 @@ class Evidence:
     injections: list[Injection]
     observations: list[Observation]
     offsets: Offsets
-    books: Books
+    tally: Tally
     canary_expected: Mapping[str, int]
     replicas: pa.Table
-    strangers: Mapping[str, int]
+    foreign_writers: Mapping[str, int]
     load_began_us: int = 0
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     indeterminate: Mapping[str, int] = field(default_factory=dict)
     cases: pa.Table | None = None
     missing: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    witness: Witness | None = None
+    group_log: GroupLog | None = None
     outputs: list[Row] | None = None
     given_up: Mapping[str, list[GivenUpCount]] = field(default_factory=dict)
     audit_counts: Mapping[str, int] = field(default_factory=dict)
@@ -95,10 +95,10 @@ class Evidence:
             injections = read_injections(_text(run.path / "injections.json"))
             observations = read_observations(_text(run.path / "observations.json"))
             offsets = read_offsets(_text(run.path / "offsets.json"))
-            books = Books.read(run.path, bool(scenario.applied))
+            tally = Tally.read(run.path, bool(scenario.applied))
             cases = read_case_files(run.path / "anomalies")
             replicas = read_replicas(run)
-            witness, outputs = (read_witness(run), read_outputs(run)) if scenario.applied else (None, None)
+            group_log, outputs = (read_group_log(run), read_outputs(run)) if scenario.applied else (None, None)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         load = run.manifest("produce")
@@ -108,10 +108,10 @@ class Evidence:
         indeterminate = reported_counts(load.counts, Outcome.INDETERMINATE)
         audited = (_without(prefix, texts) for prefix, texts in _of_audit(run, scenario))
         planted = _planted(run) if scenario.audit else canary.expected_counts(scenario)
-        known = (scenario, injections, observations, offsets, books, planted, replicas)
+        known = (scenario, injections, observations, offsets, tally, planted, replicas)
         transactions, given_up = transactions_of(scenario, load.counts), read_given_up(run)
-        more = (transactions, indeterminate, cases, count_missing(run), witness, outputs, given_up)
-        return cls(*known, count_strangers(run, scenario.arm_names), load.started_at_us, early, *more, *audited)
+        more = (transactions, indeterminate, cases, count_missing(run), group_log, outputs, given_up)
+        return cls(*known, count_foreign_writers(run, scenario.arm_names), load.started_at_us, early, *more, *audited)
 
     @property
     def searched(self) -> tuple[Anomaly, ...]:
@@ -145,19 +145,19 @@ class Evidence:
     @cached_property
     def cases_by_injection(self) -> dict[str, CasesByInjection] | None:
         """Maps an arm to the injections to which its cases belong. None if `cases` is None."""
-        return None if self.cases is None else attribute_cases(self.cases, self.biting)
+        return None if self.cases is None else attribute_cases(self.cases, self.effective)
 
     @cached_property
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
         """Maps an arm to the anomalies of those records that it sent after all injected losses of power. Without such a
         loss, all records count. The result is empty if the cluster did not recover from one, or if `cases` is None."""
-        power_losses = [injection for injection in self.biting if is_power_loss(injection)]
+        power_losses = [injection for injection in self.effective if is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
     @property
-    def biting(self) -> list[Injection]:
+    def effective(self) -> list[Injection]:
         """The injections that are proven to have taken effect."""
-        return [injection for injection in self.injections if injection.bit]
+        return [injection for injection in self.injections if injection.took_effect]
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +202,10 @@ class ArmEvidence:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """Maps each column of counts in books/producers to the sum over the arm's rows. Two further keys are present if
-        their value is not 0. LATE: the sum of `resolved_late`, if `late_convicts`. UNPROVEN: the count of `missing`."""
-        totals = self.run.books.totals(self.name)
+        """Maps each column of counts in counts/producers to the sum over the arm's rows. Two further keys are present
+        if their value is not 0. LATE: the sum of `resolved_late`, if `late_convicts`. UNPROVEN: the count of
+        `missing`."""
+        totals = self.run.tally.totals(self.name)
         late = totals.get("resolved_late", 0) if self.late_convicts else 0
         missing = sum(count for (arm, _), count in self.run.missing.items() if arm == self.name)
         return totals | {key: count for key, count in ((LATE, late), (UNPROVEN, missing)) if count}
@@ -223,8 +224,8 @@ class ArmEvidence:
 
     @cached_property
     def exposure(self) -> list[Exposure]:
-        """For each injection, how many attempts it could have hurt. Empty if books/exposure lacks a column."""
-        rows = self.run.books.rows("exposure", arm=self.name)
+        """For each injection, how many attempts it could have hurt. Empty if counts/exposure lacks a column."""
+        rows = self.run.tally.rows("exposure", arm=self.name)
         if not {"injection", "reported", "outstanding"} <= set(rows.column_names):
             return []
         cycles = {injection.id: injection.cycle for injection in self.run.injections}
@@ -268,7 +269,7 @@ def _of_audit(run: RunDirectory, scenario: Scenario) -> Iterator[tuple[str, Mapp
 
 
 def _planted(run: RunDirectory) -> dict[str, int]:
-    """Returns what the canary of an audit must show, by column of the books."""
+    """Returns what the canary of an audit must show, by column of the counts."""
     return dict(_without(audits.PLANTED, run.manifest("settle").counts))
 
 

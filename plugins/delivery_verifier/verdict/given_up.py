@@ -45,14 +45,14 @@ def given_up_of(arm: ArmEvidence) -> GivenUp | None:
 
 
 def _dropped(arm: ArmEvidence) -> int:
-    """Returns how many records the arm's producers had in hand when they ended on SIGTERM without flush().
+    """Returns how many records the arm's producers had in progress when they ended on SIGTERM without flush().
 
     Returns 0 unless these are all attempts of the arm that never got a report. Otherwise some of these attempts have
     another cause, and nothing shows which.
     """
     if arm.spec.on_sigterm != "exit":
         return 0
-    ends = [injection for injection in arm.run.biting if injection.action == TERMINATE]
+    ends = [injection for injection in arm.run.effective if injection.action == TERMINATE]
     unreported = sum(_unreported(injection, arm.name) for injection in ends)
     never_reported = arm.totals.get("indeterminate", 0) - arm.run.indeterminate.get(arm.name, 0)
     return unreported if unreported == never_reported else 0

@@ -1,8 +1,8 @@
 """Doubts about transactions that stay open in a partition: the last stable offset stands still, and behind it a
 read_committed consumer gets nothing.
 
-This is a finding about the cluster, or about a stranger's producer. It is a coverage doubt, which forbids HELD, but not
-VIOLATED: the raw view is judged as ever, and the committed view up to the last stable offset.
+This is a finding about the cluster, or about a foreign writer's producer. It is a coverage doubt, which forbids HELD,
+but not VIOLATED: the raw view is judged as ever, and the committed view up to the last stable offset.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The judge: derives the verdict from the evidence, and withholds the verdict if the evidence can be doubted.
 
-The contract rules which anomalies are permitted, and Great Expectations evaluates the books against these rulings. The
+The contract rules which anomalies are permitted, and Great Expectations evaluates the counts against these rulings. The
 judge says HELD or VIOLATED only if two conditions hold. Great Expectations evaluated every required expectation on all
-required rows. Each result agrees with the judge's own reading of the books. `judge` is a pure function.
+required rows. Each result agrees with the judge's own reading of the counts. `judge` is a pure function.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from delivery_verifier.model.scenario import Bound, VerdictName
 from delivery_verifier.model.verdict import (
     WORST_FIRST,
     ArmVerdict,
-    CheckedLaw,
+    CheckedInvariant,
     Doubt,
     Finding,
     RunVerdict,
@@ -32,9 +32,9 @@ from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDire
 from delivery_verifier.verdict.causes import causes
 from delivery_verifier.verdict.checker_doubts import ALL, checker_doubts
 from delivery_verifier.verdict.coverage_doubts import coverage_doubts
-from delivery_verifier.verdict.evaluation import LAWS, Validation, read_validation
+from delivery_verifier.verdict.evaluation import INVARIANTS, Validation, read_validation
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
-from delivery_verifier.verdict.excuses import Excuses, excuses_of
+from delivery_verifier.verdict.explained_by import ExplainedCases, explained_cases_of
 from delivery_verifier.verdict.given_up import given_up_of
 from delivery_verifier.verdict.limits import limits
 from delivery_verifier.verdict.notes import notes
@@ -68,12 +68,12 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     """Returns the verdict of the run, with the verdict of every arm.
 
     `validation` holds the results of Great Expectations. Raises ValueError if a bound in the scenario names neither an
-    anomaly nor a column of the books.
+    anomaly nor a column of the counts.
     """
     doubts = checker_doubts(evidence, validation)
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
     subjects = [arm for arm in arms if arm.role == "subject"]
-    controls = [arm for arm in arms if arm.role == "control" and arm.books.get("lost") is not None]
+    controls = [arm for arm in arms if arm.role == "control" and arm.tally.get("lost") is not None]
     green = all(arm.as_expected and arm.verdict != "INCONCLUSIVE" for arm in arms)
     return RunVerdict(
         run_id=evidence.scenario.run_id,
@@ -84,16 +84,16 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
         limits=limits(evidence),
         arms=arms,
         notes=notes(evidence),
-        laws=_laws(validation),
+        invariants=_invariants(validation),
         repeat=evidence.scenario.command,
     )
 
 
-def _laws(validation: Validation) -> list[CheckedLaw]:
+def _invariants(validation: Validation) -> list[CheckedInvariant]:
     return [
-        CheckedLaw(
-            law=checked.about,
-            meaning=LAWS.get(checked.about, ""),
+        CheckedInvariant(
+            invariant=checked.about,
+            meaning=INVARIANTS.get(checked.about, ""),
             rows=checked.expected_rows,
             broken=checked.count,
             holds=checked.success,
@@ -126,10 +126,10 @@ def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
         sentence=arm_sentence(arm, verdict, doubts, findings, given_up),
         doubts=doubts,
         findings=findings,
-        books=arm.totals,
+        tally=arm.totals,
         exposure=arm.exposure,
         longest_gap_s=_longest_gap_s(arm),
-        bites=arm.cases_by_injection,
+        seen_in=arm.cases_by_injection,
         given_up=given_up,
         causes=[] if any(doubt.kind == "checker" for doubt in doubts) else causes(arm),
     )
@@ -154,34 +154,34 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
     """Returns one finding for each anomaly for which the run was searched. If an anomaly has unexplained cases, these
     get a second finding.
 
-    Two kinds of anomalies are left out if the books count none of them: anomalies of transactions if the arm writes no
-    transactions, and anomalies of effects if the arm has no application.
+    Two kinds of anomalies are left out if the tables of counts have none of them: anomalies of transactions if the arm
+    writes no transactions, and anomalies of effects if the arm has no application.
     """
     absent = (() if arm.spec.transactional_id else TRANSACTIONAL) + (() if arm.spec.application else EFFECTS)
-    excuses = excuses_of(arm)
-    findings = [part for ruling in arm.rulings.values() for part in _split(_finding(arm, ruling), excuses)]
+    explained_by = explained_cases_of(arm)
+    findings = [part for ruling in arm.rulings.values() for part in _split(_finding(arm, ruling), explained_by)]
     return [finding for finding in findings if finding.cases or finding.anomaly not in absent]
 
 
-def _split(finding: Finding, excuses: Excuses) -> list[Finding]:
-    """Adds the excuses to the finding, and moves its unexplained cases (see Excuses) to a second finding, which forbids
-    them. Returns one finding if there are no unexplained cases, else both. Great Expectations counts the unexplained
-    cases, too (see `verdict.unexplained`)."""
+def _split(finding: Finding, explained_by: ExplainedCases) -> list[Finding]:
+    """Adds the explains to the finding, and moves its unexplained cases (see Explains) to a second finding, which
+    forbids them. Returns one finding if there are no unexplained cases, else both. Great Expectations counts the
+    unexplained cases, too (see `verdict.unexplained`)."""
     anomaly = Anomaly(finding.anomaly)
-    count, also = min(excuses.cases[anomaly], finding.count), min(excuses.hidden[anomaly], finding.also)
+    count, also = min(explained_by.cases[anomaly], finding.count), min(explained_by.hidden[anomaly], finding.also)
     permitted = replace(
         finding,
         count=finding.count - count,
         also=finding.also - also,
-        excuses=excuses.excused.get(anomaly, []),
-        doubtful=excuses.doubtful[anomaly] + excuses.unseen[anomaly],
-        unexplained=excuses.doubtful_records.get(anomaly, []),
+        explained_by=explained_by.explained.get(anomaly, []),
+        doubtful=explained_by.doubtful[anomaly] + explained_by.unseen[anomaly],
+        unexplained=explained_by.doubtful_records.get(anomaly, []),
     )
     if not count + also:
         return [permitted]
     promise = unexplained(anomaly)
     ruled = {"ruling": "FORBIDDEN", "rule": promise.id, "sentence": promise.sentence, "source": promise.source}
-    named = excuses.records[anomaly]
+    named = explained_by.records[anomaly]
     return [permitted, replace(finding, **ruled, tolerance=0, count=count, also=also, unexplained=named)]
 
 
@@ -208,7 +208,7 @@ def _canary_findings(arm: ArmEvidence) -> list[Finding]:
     """Returns one finding for each anomaly for which the run was searched. Its `tolerance` is the number of planted
     cases.
 
-    If the books count more or fewer cases, `checker_doubts` raises the doubt `canary_wrong`.
+    If the tables of counts have more or fewer cases, `checker_doubts` raises the doubt `canary_wrong`.
     """
     findings = []
     for anomaly in arm.run.searched:
@@ -233,7 +233,7 @@ def _canary_findings(arm: ArmEvidence) -> list[Finding]:
 def _meets(totals: dict[str, int], bound: Bound) -> bool:
     """Returns whether the arm's counts (`totals`) meet a bound that the scenario expects.
 
-    `bound.count` is the name of an anomaly or of a column of the books. Raises ValueError if it is neither. If nobody
+    `bound.count` is the name of an anomaly or of a column of the counts. Raises ValueError if it is neither. If nobody
     knows whether some records are lost (UNPROVEN), the bound on LOST must be met with and without these records.
     """
     name = bound.count.upper()
@@ -242,12 +242,12 @@ def _meets(totals: dict[str, int], bound: Bound) -> bool:
     elif bound.count.lower() in totals:
         value = totals[bound.count.lower()]
     else:
-        raise ValueError(f"expectation: {bound.count!r} is no anomaly and no column of the books: {sorted(totals)}")
+        raise ValueError(f"expectation: {bound.count!r} is no anomaly and no column of the counts: {sorted(totals)}")
     most = value + totals.get(UNPROVEN, 0) if name == Anomaly.LOST else value
     return {"=": value == most == bound.value, ">=": value >= bound.value, "<=": most <= bound.value}[bound.op]
 
 
 def _longest_gap_s(arm: ArmEvidence) -> float | None:
     """Returns the longest time (s) between two consecutive reports for one partition of the arm. None: unknown."""
-    gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
+    gaps_s = arm.run.tally.values("gaps", "longest_gap_s", arm=arm.name)
     return max((float(gap_s) for gap_s in gaps_s), default=None)

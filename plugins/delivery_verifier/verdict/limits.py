@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
-from delivery_verifier.run_directory.books import SECOND_OPINION, SECOND_OPINION_RECORDS
 from delivery_verifier.run_directory.counts import LATE
+from delivery_verifier.run_directory.tally import SECOND_OPINION, SECOND_OPINION_RECORDS
 from delivery_verifier.verdict import audits
 from delivery_verifier.verdict.attribution import OUTSIDE, CasesByInjection, confidence_interval
-from delivery_verifier.verdict.evaluation import LAWS, laws_of
+from delivery_verifier.verdict.evaluation import INVARIANTS, invariants_of
 from delivery_verifier.verdict.evidence import Evidence
 
 WANTED_BOUND = 0.1
@@ -26,18 +26,18 @@ bound, `limits` advises to repeat the fault plan more often."""
 def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
-    The first sentences name what the law SECOND_OPINION did not check. The next sentences say how many injections took
-    effect, how many records the injections exposed, which arms they hurt, and how often an unseen anomaly may still
-    occur. The last sentences name what is not checked in any run of this kind.
+    The first sentences name what the invariant SECOND_OPINION did not check. The next sentences say how many injections
+    took effect, how many records the injections exposed, which arms they hurt, and how often an unseen anomaly may
+    still occur. The last sentences name what is not checked in any run of this kind.
     """
     if (audit := evidence.scenario.audit) is not None:
-        return [*_unchecked_laws(evidence), *audits.limits(evidence, audit)]
-    biting = evidence.biting
-    sentences = [*_unchecked_laws(evidence), _tried(evidence)]
-    if biting:
+        return [*_unchecked_invariants(evidence), *audits.limits(evidence, audit)]
+    effective = evidence.effective
+    sentences = [*_unchecked_invariants(evidence), _tried(evidence)]
+    if effective:
         # Injections of one cycle overlap and belong together. Only cycles are independent of each other.
-        rounds = len({injection.cycle for injection in biting})
-        unit = "faults" if rounds == len(biting) else "cycles of faults"
+        rounds = len({injection.cycle for injection in effective})
+        unit = "faults" if rounds == len(effective) else "cycles of faults"
         sentences += _hurt(evidence, rounds, unit)
         sentences.append(_bound(evidence.scenario, rounds, unit))
     sentences += [
@@ -72,22 +72,22 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
-    """Yields a sentence if the law SECOND_OPINION was not checked because the run is too large.
+def _unchecked_invariants(evidence: Evidence) -> Iterator[str]:
+    """Yields a sentence if the invariant SECOND_OPINION was not checked because the run is too large.
 
-    Else yields a sentence for every arm with damaged records, because nobody counted the books of such an arm a second
+    Else yields a sentence for every arm with damaged records, because nobody counted the counts of such an arm a second
     time.
     """
-    if SECOND_OPINION not in laws_of(evidence):
+    if SECOND_OPINION not in invariants_of(evidence):
         yield (
             f"This run has {evidence.offsets.records:,} records. Above {SECOND_OPINION_RECORDS:,}, "
-            f"the law {SECOND_OPINION} is not checked: {LAWS[SECOND_OPINION]}"
+            f"the invariant {SECOND_OPINION} is not checked: {INVARIANTS[SECOND_OPINION]}"
         )
         return
     for arm in evidence.loaded:
         if arm.totals.get("corrupted") or arm.totals.get("unattributed"):
             which = "damaged records, or records without an identity" if evidence.scenario.audit else "damaged records"
-            yield f"{arm.name} has {which}: the law {SECOND_OPINION} was not checked for it."
+            yield f"{arm.name} has {which}: the invariant {SECOND_OPINION} was not checked for it."
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
@@ -158,12 +158,12 @@ def _with_option(words: list[str], option: str, value: int) -> list[str]:
 def _tried(evidence: Evidence) -> str:
     """Returns a text that says how many injections took effect, and how many attempts of each arm the injections could
     have hurt."""
-    biting = len(evidence.biting)
-    if not biting:
-        done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"
+    effective = len(evidence.effective)
+    if not effective:
+        done = "No injected fault is proven to have taken effect" if evidence.injections else "No fault was injected"
         return f"{done}: this run does not show what a fault would do."
     sums = {name: [f"{exposed(arm.exposure, name):,} of {arm.name}" for arm in evidence.loaded] for name in COUNTED}
-    faults = "1 fault took effect" if biting == 1 else f"{biting} faults took effect"
+    faults = "1 fault took effect" if effective == 1 else f"{effective} faults took effect"
     return (
         f"{faults}. Records in flight at that moment: {', '.join(sums['outstanding'])}. "
         f"Records exposed until recovery: {', '.join(sums['reported'])}."

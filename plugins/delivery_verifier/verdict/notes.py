@@ -18,7 +18,7 @@ def notes(evidence: Evidence) -> list[str]:
 
 def _cut(evidence: Evidence) -> Iterator[str]:
     """Yields a note for each anomaly of an arm if not all of its cases were written to anomalies/."""
-    rows = evidence.books.rows("cases")
+    rows = evidence.tally.rows("cases")
     if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
         return
     for row in rows.to_pylist():

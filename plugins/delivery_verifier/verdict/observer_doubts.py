@@ -3,8 +3,8 @@ times.
 
 All of them are checker doubts, because either verdict may be wrong:
 
-* VIOLATED is wrong if the observer missed a change that would have excused an anomaly.
-* HELD is wrong if the observer saw a change too late or in part, and the contract therefore excuses an anomaly by
+* VIOLATED is wrong if the observer missed a change that would have explained an anomaly.
+* HELD is wrong if the observer saw a change too late or in part, and the contract therefore explains an anomaly by
   mistake.
 
 All functions are pure.
@@ -32,7 +32,7 @@ from delivery_verifier.model.history import (
 )
 from delivery_verifier.model.scenario import Arm
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
-from delivery_verifier.verdict.excuses import excuses_of
+from delivery_verifier.verdict.explained_by import explained_cases_of
 
 ALL = ""
 """Stands in place of an arm's name, in a doubt that concerns every arm of the run."""
@@ -64,7 +64,11 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
         yield from _first_observed(evidence, arm)
     yield from _last_observed(evidence)
     for injection in evidence.injections:
-        if injection.bit and must_be_observed(injection) and not observed_during(injection, evidence.disturbances):
+        if (
+            injection.took_effect
+            and must_be_observed(injection)
+            and not observed_during(injection, evidence.disturbances)
+        ):
             detail = f"{injection.in_words} bit, but the observer saw nothing"
             yield ObserverDoubt(ALL, "observer_blind", detail)
     heartbeats = [observation for observation in evidence.observations if observation.kind == "heartbeat"]
@@ -78,7 +82,7 @@ def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
     If the arm writes transactions, also yields a doubt if the observer never saw the topic `__transaction_state`.
     (Kafka creates this topic with the first transaction.)
     """
-    began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
+    began_us = min(evidence.tally.values("load", "at_us", arm=arm.name), default=None)
     observed = {
         observation.partition
         for observation in evidence.observations
@@ -147,13 +151,13 @@ def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterato
     could make VIOLATED wrong. HELD cannot become wrong, because a disturbance never forbids anything. So an arm without
     a conviction may have pauses, which are common on a busy host.
     """
-    began_us = min(arm.run.books.values("load", "at_us", arm=arm.name), default=0)
+    began_us = min(arm.run.tally.values("load", "at_us", arm=arm.name), default=0)
     longest_us = max((to_us - max(from_us, began_us) for from_us, to_us in blind), default=0)
     convicted = _convicted_unless_missed(arm) if longest_us > 0 else []
     if convicted:
         detail = (
             f"{arm.name}: between the begin of the load and the snapshot the observer did not see the cluster for "
-            f"{longest_us / 1e6:.1f} s; a disturbance that it missed then may excuse {', '.join(convicted)}"
+            f"{longest_us / 1e6:.1f} s; a disturbance that it missed then may explain {', '.join(convicted)}"
         )
         yield ObserverDoubt(arm.name, "observer_blind", detail)
 
@@ -163,7 +167,7 @@ def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
 
     The disturbance can be of any kind that only the observer sees.
     """
-    excuses, settings = excuses_of(arm), Settings.of_arm(arm.run.scenario, arm.spec)
+    explained_by, settings = explained_cases_of(arm), Settings.of_arm(arm.run.scenario, arm.spec)
     missed = [
         Disturbance(kind=name, at_us=arm.run.offsets.taken_at_us, planned=True)  # no alteration of a topic is later
         for name, kind in DISTURBANCES.items()
@@ -173,7 +177,7 @@ def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
     counts = {
         anomaly: arm.cases(anomaly)
         if ruling.ruling == "FORBIDDEN"
-        else (excuses.cases[anomaly], excuses.hidden[anomaly])
+        else (explained_by.cases[anomaly], explained_by.hidden[anomaly])
         for anomaly, ruling in arm.rulings.items()
     }
     return [anomaly for anomaly, count in counts.items() if any(count) and possible[anomaly].ruling == "PERMITTED"]
@@ -188,7 +192,7 @@ def _window(injection: Injection, evidence: Evidence) -> tuple[int, int]:
     """
     recovered_us, taken_at_us = injection.recovered_at_us, evidence.offsets.taken_at_us
     end_us = taken_at_us if recovered_us is None else min(recovered_us + OBSERVER_LAG_US, taken_at_us)
-    return max(injection.bite_at_us - LEAD_US, evidence.load_began_us), end_us
+    return max(injection.effect_at_us - LEAD_US, evidence.load_began_us), end_us
 
 
 def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tuple[int, int]]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Arm
-from delivery_verifier.run_directory.witness import Row
+from delivery_verifier.run_directory.group_log import Row
 from delivery_verifier.verdict.evidence import Evidence
 
 

@@ -15,7 +15,7 @@ from delivery_verifier.model.figures import times
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, GivenUp, exposed
 from delivery_verifier.run_directory.counts import LATE, UNPROVEN
 from delivery_verifier.verdict import audits
-from delivery_verifier.verdict.applications import at_stake, is_of_applications, is_thaw
+from delivery_verifier.verdict.applications import exposed_records, is_of_applications, is_thaw
 from delivery_verifier.verdict.damage import unreadable_clause
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 from delivery_verifier.verdict.transaction_counts import clause_of
@@ -44,7 +44,7 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
 
     Leaves out controls that have a checker doubt, because their counts cannot be trusted.
     """
-    faulted = bool(evidence.biting)
+    faulted = bool(evidence.effective)
     without = "without a proven fault" if evidence.injections else "without a fault"
     sentences = [subject.sentence for subject in subjects]
     if len(subjects) > 1:  # one sentence about the fault serves all subjects
@@ -68,7 +68,7 @@ def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> st
     """
     hurt, unhurt = [], []
     for control in controls:
-        unproven = control.books.get(UNPROVEN, 0)
+        unproven = control.tally.get(UNPROVEN, 0)
         if cases := _with_cases(control.findings):
             more = f", and {unproven:,} not found" if unproven else ""
             hurt.append(f"{control.arm} ({_listed(cases)}{more})")
@@ -84,9 +84,9 @@ def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
 
     `faulted`: whether a fault took effect. If not, the sentence ends with `without`, e.g. "without a fault".
     """
-    lost, unproven = control.books.get("lost", 0), control.books.get(UNPROVEN, 0)
+    lost, unproven = control.tally.get("lost", 0), control.tally.get(UNPROVEN, 0)
     number = f"at least {lost:,}" if unproven else _count(lost)
-    records = f"{number} of {control.books.get('reported', 0):,} records"
+    records = f"{number} of {control.tally.get('reported', 0):,} records"
     more = f", and {unproven:,} that were not found may be at unreadable offsets" if unproven else ""
     if faulted:
         return f"The fault took {records} from the control {control.profile}{more}."
@@ -149,8 +149,10 @@ def _beside(findings: Sequence[Finding], broken: Sequence[Finding]) -> str:
     text = ""
     for finding in _with_cases(findings):
         if finding.anomaly in forbidden and finding.tolerance is None:
-            excused = "" if finding.excused == finding.cases else f" (a disturbance excuses {_count(finding.excused)})"
-            text += f", and {_listed([finding])}, which it permits{excused}"
+            explained = (
+                "" if finding.explained == finding.cases else (f" (a disturbance explains {_count(finding.explained)})")
+            )
+            text += f", and {_listed([finding])}, which it permits{explained}"
     return text
 
 
@@ -176,17 +178,17 @@ def _circumstances(arm: ArmEvidence) -> str:
     """Returns in words what was done to the cluster, and how many attempts of the arm that could have hurt."""
     if (audit := arm.run.scenario.audit) is not None:
         return audit.in_words
-    if not arm.run.biting:
+    if not arm.run.effective:
         if arm.run.injections:
-            return "no injected fault is proven to have bitten"
+            return "no injected fault is proven to have taken effect"
         return "on a quiet day, no fault was injected"
     return f"{_done(arm.run)}, with {_exposed(arm)}"
 
 
 def _done(evidence: Evidence) -> str:
     """Returns in words what was done to the cluster, e.g. `the leader was killed twice`."""
-    bit = Counter(injection.action for injection in evidence.injections if injection.bit)
-    return " and ".join(f"{deed(evidence, action)} {times(count)}" for action, count in bit.items())
+    took_effect = Counter(injection.action for injection in evidence.injections if injection.took_effect)
+    return " and ".join(f"{deed(evidence, action)} {times(count)}" for action, count in took_effect.items())
 
 
 def deed(evidence: Evidence, action: str) -> str:
@@ -198,17 +200,21 @@ def _exposed(arm: ArmEvidence) -> str:
     """Returns in words how many attempts were outstanding when faults took effect, and how many were exposed.
 
     The exposed attempts include attempts that were sent after another broker had taken over, but before the recovery.
-    If faults hit only applications, the text gives two other numbers: the records in hand, and the records by which the
-    groups were set back.
+    If faults hit only applications, the text gives two other numbers: the records in progress, and the records by which
+    the groups were set back.
     """
-    if arm.run.biting and all(map(is_of_applications, arm.run.biting)):
-        rewinds = [injection for injection in arm.run.biting if "rewind" in ACTS[injection.action].counts_as]
-        others = [each for each in arm.run.biting if each not in rewinds and not is_thaw(each)]
-        stakes = (("in hand", others), ("set back", rewinds))
-        counts = [(sum(at_stake(cause, arm.name) for cause in causes), how) for how, causes in stakes if causes]
+    if arm.run.effective and all(map(is_of_applications, arm.run.effective)):
+        rewinds = [injection for injection in arm.run.effective if "rewind" in ACTS[injection.action].counts_as]
+        others = [each for each in arm.run.effective if each not in rewinds and not is_thaw(each)]
+        exposure_doubts = (("in progress", others), ("set back", rewinds))
+        counts = [
+            (sum(exposed_records(cause, arm.name) for cause in causes), how)
+            for how, causes in exposure_doubts
+            if causes
+        ]
         return " and ".join(f"{_records(count)} {how}" for count, how in counts)
     outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
-    faults = "the fault" if len(arm.run.biting) == 1 else "the faults"
+    faults = "the fault" if len(arm.run.effective) == 1 else "the faults"
     return f"{_records(outstanding)} in flight at {faults} and {_records(reported)} exposed until recovery"
 
 

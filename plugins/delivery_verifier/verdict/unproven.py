@@ -160,11 +160,12 @@ def _contradictions(audit: Audit, counts: Mapping[str, int]) -> Iterator[NamedDe
     if audit.empty:
         more = f" and {len(audit.empty) - 1} more" if len(audit.empty) > 1 else ""
         yield "complete_contradicted", f"{audit.empty[0]}{more} has no claim; did its writer send anything?"
-    strangers = counts.get("strangers", 0)
-    if strangers and not audit.others_write:
+    foreign_writers = counts.get("foreign_writers", 0)
+    if foreign_writers and not audit.others_write:
         yield (
             "identity_missing",
-            f"{strangers:,} records have no identity, though nobody else writes to the topic: they may be of claims",
+            f"{foreign_writers:,} records have no identity, though nobody else writes to the topic: they may be of "
+            "claims",
         )
     if tombstones := counts.get("tombstones", 0):
         yield (

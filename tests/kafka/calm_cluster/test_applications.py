@@ -1,5 +1,5 @@
 """Tests of applications on real brokers: what members apply when they are killed or set back, and when such a fault has
-not bitten."""
+not taken effect."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.handle import RunningApplications
-from delivery_verifier.applications.lives import FENCED, lives_of
+from delivery_verifier.applications.incarnations import FENCED, incarnations_of
 from delivery_verifier.applications.member_process import MemberProcess
 from delivery_verifier.applications.pool import MemberPool
-from delivery_verifier.applications.sink import LifeEffects, SinkInputs
+from delivery_verifier.applications.sink import IncarnationEffects, SinkInputs
 from delivery_verifier.applications.sinks import sink_of
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
@@ -37,16 +37,16 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.load.live_ledger import Gate, State
 from delivery_verifier.load.pool import ProducerPool
-from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, equipment_of
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, capabilities_of
 from delivery_verifier.model.history import Injection
 from delivery_verifier.run_directory.effect_tables import JOURNAL
+from delivery_verifier.run_directory.group_log import GroupLog, read_group_log
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.run_directory.table import arrow_schema
-from delivery_verifier.run_directory.witness import Witness, read_witness
 from delivery_verifier.settlement.applications import journal_rows
+from delivery_verifier.settlement.group_log import write_group_log
 from delivery_verifier.settlement.outputs import VisibleRecords
-from delivery_verifier.settlement.witness import write_witness
-from delivery_verifier.verdict.witness import differences
+from delivery_verifier.verdict.group_log import differences
 
 CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
 
@@ -58,7 +58,7 @@ def is_exact(entry: Entry) -> bool:
 
 ENTRIES = [
     *(entry for entry in (*consumers.ENTRIES, *databases.ENTRIES, *groups.ENTRIES) if is_exact(entry)),
-    *(entry for entry in transforms.ENTRIES if not equipment_of(entry.fault)),
+    *(entry for entry in transforms.ENTRIES if not capabilities_of(entry.fault)),
 ]
 """The entries about applications that need no proxy and end with exact numbers. `make campaign PART=applications` runs
 the statistical ones, each with ten arms."""
@@ -121,50 +121,58 @@ class Stage:
         return injections
 
     def effects(self) -> dict[str, list[list[int]]]:
-        """Returns the offsets that each life applied, in order, by the name of the arm."""
+        """Returns the offsets that each incarnation applied, in order, by the name of the arm."""
         return {
             member.arm.name: [
-                self.offsets(life) for life in sink_of(member.application.discipline).read(self.inputs(member))
+                self.offsets(incarnation)
+                for incarnation in sink_of(member.application.discipline).read(self.inputs(member))
             ]
             for member in self.members.members
             if member.number == 0  # the effects of an application are read at once, those of its replacement, too
         }
 
-    def offsets(self, life: LifeEffects) -> list[int]:
-        """Returns the offsets that a life applied, in order. Asserts that there are as many effects as were counted."""
-        assert life.counted == len(life.rows)
-        return [int(offset) for offset in life.rows["offset"]]
+    def offsets(self, incarnation: IncarnationEffects) -> list[int]:
+        """Returns the offsets that an incarnation applied, in order. Asserts that there are as many effects as were
+        counted."""
+        assert incarnation.counted == len(incarnation.rows)
+        return [int(offset) for offset in incarnation.rows["offset"]]
 
     def overtaken(self, arm: str) -> int:
         """Returns how many records of an arm were first applied after a record with a higher offset."""
         member = next(each for each in self.members.members if each.arm.name == arm)
-        lives = sink_of(member.application.discipline).read(self.inputs(member))
-        ordered = sorted((int(row["order"]), int(row["offset"])) for life in lives for row in life.rows)
+        incarnations = sink_of(member.application.discipline).read(self.inputs(member))
+        ordered = sorted(
+            (int(row["order"]), int(row["offset"])) for incarnation in incarnations for row in incarnation.rows
+        )
         first = list(dict.fromkeys(offset for _, offset in ordered))
         return sum(offset < highest for offset, highest in zip(first, accumulate(first, max), strict=True))
 
-    def witness(self) -> Witness:
+    def group_log(self) -> GroupLog:
         """Returns what `__consumer_offsets` has of the groups, written down and read back, beside the journals."""
         run = RunDirectory(self.workspace / "run")
         with run.writing("plan") as output:
             output.write_json("scenario.json", self.scenario)
         with run.writing("settle") as output:
-            write_witness(self.scenario, self.cluster, output, began_us=0)
+            write_group_log(self.scenario, self.cluster, output, began_us=0)
             for member in self.members.members:
-                lives = lives_of(member.folder).items()
-                rows = [row for life, path in lives for row in journal_rows(member.arm, member.number, life, path)]
+                incarnations = incarnations_of(member.folder).items()
+                rows = [
+                    row
+                    for incarnation, path in incarnations
+                    for row in journal_rows(member.arm, member.number, incarnation, path)
+                ]
                 table = pa.Table.from_pylist(rows, arrow_schema(JOURNAL))
                 output.write_table(f"journal/{member.name.replace('/', '-')}", table)
-        witness = read_witness(run)
-        assert witness is not None
-        return witness
+        group_log = read_group_log(run)
+        assert group_log is not None
+        return group_log
 
-    def differences(self, witness: Witness, is_rewound: bool = False) -> set[str]:
-        """Returns the names of all doubts about the witness."""
+    def differences(self, group_log: GroupLog, is_rewound: bool = False) -> set[str]:
+        """Returns the names of all doubts about the group log."""
         keys = [(member.arm.topic_name, 0) for member in self.members.members]
         ends = topics.high_watermarks(topics.admin(self.cluster.connection), keys)
         live_ends = {(member.arm.name, 0): ends[member.arm.topic_name, 0] for member in self.members.members}
-        return {name for _, name, _ in differences(self.scenario, witness, live_ends, is_rewound)}
+        return {name for _, name, _ in differences(self.scenario, group_log, live_ends, is_rewound)}
 
     def inputs(self, member: MemberProcess) -> SinkInputs:
         """Returns what the sink of the member's application must know."""
@@ -206,36 +214,36 @@ def test_a_crash_in_a_batch_takes_from_each_discipline_what_it_promises(cluster:
         "commit_after": [first, list(range(20, 40)), again],
     }
     assert (stored[0], stored[2]) == (first, again) and set(first) | set(stored[1]) == set(range(40))
-    assert killed.bit and rewound.bit
-    in_hand = {"commit_first": 6, "commit_after": 10, "store_after": 6}
+    assert killed.took_effect and rewound.took_effect
+    in_progress = {"commit_first": 6, "commit_after": 10, "store_after": 6}
     assert killed.proof["process_before_heal"] == {
         **{f"member {name}/0": "exit code -9 (killed by SIGKILL)" for name in NAMES},
         **{f"member {name}/0 parked at": "applied" for name in NAMES},
-        **{f"in hand of {name}": count for name, count in in_hand.items()},
+        **{f"in progress of {name}": count for name, count in in_progress.items()},
     }
     assert rewound.proof["process"] == {f"rewound {name}": 40 for name in NAMES}
-    assert_witness_agrees(stage)
+    assert_group_log_agrees(stage)
 
 
-def assert_witness_agrees(stage: Stage) -> None:
+def assert_group_log_agrees(stage: Stage) -> None:
     """Asserts that `__consumer_offsets` and the journals agree after a rewind, and that they do not once a commit is
     removed, altered or added."""
-    witness = stage.witness()
-    first = [row for row in witness.commits if row["arm"] == "commit_after"]
+    group_log = stage.group_log()
+    first = [row for row in group_log.commits if row["arm"] == "commit_after"]
     assert [row["offset"] for row in first if row["committed"]] == [10, 20, 30, 40, 0, 10, 20, 30, 40, 50, 60]
-    assert {row["client_id"] for row in witness.generations} == {None, *(f"{name}-member-0" for name in NAMES)}
-    assert {row["position"] for row in witness.positions} == {60} and not any(
-        row["transactional"] or row["leader_epoch"] < -1 for row in witness.commits
+    assert {row["client_id"] for row in group_log.generations} == {None, *(f"{name}-member-0" for name in NAMES)}
+    assert {row["position"] for row in group_log.positions} == {60} and not any(
+        row["transactional"] or row["leader_epoch"] < -1 for row in group_log.commits
     )
-    assert stage.differences(witness, is_rewound=True) == set()
-    assert stage.differences(witness) == {"witness_stranger"}  # nobody but the fault plan commits offset 0
-    fewer = witness._replace(commits=[row for row in witness.commits if row is not first[0]])
-    assert stage.differences(fewer, is_rewound=True) == {"witness_lacks_commit"}
-    altered = [{**row, "offset": 61} if row is first[-1] else row for row in witness.commits]
-    names = {"witness_lacks_commit", "witness_stranger", "witness_disagrees"}
-    assert stage.differences(witness._replace(commits=altered), is_rewound=True) == names
-    more = witness._replace(commits=[{**first[0], "offset": 13}, *witness.commits])
-    assert stage.differences(more, is_rewound=True) == {"witness_stranger"}
+    assert stage.differences(group_log, is_rewound=True) == set()
+    assert stage.differences(group_log) == {"group_log_foreign_writer"}  # nobody but the fault plan commits offset 0
+    fewer = group_log._replace(commits=[row for row in group_log.commits if row is not first[0]])
+    assert stage.differences(fewer, is_rewound=True) == {"group_log_lacks_commit"}
+    altered = [{**row, "offset": 61} if row is first[-1] else row for row in group_log.commits]
+    names = {"group_log_lacks_commit", "group_log_foreign_writer", "group_log_disagrees"}
+    assert stage.differences(group_log._replace(commits=altered), is_rewound=True) == names
+    more = group_log._replace(commits=[{**first[0], "offset": 13}, *group_log.commits])
+    assert stage.differences(more, is_rewound=True) == {"group_log_foreign_writer"}
 
 
 ZOMBIES = (
@@ -255,7 +263,7 @@ def test_members_that_were_thawed_behind_our_back_were_not_replaced(
     monkeypatch.setattr(zombies, "TAKEN_OVER_S", 1.0)
     monkeypatch.setattr(stage.handle.zombies, "replace", lambda: (thaw(), replace()))
     (frozen,) = stage.play()
-    assert not frozen.bit and frozen.proof["process"] == {}
+    assert not frozen.took_effect and frozen.proof["process"] == {}
     assert "the replacements to take over: transform_assigned/0 is not frozen" in str(frozen.proof["failed"])
 
 
@@ -275,17 +283,17 @@ def test_a_zombie_that_never_goes_on_has_not_been_thawed(
     assert proof == {
         **{f"member {name}/0": "frozen" for name in names},
         **{f"member {name}/0 parked at": "produced" for name in names},
-        **{f"in hand of {name}": 10 for name in names},
+        **{f"in progress of {name}": 10 for name in names},
     }
     assert all(taken_over.values())
-    assert not thawed.bit and thawed.proof["process"] == {}
+    assert not thawed.took_effect and thawed.proof["process"] == {}
     assert "or to be refused: transform_assigned/0, transform_fenced/0" in str(thawed.proof["failed"])
     (member,) = (each for each in stage.members.members if each.name == "transform_fenced/0")
     assert member.control[Word.EXIT] == FENCED, "the recovery has thawed it, and it was fenced"
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
-def test_members_with_nothing_in_hand_are_killed_all_the_same_and_members_that_are_stopped_are_not(
+def test_members_with_nothing_in_progress_are_killed_all_the_same_and_members_that_are_stopped_are_not(
     cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
     plan = entry_of(
@@ -297,9 +305,11 @@ def test_members_with_nothing_in_hand_are_killed_all_the_same_and_members_that_a
     if not is_killed:
         monkeypatch.setattr(stage.handle, "kill", stage.handle.stop)
     (killed,) = stage.play()
-    assert killed.bit == is_killed
+    assert killed.took_effect == is_killed
     proof: Any = killed.proof["process_before_heal"]
-    assert {name: proof[f"in hand of {name}"] for name in NAMES} == dict.fromkeys(NAMES, 0) if is_killed else not proof
+    assert (
+        {name: proof[f"in progress of {name}"] for name in NAMES} == dict.fromkeys(NAMES, 0) if is_killed else not proof
+    )
     assert stage.effects() == {name: [list(range(40)), list(range(40, 60))] for name in NAMES}
 
 
@@ -324,22 +334,24 @@ def test_a_group_that_has_committed_nothing_has_not_been_set_back(
     monkeypatch.setattr(stage.handle, "stop", stop_and_forget)
     monkeypatch.setattr(stage.handle, "restart", remember_and_restart)
     (rewound,) = stage.play()
-    assert not rewound.bit and rewound.proof["process"] == {}
+    assert not rewound.took_effect and rewound.proof["process"] == {}
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_an_entry_ends_with_the_numbers_that_it_expects(entry: Entry, cluster: Cluster, workspace: Path) -> None:
     stage = Stage(cluster, workspace, entry)
     injections = stage.play()
-    assert [injection.proof for injection in injections if not injection.bit] == [] != injections
-    proofs = {injection.action: injection.proof["process_before_heal"] for injection in injections if injection.bit}
+    assert [injection.proof for injection in injections if not injection.took_effect] == [] != injections
+    proofs = {
+        injection.action: injection.proof["process_before_heal"] for injection in injections if injection.took_effect
+    }
     if "freeze_application" in proofs:
         names = [f"member {arm.name}/0" for arm in entry.arms]
         assert [name for name in names if name not in str(proofs["freeze_application"])] == []
         assert [name for name in names if f"{name} when thawed" not in str(proofs["thaw_application"])] == []
     effects = stage.effects()
     for arm in entry.arms:
-        counts = Counter(offset for life in effects.get(arm.name, []) for offset in life)
+        counts = Counter(offset for incarnation in effects.get(arm.name, []) for offset in incarnation)
         ended = {
             "SKIPPED": sum(offset not in counts for offset in range(stage.scenario.arm(arm.name).records)),
             "REAPPLIED": sum(count > 1 for count in counts.values()),
@@ -349,4 +361,4 @@ def test_an_entry_ends_with_the_numbers_that_it_expects(entry: Entry, cluster: C
         bounds = {bound.count: bound.value for bound in arm.expectation.bounds if bound.count in ended}
         assert {name: ended[name] for name in bounds} == bounds, arm.name
     is_rewound = any(step.action == "rewind" for step in stage.scenario.fault.steps)
-    assert stage.differences(stage.witness(), is_rewound) == set()
+    assert stage.differences(stage.group_log(), is_rewound) == set()

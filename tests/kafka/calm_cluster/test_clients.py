@@ -174,7 +174,7 @@ def read_to_the_end(spec: ProducerSpec, isolation: str) -> Counter[int]:
     return counts
 
 
-def books_of(stage: Stage, rows: list[dict[str, Any]]) -> Counter[str]:
+def tally_of(stage: Stage, rows: list[dict[str, Any]]) -> Counter[str]:
     """Returns counts from the ledger `rows` and the log: attempts per outcome, records, and sequences with several
     records.
 
@@ -204,7 +204,7 @@ def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered
     cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The producer is killed after the leader has appended records and before it acknowledges them. Each of these
-    records is in the log twice, and the books balance."""
+    records is in the log twice, and the counts balance."""
     stage = Stage(
         cluster,
         workspace,
@@ -226,7 +226,7 @@ def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered
 
     monkeypatch.setattr(stage.running_load, "kill", kill_once_appended)
     rows = stage.play()
-    assert books_of(stage, rows) == {
+    assert tally_of(stage, rows) == {
         "ACKED 0 client": 3 * SENT,
         "INDETERMINATE 0 recovery": SENT,
         "ACKED 1 client": SENT,
@@ -234,19 +234,19 @@ def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered
         "records in the log": 5 * SENT,
     }
     (producer,) = stage.pool.producers
-    assert stage.announced == len(rows) == producer.control[Word.ATTEMPTED] and producer.spec.life == 1
+    assert stage.announced == len(rows) == producer.control[Word.ATTEMPTED] and producer.spec.incarnation == 1
     counts = counted_outcomes(producer.control, "all")
     assert counts == dict.fromkeys((*Outcome, MISCOUNTED), 0) | {Outcome.ACKED: 4 * SENT}
     killed = stage.injections[1]
-    assert killed.bit and killed.action == "kill_producer" and killed.brokers == []
+    assert killed.took_effect and killed.action == "kill_producer" and killed.brokers == []
     assert killed.proof["process_before_heal"] == {"producer patient/0": "exit code -9 (killed by SIGKILL)"}
     assert killed.hit == {stage.scenario.subjects[0].topic_name: [0, 1]}
-    assert killed.bite_at_us < (killed.healed_at_us or 0) <= (killed.recovered_at_us or 0)
+    assert killed.effect_at_us < (killed.healed_at_us or 0) <= (killed.recovered_at_us or 0)
 
 
 def test_what_a_killed_producer_had_in_an_open_transaction_is_seen_by_nobody(cluster: Cluster, workspace: Path) -> None:
     """A transaction holds two `send` steps, i.e. 80 records. The first kill comes between two transactions, so that it
-    has not bitten. The second kill comes in the middle of one."""
+    has not taken effect. The second kill comes in the middle of one."""
     kill = step(SETTLED, "kill_producer", "none", ("transactions_open",))
     start = step(AT_ONCE, "restart_producer", "none")
     send = step(SETTLED, "send")
@@ -263,8 +263,8 @@ def test_what_a_killed_producer_had_in_an_open_transaction_is_seen_by_nobody(clu
     assert raw == Counter(range(5 * SENT))
     assert read_to_the_end(spec, "read_committed") == raw - Counter(range(2 * SENT, 3 * SENT))
     missed, killed = stage.injections
-    assert missed.proof["process_before_heal"] and not missed.bit and missed.proof["transactions_open"] == {}
-    assert killed.bit and list(killed.proof["transactions_open"]) == ["kdv-transactional-0"]
+    assert missed.proof["process_before_heal"] and not missed.took_effect and missed.proof["transactions_open"] == {}
+    assert killed.took_effect and list(killed.proof["transactions_open"]) == ["kdv-transactional-0"]
 
 
 def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, workspace: Path) -> None:
@@ -282,7 +282,7 @@ def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, w
         ArmPlan(name="patient", role="control", profile=PATIENT),
     )
     rows = stage.play()
-    assert books_of(stage, rows) == {
+    assert tally_of(stage, rows) == {
         "ACKED 0 client": 3 * SENT,
         "INDETERMINATE 0 client": SENT,
         "ACKED 1 client": SENT,
@@ -293,10 +293,10 @@ def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, w
     counts = counted_outcomes(stage.pool.producers[0].control, "all")
     assert counts == dict.fromkeys((*Outcome, MISCOUNTED), 0) | {Outcome.ACKED: 4 * SENT, Outcome.INDETERMINATE: SENT}
     resent = stage.injections[1]
-    assert resent.bit and resent.proof["process"] == {"resent by hasty": SENT, "resent by patient": 0}
+    assert resent.took_effect and resent.proof["process"] == {"resent by hasty": SENT, "resent by patient": 0}
 
 
-def test_with_nothing_to_send_again_a_resend_has_not_bitten(cluster: Cluster, workspace: Path) -> None:
+def test_with_nothing_to_send_again_a_resend_took_no_effect(cluster: Cluster, workspace: Path) -> None:
     stage = Stage(
         cluster,
         workspace,
@@ -304,8 +304,8 @@ def test_with_nothing_to_send_again_a_resend_has_not_bitten(cluster: Cluster, wo
         PATIENT_ARM,
     )
     rows = stage.play()
-    assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
-    assert [injection.bit for injection in stage.injections] == [False]
+    assert tally_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
+    assert [injection.took_effect for injection in stage.injections] == [False]
 
 
 def test_producers_that_the_signal_did_not_reach_have_not_been_killed(
@@ -320,7 +320,7 @@ def test_producers_that_the_signal_did_not_reach_have_not_been_killed(
     )
     stage.play()
     (made,) = stage.injections
-    assert not made.bit and made.proof["process"] == made.proof["process_before_heal"] == {}
+    assert not made.took_effect and made.proof["process"] == made.proof["process_before_heal"] == {}
 
 
 def test_a_program_that_exits_on_sigterm_drops_its_queue_and_one_that_flushes_has_it_in_the_log(
@@ -339,7 +339,7 @@ def test_a_program_that_exits_on_sigterm_drops_its_queue_and_one_that_flushes_ha
         ArmPlan(name="exits", role="subject", profile=slow, on_sigterm="exit"),
         ArmPlan(name="flushes", role="control", profile=slow, on_sigterm="flush"),
     )
-    assert books_of(stage, stage.play()) == {
+    assert tally_of(stage, stage.play()) == {
         "ACKED 0 client": 3 * SENT,
         "INDETERMINATE 0 recovery": SENT,
         "sequences in the log more than once": 0,
@@ -347,15 +347,15 @@ def test_a_program_that_exits_on_sigterm_drops_its_queue_and_one_that_flushes_ha
     }
     assert len(read_log(stage.pool.producers[1].spec, token=stage.scenario.run_token)) == 4 * SENT
     (made,) = stage.injections
-    assert made.bit and made.proof["process"] == made.proof["process_before_heal"] == {
-        "producer exits/0": f"{SENT} records in hand when SIGTERM came, {SENT} when it ended; exit code 0",
-        "producer flushes/0": f"{SENT} records in hand when SIGTERM came, 0 when it ended; exit code 0",
+    assert made.took_effect and made.proof["process"] == made.proof["process_before_heal"] == {
+        "producer exits/0": f"{SENT} records in progress when SIGTERM came, {SENT} when it ended; exit code 0",
+        "producer flushes/0": f"{SENT} records in progress when SIGTERM came, 0 when it ended; exit code 0",
         "left by exits": SENT,
         "left by flushes": 0,
     }
 
 
-def test_producers_with_nothing_in_hand_have_not_been_terminated(cluster: Cluster, workspace: Path) -> None:
+def test_producers_with_nothing_in_progress_have_not_been_terminated(cluster: Cluster, workspace: Path) -> None:
     stage = Stage(
         cluster,
         workspace,
@@ -363,9 +363,9 @@ def test_producers_with_nothing_in_hand_have_not_been_terminated(cluster: Cluste
         ArmPlan(name="patient", role="subject", profile=PATIENT, on_sigterm="exit"),
     )
     rows = stage.play()
-    assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
+    assert tally_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
     (made,) = stage.injections
-    assert not made.bit and made.proof["process"] == made.proof["process_before_heal"] == {}
+    assert not made.took_effect and made.proof["process"] == made.proof["process_before_heal"] == {}
 
 
 def test_a_plan_that_ends_early_leaves_no_producer_dead(cluster: Cluster, workspace: Path) -> None:
@@ -379,8 +379,12 @@ def test_a_plan_that_ends_early_leaves_no_producer_dead(cluster: Cluster, worksp
         PATIENT_ARM,
     )
     rows = stage.play()
-    assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
-    assert stage.pool.producers[0].spec.life == 1 and stage.injections[0].bit and stage.injections[0].healed_at_us
+    assert tally_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
+    assert (
+        stage.pool.producers[0].spec.incarnation == 1
+        and stage.injections[0].took_effect
+        and stage.injections[0].healed_at_us
+    )
 
 
 def test_a_crash_that_nobody_ordered_is_no_part_of_the_plan(

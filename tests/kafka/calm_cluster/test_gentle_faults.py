@@ -1,5 +1,5 @@
 """Tests of faults that end no broker's session, on real brokers. Leaders move as planned, or not at all. A fault that
-moves no leader, though it should, has not bitten."""
+moves no leader, though it should, has not taken effect."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def test_a_booted_cluster_answers_at_every_broker_and_spreads_its_leaders(stage:
     assert all(set(state.isr) == {1, 2, 3} for state in seen.values())
 
 
-def test_a_pause_shorter_than_the_session_moves_no_leader_and_has_not_bitten(stage: FaultStage) -> None:
+def test_a_pause_shorter_than_the_session_moves_no_leader_and_took_no_effect(stage: FaultStage) -> None:
     (made,) = stage.inject(
         FaultStep(trigger=AT_ONCE, action="pause", target="leader"),
         FaultStep(trigger=Trigger(kind="elapsed", value=0.2), action="resume"),
     )
     assert made.proof["process"] and not made.proof["leader_moved"]
-    assert not made.bit
+    assert not made.took_effect
 
 
-def test_a_coordinator_that_is_frozen_for_too_short_to_be_replaced_has_not_bitten(stage: FaultStage) -> None:
+def test_a_coordinator_that_is_frozen_for_too_short_to_be_replaced_took_no_effect(stage: FaultStage) -> None:
     (name,) = stage.scenario.transactional_ids
     settings = {
         "bootstrap.servers": stage.cluster.connection.bootstrap_servers,
@@ -61,7 +61,7 @@ def test_a_coordinator_that_is_frozen_for_too_short_to_be_replaced_has_not_bitte
         FaultStep(trigger=Trigger(kind="elapsed", value=0.2), action="resume", target="same"),
     )
     assert found.proof["process"] and found.proof["coordinated"]
-    assert not found.proof["coordinator_moved"] and not found.bit
+    assert not found.proof["coordinator_moved"] and not found.took_effect
 
 
 def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_and_harms_no_broker(
@@ -70,7 +70,7 @@ def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_a
     before = stage.cluster.partitions(stage.topics)
     (made,) = stage.inject(*FAULTS["elect_preferred"].steps[:1])
     after = stage.cluster.partitions(stage.topics)
-    assert made.bit and sorted(made.hit) == sorted(stage.topics)
+    assert made.took_effect and sorted(made.hit) == sorted(stage.topics)
     assert all(made.hit[name] == [0, 1, 2] for name in stage.topics)
     for key, was in before.items():
         assert after[key].leader == after[key].replicas[0] == administration.rotated_replicas(was)[0] != was.leader
@@ -83,7 +83,7 @@ def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_a
     assert {(item.kind, item.planned) for item in seen()} == {("leader_change", True)}
 
 
-def test_an_election_that_moves_no_leader_has_not_bitten(stage: FaultStage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_election_that_moves_no_leader_took_no_effect(stage: FaultStage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(administration, "rotated_replicas", lambda state: list(state.replicas))
     (made,) = stage.inject(*FAULTS["elect_preferred"].steps[:1])
-    assert not made.proof["re_elected"] and not made.bit and made.recovered_at_us is not None
+    assert not made.proof["re_elected"] and not made.took_effect and made.recovered_at_us is not None

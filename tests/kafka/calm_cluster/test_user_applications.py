@@ -13,7 +13,7 @@ from support.patience import PATIENCE_S
 from support.user_applications import SECRET
 
 from delivery_verifier.applications.handle import RunningApplications
-from delivery_verifier.applications.lives import application_folder
+from delivery_verifier.applications.incarnations import application_folder
 from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import CRC_OK, PARSED, SinkInputs
@@ -142,27 +142,29 @@ def play(cluster: Cluster, name: str, workspace: Path) -> Played:
 def test_quiet_they_apply_each_record_once_and_after_a_kill_none_is_missing(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chance decides whether both applications have records in hand at one moment. A run in which they never had is
+    """Chance decides whether both applications have records in progress at one moment. A run in which they never had is
     INCONCLUSIVE, and is played again."""
     monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path))
     write_files(tmp_path)
     for name in ("own", "own-again", "own-once-more"):
         played = play(cluster, name, tmp_path / name)
-        assert played.killed.bit, played.killed.proof
+        assert played.killed.took_effect, played.killed.proof
         proof: Any = played.killed.proof["process_before_heal"]
-        in_hand = [proof[f"in hand of {arm.name}"] for arm in played.scenario.subjects]
-        if all(in_hand):
+        in_progress = [proof[f"in progress of {arm.name}"] for arm in played.scenario.subjects]
+        if all(in_progress):
             break
     scenario, workspace, killed, reported = played
     properties = cluster.connection.client_properties()
-    assert all(in_hand), killed.proof
+    assert all(in_progress), killed.proof
     for arm in scenario.subjects:
         folder = application_folder(workspace, arm.name)
         inputs = SinkInputs(arm, folder, 1, scenario.run_token, properties, payload_bytes=scenario.load.payload_bytes)
         first, second = OwnEffects().read(inputs)
-        for life in (first, second):
-            assert len(life.rows) == life.counted > 0
-            assert len(np.unique(life.rows["sequence"])) == len(life.rows), f"{arm.name}: once in each life"
-            assert set(life.rows["flags"]) == {PARSED | CRC_OK}
+        for incarnation in (first, second):
+            assert len(incarnation.rows) == incarnation.counted > 0
+            assert len(np.unique(incarnation.rows["sequence"])) == len(incarnation.rows), (
+                f"{arm.name}: once in each incarnation"
+            )
+            assert set(incarnation.rows["flags"]) == {PARSED | CRC_OK}
         applied = {*first.rows["sequence"].tolist(), *second.rows["sequence"].tolist()}
         assert applied == set(range(reported[arm.name])), f"{arm.name}: a record was never applied"

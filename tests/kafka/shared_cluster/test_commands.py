@@ -1,5 +1,5 @@
 """Tests of an operator's commands on real brokers. Each command takes effect and has proof of its effect. A command
-that changes nothing counts as a fault that did not bite (had no effect)."""
+that changes nothing counts as a fault that did not take effect (had no effect)."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class WatchedLoad(QuietLoad):
         self._reader.sizes()
 
 
-def test_an_election_of_what_is_led_already_has_not_bitten(cluster: Cluster, made: Scenario) -> None:
+def test_an_election_of_what_is_led_already_took_no_effect(cluster: Cluster, made: Scenario) -> None:
     (asked,) = inject(cluster, made, FaultStep(trigger=AT_ONCE, action="elect_unclean", target="leader"))
-    assert asked.proof["process"] and not asked.proof["elected"] and not asked.bit
+    assert asked.proof["process"] and not asked.proof["elected"] and not asked.took_effect
 
 
 def test_a_stale_replica_leads_the_subject_once_it_is_asked_for_and_no_other_arm(
@@ -78,7 +78,7 @@ def test_a_stale_replica_leads_the_subject_once_it_is_asked_for_and_no_other_arm
         FaultStep(trigger=Trigger(kind="led"), action="start", target="leader_and_follower"),
         load=load,
     )
-    assert first.bit and others.bit and asked.bit, (first.proof, others.proof, asked.proof)
+    assert first.took_effect and others.took_effect and asked.took_effect, (first.proof, others.proof, asked.proof)
     assert list(asked.proof["elected"]) == [f"{subject.topic_name}-0"]  # type: ignore[call-overload]
     assert asked.proof["before"][f"{subject.topic_name}-0"]["leader"] == -1  # type: ignore[index]
     now = cluster.partitions([arm.topic_name for arm in made.arms])
@@ -92,7 +92,7 @@ def test_a_stale_replica_leads_the_subject_once_it_is_asked_for_and_no_other_arm
     assert ends == [3, 9], "three records were below the high watermark, and are gone"
 
 
-def test_a_topic_gets_the_setting_and_what_it_has_already_has_not_bitten(cluster: Cluster, made: Scenario) -> None:
+def test_a_topic_gets_the_setting_and_what_it_has_already_took_no_effect(cluster: Cluster, made: Scenario) -> None:
     def alter(value: int) -> Injection:
         options = {"setting": "min.insync.replicas", "value": value}
         return inject(
@@ -105,7 +105,7 @@ def test_a_topic_gets_the_setting_and_what_it_has_already_has_not_bitten(cluster
         )
 
     assert set(told().values()) == {"2"}
-    assert not alter(2).bit
+    assert not alter(2).took_effect
     altered = alter(1)
-    assert altered.bit and altered.healed_at_us
+    assert altered.took_effect and altered.healed_at_us
     assert told() == {arm.topic_name: "2" if arm.role == "canary" else "1" for arm in made.arms}

@@ -1,5 +1,5 @@
 """Tests of faults on real brokers. Each action does what its name says and has proof. A fault of a broker counts as
-effective (it bit) only if another broker became leader."""
+effective (it took effect) only if another broker became leader."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def _whole(stage: FaultStage) -> Iterator[None]:
         yield
 
 
-def test_a_killed_leader_bites_others_lead_its_partitions_and_it_comes_back(stage: FaultStage) -> None:
+def test_a_killed_leader_takes_effect_others_lead_its_partitions_and_it_comes_back(stage: FaultStage) -> None:
     victim, epochs = stage.leader(), stage.cluster.partitions([stage.topic])
     (made,) = stage.inject(
         FaultStep(trigger=AT_ONCE, action="kill", target="leader"),
         FaultStep(trigger=Trigger(kind="leader_moved"), action="start"),
     )
-    assert made.bit and made.brokers == [victim]
+    assert made.took_effect and made.brokers == [victim]
     assert made.proof["process"] == made.proof["process_before_heal"] == {f"broker {victim}": "exited"}
-    assert made.requested_at_us <= made.bite_at_us < (made.healed_at_us or 0) < (made.recovered_at_us or 0)
+    assert made.requested_at_us <= made.effect_at_us < (made.healed_at_us or 0) < (made.recovered_at_us or 0)
     now = stage.cluster.partitions([stage.topic])
     for partition in made.hit[stage.topic]:
         before, after = epochs[stage.topic, partition], now[stage.topic, partition]
@@ -82,7 +82,7 @@ def test_with_one_replica_the_proof_is_that_nobody_leads_and_then_the_same_broke
         for each in for_one_replica(FAULTS[plan]).steps
     ]
     made = alone.inject(*steps)
-    assert [injection.bit for injection in made] == [True] * len(made) and made, made
+    assert [injection.took_effect for injection in made] == [True] * len(made) and made, made
     for injection in made:
         led: Any = injection.proof["deposed"]
         assert {state["leader"] for state in led.values()} == {-1}
@@ -97,8 +97,8 @@ def test_all_brokers_are_down_at_once_for_the_chosen_time_and_then_all_replicas_
     before, begun_us, lasts_s = stage.cluster.partitions([stage.topic]), now_us(), 4
     (made,) = stage.inject(*lasting(FAULTS["all_brokers"], lasts_s).steps)
     down = {f"broker {broker}": "exited" for broker in stage.cluster.brokers}
-    assert made.bit and made.proof["process"] == made.proof["process_before_heal"] == down
-    assert (made.healed_at_us or 0) - made.bite_at_us >= lasts_s * 1_000_000
+    assert made.took_effect and made.proof["process"] == made.proof["process_before_heal"] == down
+    assert (made.healed_at_us or 0) - made.effect_at_us >= lasts_s * 1_000_000
     assert (made.recovered_at_us or 0) > (made.healed_at_us or 0)
     assert stage.cluster.states() == dict.fromkeys(stage.cluster.brokers, "running")
     assert {*stage.cluster.partitions([stage.topic])} == {*before} and stage.cluster.isr_full(stage.topics)
@@ -119,7 +119,7 @@ def test_a_broker_that_survives_leaves_all_brokers_without_proof(
         agent, "apply", lambda means, brokers, more: now_us() if brokers == [1] else real(means, brokers, more)
     )
     (made,) = stage.inject(*lasting(FAULTS["all_brokers"], 1).steps)
-    assert not made.bit and "to be exited" in str(made.proof["failed"])
+    assert not made.took_effect and "to be exited" in str(made.proof["failed"])
 
 
 def test_after_pause_every_thread_of_the_broker_stands_still_until_it_is_resumed(stage: FaultStage) -> None:
@@ -150,7 +150,7 @@ def cpu_ticks(pid: int) -> int:
 
 
 @pytest.mark.parametrize("action", ["kill", "stop", "pause"])
-def test_a_signal_that_does_not_arrive_has_not_bitten(
+def test_a_signal_that_does_not_arrive_took_no_effect(
     stage: FaultStage, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
     real = ACTIONS[action]
@@ -161,13 +161,13 @@ def test_a_signal_that_does_not_arrive_has_not_bitten(
         FaultStep(trigger=AT_ONCE, action=action, target="leader"),
         FaultStep(trigger=Trigger(kind="leader_moved"), action="wait"),
     )
-    assert not made.bit and not made.proof["process"] and "to be" in str(made.proof["failed"])
+    assert not made.took_effect and not made.proof["process"] and "to be" in str(made.proof["failed"])
 
 
 @pytest.mark.parametrize("action", ["kill", "stop"])
-def test_a_broker_that_leads_nothing_has_ended_without_a_bite(stage: FaultStage, action: str) -> None:
+def test_a_broker_that_leads_nothing_has_ended_without_an_effect(stage: FaultStage, action: str) -> None:
     """A broker that leads no partition cannot take records from any arm. Its end is recorded as an injection that did
-    not bite."""
+    not take effect."""
     victim = stage.leader()
     ACTIONS["kill"].do(ActionContext(stage.cluster, [victim]))
     wait_until(lambda: stage.leader() != victim, "another broker to lead", PATIENCE_S)
@@ -176,15 +176,15 @@ def test_a_broker_that_leads_nothing_has_ended_without_a_bite(stage: FaultStage,
     runner._perform(FaultStep(trigger=AT_ONCE, action=action), [victim], 0)
     runner._perform(FaultStep(trigger=AT_ONCE, action="start"), [victim], 0)
     (made,) = runner.injections.all
-    assert made.proofs.process and not made.proofs.effects["leader_moved"] and not made.bit
+    assert made.proofs.process and not made.proofs.effects["leader_moved"] and not made.took_effect
 
 
-def test_a_rolling_restart_bites_on_each_broker_and_lets_it_recover_before_the_next(stage: FaultStage) -> None:
+def test_a_rolling_restart_takes_effect_on_each_broker_and_lets_it_recover_before_the_next(stage: FaultStage) -> None:
     plan = FAULTS["rolling_restart"].steps
-    assert [step.target for step in plan if step.act.bites] == ["next", "second", "third"]
+    assert [step.target for step in plan if step.act.takes_effect] == ["next", "second", "third"]
     made = stage.inject(*plan[:4])  # two of three: each costs seconds
-    assert [one.brokers for one in made] == [[1], [2]] and all(one.bit and one.action == "stop" for one in made)
-    assert (made[0].recovered_at_us or 0) < made[1].bite_at_us
+    assert [one.brokers for one in made] == [[1], [2]] and all(one.took_effect and one.action == "stop" for one in made)
+    assert (made[0].recovered_at_us or 0) < made[1].effect_at_us
 
 
 def test_heal_makes_killed_and_frozen_brokers_run_again(stage: FaultStage) -> None:

@@ -161,7 +161,7 @@ def test_a_leaders_segment_that_was_damaged_on_disk_is_a_violation_with_evidence
     assert consumed(cluster, part, damage.end) == ""
 
     def corrupted(rows: Rows) -> None:
-        for row in rows["books/producers.parquet"]:
+        for row in rows["counts/producers.parquet"]:
             if (row["arm"], row["partition"], row["producer"]) == (part.arm, partition, 0):
                 row["corrupted"] = damage.end - damage.first
 

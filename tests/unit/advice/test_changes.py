@@ -109,7 +109,14 @@ def applied_by(name: str, tmp_path: Path, finding: str, verdict_of_arm: str) -> 
     found = replace(subject.findings[0], **{"tolerance": None, **ruling}, anomaly=finding, count=1)
     judged = replace(subject, verdict=verdict_of_arm, claim=claim, findings=[found])
     crash = Injection(
-        id=1, cycle=0, action="kill_application", brokers=[], hit={}, requested_at_us=1, bite_at_us=2, bit=True
+        id=1,
+        cycle=0,
+        action="kill_application",
+        brokers=[],
+        hit={},
+        requested_at_us=1,
+        effect_at_us=2,
+        took_effect=True,
     )
     (advice, *_) = advices(scenario, [crash], [], replace(verdict, arms=[judged, *verdict.arms[1:]]))
     return advice

@@ -23,12 +23,12 @@ from delivery_verifier.applications import database, process
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.database import FILE, DamagedDatabase, Database, OffsetMoved, Tables
 from delivery_verifier.applications.database_member import DatabaseMember
+from delivery_verifier.applications.incarnations import IncarnationEnd, last_markers, write_end
 from delivery_verifier.applications.journal import read_journal
-from delivery_verifier.applications.lives import LifeEnd, last_markers, write_end
 from delivery_verifier.applications.parking import POINTS
-from delivery_verifier.applications.sink import LifeEffects, PlannedEffect, SinkInputs
+from delivery_verifier.applications.sink import IncarnationEffects, PlannedEffect, SinkInputs
 from delivery_verifier.applications.slots import Slots
-from delivery_verifier.applications.spec import life_folder
+from delivery_verifier.applications.spec import incarnation_folder
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.application import STORED, CrashPoint, Discipline
@@ -48,10 +48,10 @@ CASES = [(point, discipline) for point in STATES for discipline in STORED]
 
 
 def member_of(
-    folder: Path, discipline: Discipline, messages: list[Any], life: int = 0
+    folder: Path, discipline: Discipline, messages: list[Any], incarnation: int = 0
 ) -> tuple[DatabaseMember, Client]:
     """Returns a member that applies `messages` and then ends, and its client."""
-    spec = spec_of(folder / "0", discipline, life=life)
+    spec = spec_of(folder / "0", discipline, incarnation=incarnation)
     client = Client(messages, lambda: member.stop())
     member = DatabaseMember(spec, cast(Consumer, client))
     return member, client
@@ -68,14 +68,14 @@ def inputs_of(folder: Path, batch: int = 2) -> SinkInputs:
     return SinkInputs(SCENARIO.canary, folder, batch, RUN, {})
 
 
-def ended(folder: Path, applied: int, killed: bool = False, life: int = 0) -> None:
-    """Notes that a life of member 0 ended, in which it counted `applied` effects."""
-    path = folder / "0" / str(life)
+def ended(folder: Path, applied: int, killed: bool = False, incarnation: int = 0) -> None:
+    """Notes that an incarnation of member 0 ended, in which it counted `applied` effects."""
+    path = folder / "0" / str(incarnation)
     path.mkdir(parents=True, exist_ok=True)
-    write_end(path, LifeEnd(applied=applied, exit_code=-9 if killed else 0, killed=killed))
+    write_end(path, IncarnationEnd(applied=applied, exit_code=-9 if killed else 0, killed=killed))
 
 
-def read(folder: Path) -> list[LifeEffects]:
+def read(folder: Path) -> list[IncarnationEffects]:
     return list(Tables().read(inputs_of(folder)))
 
 
@@ -103,12 +103,12 @@ def test_a_crash_leaves_of_rows_and_offset_what_the_discipline_promises(
         crash.mkdir()
         for file in (tmp_path / "app").glob(f"{FILE}*"):
             shutil.copy(file, crash / file.name)
-        in_hand = control[Word.HANDED_OVER] - control[Word.COMMITTED]
+        in_progress = control[Word.HANDED_OVER] - control[Word.COMMITTED]
     finally:
         member.stop()
         thread.join(PATIENCE_S)
     assert state_of(crash) == STATES[point].get(discipline, NEITHER)
-    assert in_hand == (0 if point == "committed" else 2)
+    assert in_progress == (0 if point == "committed" else 2)
     assert state_of(tmp_path / "app") == BOTH
     assert [control[word] for word in (Word.HANDED_OVER, Word.APPLIED, Word.COMMITTED)] == [4, 4, 4]
 
@@ -122,12 +122,12 @@ def test_a_member_starts_from_the_offset_in_the_database_whatever_its_group_says
     assert ("assign", -2) in client.did, "nothing is committed: it starts at the beginning, as auto.offset.reset says"
     assert ("commit", 2) in client.did, "the group is told, for those who watch it"
     first.database.close()
-    again, client = member_of(tmp_path, discipline, [message(2)], life=1)
+    again, client = member_of(tmp_path, discipline, [message(2)], incarnation=1)
     again.run()
     assert ("assign", 2) in client.did and ("report", 2) in client.did, "a group that was set back learns it again"
     again.database.close()
     assert state_of(tmp_path) == ([0, 1, 2], 3)
-    events = [(event.what, event.until) for event in read_journal(life_folder(again.spec))]
+    events = [(event.what, event.until) for event in read_journal(incarnation_folder(again.spec))]
     assert events[2:5] == [("handed_over", 3), ("committed", 3), ("reported", 3)]
 
 
@@ -182,7 +182,7 @@ def test_the_process_of_a_zombie_that_compares_ends_with_an_error(
 def test_a_marker_is_noted_once_its_row_is_committed(tmp_path: Path) -> None:
     member, _ = member_of(tmp_path, "database_together", [message(7, producer=record.MARKER_PRODUCER)])
     member.run()
-    assert last_markers(life_folder(member.spec)) == {0: 7} and member.control[Word.MARKERS] == 1
+    assert last_markers(incarnation_folder(member.spec)) == {0: 7} and member.control[Word.MARKERS] == 1
 
 
 EFFECTS = [
@@ -225,7 +225,7 @@ def damaged(change: Callable[[sqlite3.Connection], object]) -> Callable[[Path], 
 def test_a_table_that_was_shortened_differs_from_the_count_of_its_writer(
     killed: bool, applied: int, present: int, counted: int, tmp_path: Path
 ) -> None:
-    """The law `effects_read` compares this count with the rows."""
+    """The invariant `effects_read` compares this count with the rows."""
     Tables().plant(inputs_of(tmp_path), EFFECTS)
     ended(tmp_path, applied, killed)
     damaged(lambda it: it.execute('DELETE FROM effects WHERE "order" > ?', (present,)))(tmp_path)
@@ -243,13 +243,16 @@ def test_rows_that_the_reader_loses_differ_from_a_count_of_its_own(
     assert (len(effects.rows), effects.counted) == (3, 4)
 
 
-def test_rows_of_a_life_that_nobody_started_break_the_laws(tmp_path: Path) -> None:
+def test_rows_of_an_incarnation_that_nobody_started_break_the_invariants(tmp_path: Path) -> None:
     Tables().plant(inputs_of(tmp_path), EFFECTS)
-    damaged(lambda it: it.execute('UPDATE effects SET life = 7 WHERE "order" = 1'))(tmp_path)
-    assert [(effects.life, len(effects.rows), effects.counted) for effects in read(tmp_path)] == [(0, 3, 4), (7, 1, -1)]
+    damaged(lambda it: it.execute('UPDATE effects SET incarnation = 7 WHERE "order" = 1'))(tmp_path)
+    assert [(effects.incarnation, len(effects.rows), effects.counted) for effects in read(tmp_path)] == [
+        (0, 3, 4),
+        (7, 1, -1),
+    ]
 
 
-def test_a_life_that_wrote_nothing_has_no_rows_and_a_database_that_is_gone_is_no_basis_of_a_verdict(
+def test_an_incarnation_that_wrote_nothing_has_no_rows_and_a_database_that_is_gone_is_no_basis_of_a_verdict(
     tmp_path: Path,
 ) -> None:
     Database(tmp_path, 0, 0).close()

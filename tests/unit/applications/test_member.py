@@ -19,11 +19,11 @@ from support.patience import PATIENCE_S
 from delivery_verifier.applications import commits
 from delivery_verifier.applications import process as member_process
 from delivery_verifier.applications.control import Control, State, Word
+from delivery_verifier.applications.incarnations import last_markers
 from delivery_verifier.applications.journal import read_journal
-from delivery_verifier.applications.lives import last_markers
 from delivery_verifier.applications.member import Member
 from delivery_verifier.applications.parking import POINTS
-from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.applications.spec import MemberSpec, incarnation_folder
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.application import CrashPoint, Discipline
@@ -72,7 +72,7 @@ def test_each_discipline_lets_go_of_a_batch_when_its_name_says(discipline: Disci
 def test_the_journal_says_what_was_handed_over_and_committed(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "commit_after")
     member_of(spec, [message(5), message(6), message(7)])[0].run()
-    events = [(event.what, event.batch, event.first, event.until) for event in read_journal(life_folder(spec))]
+    events = [(event.what, event.batch, event.first, event.until) for event in read_journal(incarnation_folder(spec))]
     assert events == [
         ("started", -1, -1, -1),
         ("assigned", -1, -1, -1),
@@ -88,9 +88,9 @@ def test_the_journal_says_what_was_handed_over_and_committed(tmp_path: Path) -> 
 def test_a_journal_that_was_cut_in_two_has_the_rows_that_are_whole(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "commit_after")
     member_of(spec, [message(5)])[0].run()
-    file = life_folder(spec) / "journal"
+    file = incarnation_folder(spec) / "journal"
     file.write_bytes(file.read_bytes()[:-1])
-    assert [event.what for event in read_journal(life_folder(spec))][-1] == "revoked"
+    assert [event.what for event in read_journal(incarnation_folder(spec))][-1] == "revoked"
     assert read_journal(tmp_path / "nowhere") == []
 
 
@@ -144,9 +144,9 @@ def test_a_refusal_stands_in_the_journal_by_its_name(tmp_path: Path) -> None:
     member, client = member_of(spec, [message(4)])
     client.answers = [KafkaError.UNKNOWN_MEMBER_ID]
     member.run()
-    answers = {event.what: event.answer for event in read_journal(life_folder(spec))}
+    answers = {event.what: event.answer for event in read_journal(incarnation_folder(spec))}
     assert answers["committed"] == "UNKNOWN_MEMBER_ID"
-    assert member.control[Word.HANDED_OVER] == member.control[Word.COMMITTED], "nothing of it is in hand"
+    assert member.control[Word.HANDED_OVER] == member.control[Word.COMMITTED], "nothing of it is in progress"
 
 
 def test_an_error_of_the_client_is_no_record_and_a_fatal_one_ends_the_member(tmp_path: Path) -> None:
@@ -155,7 +155,9 @@ def test_an_error_of_the_client_is_no_record_and_a_fatal_one_ends_the_member(tmp
     member, client = member_of(spec, [*errors, message(4)])
     member.run()
     assert ("apply", 4) in client.did and member.control[Word.HANDED_OVER] == 1
-    assert [(event.partition, event.answer) for event in read_journal(life_folder(spec)) if event.what == "error"] == [
+    assert [
+        (event.partition, event.answer) for event in read_journal(incarnation_folder(spec)) if event.what == "error"
+    ] == [
         (-1, "_MAX_POLL_EXCEEDED"),
         (0, "_FAIL"),
     ]
@@ -172,7 +174,7 @@ def test_a_marker_is_applied_like_any_record_and_the_last_of_each_partition_is_n
     member, _ = member_of(spec, [message(0), *markers])
     member.run()
     assert member.control[Word.APPLIED] == 4 and member.control[Word.MARKERS] == 3
-    assert last_markers(life_folder(spec)) == {1: 0, 2: 2}
+    assert last_markers(incarnation_folder(spec)) == {1: 0, 2: 2}
 
 
 @pytest.mark.parametrize("callback", ["on_revoke", "on_lost"])
@@ -247,7 +249,7 @@ def test_a_member_parks_where_it_is_told_and_goes_on_when_it_is_to_end(
         thread.join(PATIENCE_S)
     assert not thread.is_alive() and member.control[Word.PARKED] == 0
     assert member.control[Word.APPLIED] == 4 and client.did[-1] == ("close",)
-    assert [event.batch for event in read_journal(life_folder(spec)) if event.what == "parked"] == [1]
+    assert [event.batch for event in read_journal(incarnation_folder(spec)) if event.what == "parked"] == [1]
 
 
 def test_an_order_waits_for_a_batch_that_is_long_enough_and_another_order_ends_it(tmp_path: Path) -> None:

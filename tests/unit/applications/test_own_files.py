@@ -13,7 +13,7 @@ from support import user_applications
 from support.own_members import ARM, SIZE, Member, value
 
 from delivery_verifier.applications.control import Control
-from delivery_verifier.applications.lives import LifeEnd, read_end, write_end
+from delivery_verifier.applications.incarnations import IncarnationEnd, read_end, write_end
 from delivery_verifier.applications.member_process import MemberProcess
 from delivery_verifier.applications.own import files
 from delivery_verifier.applications.own.described import location_of
@@ -40,44 +40,44 @@ def member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Member:
 def test_files_that_only_grow_are_read(member: Member) -> None:
     file = member.work / "out.jsonl"
     file.write_bytes(lines(1, 2))
-    member.end_life()
+    member.end_incarnation()
     file.write_bytes(lines(1, 2, 3))
     (member.work / "more.jsonl").write_bytes(lines(4))
-    member.end_life()
-    assert [life.rows["sequence"].tolist() for life in member.read()] == [[1, 2], [4, 3]]
+    member.end_incarnation()
+    assert [incarnation.rows["sequence"].tolist() for incarnation in member.read()] == [[1, 2], [4, 3]]
 
 
 def test_a_file_with_several_names_is_read_once(member: Member) -> None:
     (member.work / "app-1.jsonl").write_bytes(lines(1, 2))
     (member.work / "a-current.jsonl").symlink_to("app-1.jsonl")
     (member.work / "z.jsonl").hardlink_to(member.work / "app-1.jsonl")
-    member.end_life()
+    member.end_incarnation()
     (member.work / "app-2.jsonl").write_bytes(lines(3))
     (member.work / "a-current.jsonl").unlink()
     (member.work / "a-current.jsonl").symlink_to("app-2.jsonl")
-    member.end_life()
+    member.end_incarnation()
     assert member.sequences() == [1, 2, 3]
 
 
 def test_lines_about_receiving_and_applying_are_no_reapplied_records(member: Member) -> None:
     """The lines "received" would also hide records that were not applied."""
     (member.work / "out.jsonl").write_bytes(b"".join(lines(number) * 2 for number in range(40)) + lines(40))
-    member.end_life()
-    with pytest.raises(StepFailed, match=r"nearly every record 2 times in its life 0.*effects\.containing"):
+    member.end_incarnation()
+    with pytest.raises(StepFailed, match=r"nearly every record 2 times in its incarnation 0.*effects\.containing"):
         member.read()
 
 
 def test_records_that_are_really_applied_again_stay(member: Member) -> None:
     (member.work / "out.jsonl").write_bytes(lines(*range(40), *range(30)))
-    member.end_life()
+    member.end_incarnation()
     (member.work / "out.jsonl").write_bytes(lines(*range(40), *range(30), *range(40)))
-    member.end_life()
+    member.end_incarnation()
     assert len(member.sequences()) == 110
 
 
 def test_a_file_of_the_application_that_changes_during_the_run_ends_the_run(member: Member, tmp_path: Path) -> None:
     (member.work / "out.jsonl").write_bytes(lines(1))
-    member.end_life()
+    member.end_incarnation()
     assert member.sequences() == [1]
     user_applications.toml(tmp_path / "own", "true", "[effects]", 'where = "{folder}/*.json"')
     with pytest.raises(StepFailed, match=r"sink\.toml has changed during the run"):
@@ -112,14 +112,15 @@ def test_a_file_that_vanishes_while_the_folder_is_read_is_left_out(
 
 
 def test_the_scan_does_not_count_itself(member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scan that takes records of the run for foreign ones breaks the law `effects_read`, in Parquet files, too."""
+    """A scan that takes records of the run for foreign ones breaks the invariant `effects_read`, in Parquet files,
+    too."""
     user_applications.toml(
         tmp_path / "own", "true", "[effects]", 'kind = "files"', 'where = "{folder}/*.parquet"', 'identity = "header"'
     )
     other = record.encode("ffffffff", ARM.ordinal, 0, 0, 9, 0, 9, SIZE)
     rows = [value(1).decode(), other.decode(), None, value(2).decode(), f"{other.decode()} {value(3).decode()}"]
     pq.write_table(pa.table({"value": rows}), member.work / "part.parquet")
-    member.end_life()
+    member.end_incarnation()
     assert member.sequences() == [1, 0, 2, 3]
     assert read_end(member.folder / "0").applied == 4
     read = files.scans_of
@@ -129,39 +130,39 @@ def test_the_scan_does_not_count_itself(member: Member, tmp_path: Path, monkeypa
             yield Scan(part.rows[1:], part.positions[1:], part.foreign + 1)
 
     monkeypatch.setattr(files, "scans_of", blind)
-    (life,) = member.read()
-    assert (life.counted, len(life.rows)) == (4, 3)
+    (incarnation,) = member.read()
+    assert (incarnation.counted, len(incarnation.rows)) == (4, 3)
 
 
 @pytest.mark.parametrize("rotation", ["rename", "truncate", "fewer and larger"])
 def test_a_rotated_file_is_no_loss_of_the_program(member: Member, rotation: str) -> None:
     file = member.work / "out.jsonl"
     file.write_bytes(lines(1, 2, 3))
-    member.end_life()
+    member.end_incarnation()
     if rotation == "rename":
         file.rename(member.work / "out.jsonl.1")
     elif rotation == "truncate":
         file.write_bytes(lines(4))
     else:
         file.write_bytes(b"x" * 1000 + lines(4))
-    member.life += 1
+    member.incarnation += 1
     (member.folder / "1").mkdir()
-    write_end(member.folder / "1", LifeEnd(applied=0, exit_code=0, killed=False))
+    write_end(member.folder / "1", IncarnationEnd(applied=0, exit_code=0, killed=False))
     with pytest.raises(StepFailed, match="let the program only append"):
         member.read()
 
 
-@pytest.mark.parametrize("is_new_life", [False, True])
-def test_a_file_that_is_written_anew_and_larger_at_once_ends_the_run(member: Member, is_new_life: bool) -> None:
+@pytest.mark.parametrize("is_new_incarnation", [False, True])
+def test_a_file_that_is_written_anew_and_larger_at_once_ends_the_run(member: Member, is_new_incarnation: bool) -> None:
     file, reader = member.work / "out.jsonl", member.reader
     file.write_bytes(lines(1, 2))
     reader.sizes()
-    member.end_life()
+    member.end_incarnation()
     file.write_bytes(lines(1, 2, 3))
-    (member.reader if is_new_life else reader).sizes()
+    (member.reader if is_new_incarnation else reader).sizes()
     file.write_bytes(lines(4, 5, 6, 7))
     with pytest.raises(StepFailed, match=r"was written anew: .* must not truncate or replace"):
-        (member.reader if is_new_life else reader).sizes()
+        (member.reader if is_new_incarnation else reader).sizes()
 
 
 def test_a_file_that_shrinks_while_the_program_runs_ends_the_run(member: Member) -> None:
@@ -169,7 +170,7 @@ def test_a_file_that_shrinks_while_the_program_runs_ends_the_run(member: Member)
     progress = Progress.begin(member.inputs, 0, control)
     process = MemberProcess(ARM, ARM.application, 0, member.folder, control, progress=progress)  # type: ignore[arg-type]
     file.write_bytes(lines(1, 2))
-    member.end_life()
+    member.end_incarnation()
     (member.folder / "1").mkdir()
     for name in ("stdout", "stderr"):
         (member.folder / "0" / name).touch()
@@ -179,7 +180,7 @@ def test_a_file_that_shrinks_while_the_program_runs_ends_the_run(member: Member)
     file.write_bytes(lines(4, 5))
     with pytest.raises(StepFailed, match=r"has shrunk from .* it must not rotate, truncate"):
         process.update()
-    process.sizes.clear()  # as in the next step of the run, which knows the ends of earlier lives
+    process.sizes.clear()  # as in the next step of the run, which knows the ends of earlier incarnations
     file.write_bytes(lines(4))
     with pytest.raises(StepFailed, match="has shrunk"):
         process.update()
@@ -188,7 +189,9 @@ def test_a_file_that_shrinks_while_the_program_runs_ends_the_run(member: Member)
         process.update()
 
 
-def test_the_end_of_a_life_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_an_incarnation_is_there_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     moved = list[bool]()
 
     def replace(self: Path, target: Path) -> Path:
@@ -197,5 +200,5 @@ def test_the_end_of_a_life_is_there_whole_or_not_at_all(tmp_path: Path, monkeypa
         return target
 
     monkeypatch.setattr(Path, "replace", replace)
-    write_end(tmp_path, LifeEnd(applied=3, exit_code=0, killed=False))
+    write_end(tmp_path, IncarnationEnd(applied=3, exit_code=0, killed=False))
     assert moved == [False] and read_end(tmp_path).applied == 3

@@ -21,7 +21,7 @@ from support.patience import PATIENCE_S
 
 from delivery_verifier.applications import pool as pool_module
 from delivery_verifier.applications.control import State, Word
-from delivery_verifier.applications.lives import last_markers, lives_of, read_end
+from delivery_verifier.applications.incarnations import incarnations_of, last_markers, read_end
 from delivery_verifier.applications.member_process import MemberDied
 from delivery_verifier.applications.own import process as process_module
 from delivery_verifier.applications.own.described import secret_environment
@@ -97,18 +97,21 @@ def test_a_member_is_killed_started_again_and_stopped(stage: Stage) -> None:
     stage.pool.kill()
     assert group(stage.adopted[0]) == [] and control[Word.EXIT] == -signal.SIGKILL and control[Word.APPLIED] == 5
     positions = {0: Positions(np.zeros(5, np.int32), np.arange(5))}
-    assert [handle.in_hand(ARM, {0: committed}, positions).total for committed in (5, 3)] == [0, 2]
-    handle.begin_life({ARM.name: {0: 3}})
-    assert handle.in_hand(ARM, {0: 3}, positions).total == 0
+    assert [handle.in_progress(ARM, {0: committed}, positions).total for committed in (5, 3)] == [0, 2]
+    handle.begin_incarnation({ARM.name: {0: 3}})
+    assert handle.in_progress(ARM, {0: 3}, positions).total == 0
     stage.pool.start()
     stage.write(5, 6)
     stage.write(4, producer=record.MARKER_PRODUCER, attempt=0)
     stage.wait_lines(8)
     stage.pool.note_markers()
     stage.pool.stop()
-    lives = lives_of(stage.pool.members[0].folder)
-    assert last_markers(lives[1]) == {0: 4}
-    assert [(read_end(path).applied, read_end(path).killed) for path in lives.values()] == [(5, True), (8, False)]
+    incarnations = incarnations_of(stage.pool.members[0].folder)
+    assert last_markers(incarnations[1]) == {0: 4}
+    assert [(read_end(path).applied, read_end(path).killed) for path in incarnations.values()] == [
+        (5, True),
+        (8, False),
+    ]
     first, second = OwnEffects().read(stage.inputs)
     assert [first.rows["sequence"].tolist(), second.rows["sequence"].tolist()] == [[0, 1, 2, 3, 4], [5, 6, 4]]
     assert [first.counted, second.counted] == [5, 3]
@@ -124,8 +127,8 @@ def test_a_secret_stands_nowhere_but_in_the_environment_of_the_member(stage: Sta
     assert any(b"consumer.py" in line for line in lines)
     assert not [line for line in lines if user_applications.SECRET.encode() in line]
     stage.pool.stop()
-    (life,) = lives_of(stage.pool.members[0].folder).values()
-    assert "hello from" in (life / "stderr").read_text() and "***" in (life / "stderr").read_text()
+    (incarnation,) = incarnations_of(stage.pool.members[0].folder).values()
+    assert "hello from" in (incarnation / "stderr").read_text() and "***" in (incarnation / "stderr").read_text()
     files = [file for file in (stage.folder / "workspace").rglob("*") if file.is_file()]
     assert files and not [file for file in files if user_applications.SECRET.encode() in file.read_bytes()]
 
@@ -160,8 +163,12 @@ def test_a_member_that_does_not_end_is_killed_which_nobody_ordered(
         lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", PATIENCE_S
     )
     stage.pool.stop()
-    (life,) = lives_of(stage.pool.members[0].folder).values()
-    assert read_end(life).killed and stage.pool.members[0].control[Word.KILLS] == 0 and group(stage.adopted[0]) == []
+    (incarnation,) = incarnations_of(stage.pool.members[0].folder).values()
+    assert (
+        read_end(incarnation).killed
+        and stage.pool.members[0].control[Word.KILLS] == 0
+        and group(stage.adopted[0]) == []
+    )
 
 
 def test_the_children_of_a_command_that_ends_are_killed(stage: Stage) -> None:
@@ -222,41 +229,41 @@ def test_an_output_is_kept_without_secrets_after_an_error_and_when_its_effects_a
     (stage.folder / "own" / "run.sh").write_text(script)
     user_applications.toml(stage.folder / "own", "sh {home}/run.sh")
     stage.pool.start()
-    life = stage.pool.members[0].folder / "0"
-    wait_until(lambda: (life / "stderr").stat().st_size, "its words", PATIENCE_S)
+    incarnation = stage.pool.members[0].folder / "0"
+    wait_until(lambda: (incarnation / "stderr").stat().st_size, "its words", PATIENCE_S)
     stage.pool.close()
-    assert (life / "stderr").read_text() == "***\n"
-    assert user_applications.SECRET in (life / "stdout").read_text()
-    redact_effects(life)
-    assert (life / "stdout").read_text() == "a ***\n"
-    redact_effects(life)
-    assert (life / "stdout").read_text() == "a ***\n"
+    assert (incarnation / "stderr").read_text() == "***\n"
+    assert user_applications.SECRET in (incarnation / "stdout").read_text()
+    redact_effects(incarnation)
+    assert (incarnation / "stdout").read_text() == "a ***\n"
+    redact_effects(incarnation)
+    assert (incarnation / "stdout").read_text() == "a ***\n"
 
 
-def test_a_secret_that_was_changed_while_its_life_ran_is_recognised_at_the_end(stage: Stage) -> None:
+def test_a_secret_that_was_changed_while_its_incarnation_ran_is_recognised_at_the_end(stage: Stage) -> None:
     (stage.folder / "own" / "run.sh").write_text("echo a $SINK_DSN; echo $SINK_DSN >&2; sleep 600")
     user_applications.toml(stage.folder / "own", "sh {home}/run.sh")
     stage.pool.start()
-    life = stage.pool.members[0].folder / "0"
-    wait_until(lambda: (life / "stderr").stat().st_size, "its words", PATIENCE_S)
+    incarnation = stage.pool.members[0].folder / "0"
+    wait_until(lambda: (incarnation / "stderr").stat().st_size, "its words", PATIENCE_S)
     (file,) = (stage.folder / "own").glob("*.toml")
     file.write_text(file.read_text().replace(user_applications.SECRET, "another-secret"))
     assert user_applications.SECRET not in repr(stage.pool.members[0].progress), "a log may show it"
     stage.pool.kill()
-    redact_effects(life)
-    assert [(life / name).read_text() for name in ("stdout", "stderr")] == ["a ***\n", "***\n"]
-    assert not [each for each in life.iterdir() if user_applications.SECRET.encode() in each.read_bytes()]
+    redact_effects(incarnation)
+    assert [(incarnation / name).read_text() for name in ("stdout", "stderr")] == ["a ***\n", "***\n"]
+    assert not [each for each in incarnation.iterdir() if user_applications.SECRET.encode() in each.read_bytes()]
 
 
 WRITER = """
 import os, signal, sqlite3
 database = sqlite3.connect(os.environ["ORDERS_DSN"].removeprefix("sqlite:///"), timeout=30, isolation_level=None)
 database.execute("CREATE TABLE IF NOT EXISTS orders(payload BLOB)")
-name = f"{os.path.dirname(__file__)}/{os.environ['KDV_MEMBER']}-{os.environ['KDV_LIFE']}"
+name = f"{os.path.dirname(__file__)}/{os.environ['KDV_MEMBER']}-{os.environ['KDV_INCARNATION']}"
 database.executemany("INSERT INTO orders VALUES (?)", [(line,) for line in open(name, "rb").read().splitlines()])
 signal.pause()
 """
-"""Writes the records of a file, which is named by member and life, to a table of SQLite."""
+"""Writes the records of a file, which is named by member and incarnation, to a table of SQLite."""
 
 
 def test_several_members_write_to_one_table_and_each_effect_counts_once(
@@ -286,17 +293,19 @@ def test_several_members_write_to_one_table_and_each_effect_counts_once(
             end()
     finally:
         pool.close()
-    lives = {(life.member, life.life): life for life in OwnEffects().read(inputs)}
-    assert {key: sorted(life.rows["sequence"].tolist()) for key, life in lives.items()} == {
+    incarnations = {
+        (incarnation.member, incarnation.incarnation): incarnation for incarnation in OwnEffects().read(inputs)
+    }
+    assert {key: sorted(incarnation.rows["sequence"].tolist()) for key, incarnation in incarnations.items()} == {
         (0, 0): [0, 1, 2, 3, 4],
         (0, 1): [1, 4, 5],
         (1, 0): [],
         (1, 1): [],
     }
-    assert all(life.counted == len(life.rows) for life in lives.values())
-    seal_effects(lives[0, 1], arm.name, tmp_path / "sealed.parquet")
+    assert all(incarnation.counted == len(incarnation.rows) for incarnation in incarnations.values())
+    seal_effects(incarnations[0, 1], arm.name, tmp_path / "sealed.parquet")
     assert set(pq.read_table(tmp_path / "sealed.parquet")["member"].to_pylist()) == {-1}, "nobody sees which member"
-    assert [read_end(path).applied for path in lives_of(pool.members[1].folder).values()] == [0, 0]
+    assert [read_end(path).applied for path in incarnations_of(pool.members[1].folder).values()] == [0, 0]
 
 
 SUPERVISOR = """
@@ -333,10 +342,10 @@ def test_a_long_output_is_cut_and_effects_are_not(stage: Stage, monkeypatch: pyt
     command = "sh -c 'while :; do echo 0123456789012345678901234567890123456789 >&2; echo effect; sleep 0.001; done'"
     user_applications.toml(stage.folder / "own", command)
     stage.pool.start()
-    life = stage.pool.members[0].folder / "0"
-    wait_until(lambda: stage.pool.check() and (life / "stdout").stat().st_size > 1000, "many lines", PATIENCE_S)
+    incarnation = stage.pool.members[0].folder / "0"
+    wait_until(lambda: stage.pool.check() and (incarnation / "stdout").stat().st_size > 1000, "many lines", PATIENCE_S)
     stage.pool.kill()
-    assert (life / "stderr").stat().st_size < 6000 < 45 * (life / "stdout").stat().st_size / 7
+    assert (incarnation / "stderr").stat().st_size < 6000 < 45 * (incarnation / "stdout").stat().st_size / 7
 
 
 def test_a_connection_comes_from_airflows_variable(monkeypatch: pytest.MonkeyPatch) -> None:

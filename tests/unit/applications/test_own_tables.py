@@ -54,34 +54,37 @@ def text(sequence: int) -> str:
     return value(sequence).decode()
 
 
-def test_rows_belong_to_the_lives_in_which_they_appeared(orders: Orders) -> None:
+def test_rows_belong_to_the_incarnations_in_which_they_appeared(orders: Orders) -> None:
     orders.insert(text(1), f'{{"v": "{text(2)}"}}', text(2), OTHER_RUN.decode(), value(3))
-    orders.member.end_life()
+    orders.member.end_incarnation()
     orders.connection.execute("CREATE TABLE copy AS SELECT * FROM orders ORDER BY value DESC")
     orders.connection.executescript("DELETE FROM orders; INSERT INTO orders SELECT * FROM copy")  # another order
     orders.insert(text(2), None, text(4))
-    orders.member.end_life()
-    lives = orders.member.read()
-    assert [sorted(life.rows["sequence"].tolist()) for life in lives] == [[1, 2, 2, 3], [0, 2, 4]]
-    assert [(life.counted, life.rows["applied_at"][0]) for life in lives] == [(4, 1), (3, 2)]
+    orders.member.end_incarnation()
+    incarnations = orders.member.read()
+    assert [sorted(incarnation.rows["sequence"].tolist()) for incarnation in incarnations] == [[1, 2, 2, 3], [0, 2, 4]]
+    assert [(incarnation.counted, incarnation.rows["applied_at"][0]) for incarnation in incarnations] == [
+        (4, 1),
+        (3, 2),
+    ]
 
 
 def test_rows_that_are_gone_are_no_loss_of_the_program(orders: Orders) -> None:
     orders.insert(text(1), text(2))
-    orders.member.end_life()
+    orders.member.end_incarnation()
     orders.connection.execute("DELETE FROM orders WHERE value = ?", (text(1),))
     orders.insert(text(3), text(4))
     with pytest.raises(StepFailed, match=r"1 rows of the table orders are gone.*only insert rows"):
-        orders.member.end_life()
+        orders.member.end_incarnation()
 
 
 def test_columns_name_the_record_and_the_topic_the_run(orders: Orders, tmp_path: Path) -> None:
     describe(tmp_path, 'identity = "columns"')
     rows = [(ARM.topic_name, 0, 7, 1), (ARM.topic_name, 0, None, 0), ("kdv-other-run", 0, 8, 0)]
     orders.connection.executemany("INSERT INTO orders(topic, producer, sequence, attempt) VALUES (?, ?, ?, ?)", rows)
-    orders.member.end_life()
-    (life,) = orders.member.read()
-    assert life.rows[["sequence", "attempt"]].tolist() == [(7, 1), (0, 0)] and life.counted == 2
+    orders.member.end_incarnation()
+    (incarnation,) = orders.member.read()
+    assert incarnation.rows[["sequence", "attempt"]].tolist() == [(7, 1), (0, 0)] and incarnation.counted == 2
 
 
 def test_columns_that_hold_no_whole_numbers_name_no_record(orders: Orders, tmp_path: Path) -> None:
@@ -92,15 +95,15 @@ def test_columns_that_hold_no_whole_numbers_name_no_record(orders: Orders, tmp_p
         "INSERT INTO orders(topic, producer, sequence, attempt) VALUES (?, ?, ?, ?)",
         [(ARM.topic_name, *row) for row in rows],
     )
-    orders.member.end_life()
-    (life,) = orders.member.read()
-    named = [(int(row["producer"]), int(row["sequence"]), int(row["flags"])) for row in life.rows]
+    orders.member.end_incarnation()
+    (incarnation,) = orders.member.read()
+    named = [(int(row["producer"]), int(row["sequence"]), int(row["flags"])) for row in incarnation.rows]
     assert sorted(named) == [(0, 0, 0)] * 5 + [(0, 17, PARSED | CRC_OK)]
 
 
 def test_headers_that_are_taken_for_values_name_the_field(orders: Orders) -> None:
     orders.insert(text(1)[:HEADER_BYTES], text(2)[:HEADER_BYTES])
-    orders.member.end_life()
+    orders.member.end_incarnation()
     with pytest.raises(StepFailed, match=r'effects\.identity is value.*2 hold its first 60.*write identity = "header"'):
         orders.member.read()
 
@@ -121,7 +124,7 @@ def test_a_table_or_column_that_is_not_there_is_named(
         file.read_text().replace('table = "orders"', f'table = "orders"\n{field}' if "column" in field else field)
     )
     with pytest.raises(StepFailed, match=message):
-        orders.member.end_life()
+        orders.member.end_incarnation()
 
 
 def test_a_table_that_is_locked_is_busy_and_no_error_of_the_run(
@@ -130,7 +133,7 @@ def test_a_table_that_is_locked_is_busy_and_no_error_of_the_run(
     monkeypatch.setattr("delivery_verifier.applications.own.table._SQLITE_S", 0.01)
     orders.connection.execute("BEGIN EXCLUSIVE")
     with pytest.raises(PlaceBusy, match="the table orders cannot be read now: database is locked"):
-        orders.member.end_life()
+        orders.member.end_incarnation()
 
 
 @pytest.mark.parametrize(

@@ -35,22 +35,24 @@ def member(broker: MockBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return Member(tmp_path, broker.connection)
 
 
-def test_records_belong_to_the_lives_in_which_they_were_written(broker: MockBroker, member: Member) -> None:
+def test_records_belong_to_the_incarnations_in_which_they_were_written(broker: MockBroker, member: Member) -> None:
     broker.write(TOPIC, [value(1), b'{"v": "%s"}' % value(2), OTHER_RUN])
-    member.end_life()
+    member.end_incarnation()
     broker.write(TOPIC, [b"a greeting", value(2), value(3)])
-    member.end_life()
-    lives = member.read()
-    assert [life.rows["sequence"].tolist() for life in lives] == [[1, 2], [0, 2, 3]]
-    assert [life.counted for life in lives] == [2, 3]
+    member.end_incarnation()
+    incarnations = member.read()
+    assert [incarnation.rows["sequence"].tolist() for incarnation in incarnations] == [[1, 2], [0, 2, 3]]
+    assert [incarnation.counted for incarnation in incarnations] == [2, 3]
 
 
 def test_the_count_comes_from_the_brokers_once_no_member_runs(broker: MockBroker, member: Member) -> None:
     broker.write(TOPIC, [value(1), value(2)])
-    member.end_life()
+    member.end_incarnation()
     member.inputs = member.inputs._replace(count_visible=lambda topic: 3 if topic == TOPIC else 0)
-    (life,) = member.read()
-    assert (len(life.rows), life.counted) == (2, 3), "a record that the reader misses breaks the law effects_read"
+    (incarnation,) = member.read()
+    assert (len(incarnation.rows), incarnation.counted) == (2, 3), (
+        "a record that the reader misses breaks the invariant effects_read"
+    )
 
 
 def test_a_key_may_name_the_record(broker: MockBroker, member: Member, tmp_path: Path) -> None:
@@ -60,7 +62,7 @@ def test_a_key_may_name_the_record(broker: MockBroker, member: Member, tmp_path:
     for number in range(2):
         client.produce(TOPIC, b"forwarded", value(number)[:HEADER_BYTES], partition=0)
     client.flush(PATIENCE_S)
-    member.end_life()
+    member.end_incarnation()
     assert member.sequences() == [0, 1]
 
 
@@ -81,7 +83,7 @@ def test_a_topic_that_the_cluster_cut_off_is_read_to_its_end_and_what_it_had_is_
     broker.write(TOPIC, [value(number) for number in range(4)])
     pattern, searched = pattern_of(member.inputs, location_of(member.inputs)), dict[str, int]()
     assert list(member.reader.markers(pattern, searched)) == []
-    member.end_life()
+    member.end_incarnation()
     assert highest_watermarks(member.inputs.folder)[-1].offset == 4
     cut_off = MockBroker()
     cut_off.write(TOPIC, [value(0), value(1)])

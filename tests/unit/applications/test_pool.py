@@ -22,7 +22,7 @@ from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.handle import RunningApplications
-from delivery_verifier.applications.lives import lives_of, read_end
+from delivery_verifier.applications.incarnations import incarnations_of, read_end
 from delivery_verifier.applications.member_process import MemberDied, spec_of
 from delivery_verifier.applications.pool import MemberPool, group_of
 from delivery_verifier.applications.slots import read_slots
@@ -95,8 +95,8 @@ class Stage:
             thread.join()
 
     def effects(self) -> list[list[int]]:
-        """Returns the offsets that each life of the first member has applied, in order."""
-        return [read_slots(folder)["offset"].tolist() for folder in lives_of(self.folder).values()]
+        """Returns the offsets that each incarnation of the first member has applied, in order."""
+        return [read_slots(folder)["offset"].tolist() for folder in incarnations_of(self.folder).values()]
 
 
 @pytest.fixture
@@ -116,37 +116,37 @@ def stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
 
 
 @pytest.mark.slow
-def test_what_was_killed_in_hand_is_applied_again_by_who_commits_after(stage: Callable[..., Stage]) -> None:
+def test_what_was_killed_in_progress_is_applied_again_by_who_commits_after(stage: Callable[..., Stage]) -> None:
     made = stage(scenario_of())
     made.wait_for(Word.COMMITTED, 10)
     assert made.adopted == [made.pool.members[0].process.pid]  # type: ignore[union-attr]
     made.handle.park("applied", 1, 4)
     made.write(10)
     wait_until(made.handle.are_parked, "the member to park", PATIENCE_S)
-    assert made.handle.in_hand() == {made.arm.name: 10} and made.handle.exits() == {}
+    assert made.handle.in_progress() == {made.arm.name: 10} and made.handle.exits() == {}
     with made.supervised():
         made.handle.kill()
         assert made.handle.exits() == {f"{made.arm.name}/0": -signal.SIGKILL}
         assert made.handle.parked_at() == {f"{made.arm.name}/0": "applied"}
-        assert made.handle.in_hand() == {made.arm.name: 10}, "what it had in hand is known behind its death"
+        assert made.handle.in_progress() == {made.arm.name: 10}, "what it had in progress is known behind its death"
         made.handle.restart()
         assert made.handle.parked_at() == {} and made.handle.exits() == {}
         made.wait_for(Word.COMMITTED, 10)
         made.handle.stop()
     assert made.effects() == [list(range(14)), list(range(10, 20))]
-    ends = [read_end(folder) for folder in lives_of(made.folder).values()]
+    ends = [read_end(folder) for folder in incarnations_of(made.folder).values()]
     assert [(end.applied, end.exit_code, end.killed) for end in ends] == [(14, -9, True), (10, 0, False)]
     assert made.broker.committed(made.arm.topic_name, group_of(made.scenario, made.arm)) == 20
 
 
 @pytest.mark.slow
-def test_who_commits_first_skips_what_was_killed_in_hand(stage: Callable[..., Stage]) -> None:
+def test_who_commits_first_skips_what_was_killed_in_progress(stage: Callable[..., Stage]) -> None:
     made = stage(scenario_of("commit_first"))
     made.wait_for(Word.APPLIED, 10)
     made.handle.park("applied", 1, 4)
     made.write(10)
     wait_until(made.handle.are_parked, "the member to park", PATIENCE_S)
-    assert made.handle.in_hand() == {made.arm.name: 6}
+    assert made.handle.in_progress() == {made.arm.name: 6}
     with made.supervised():
         made.handle.kill()
         made.handle.restart()
@@ -157,7 +157,9 @@ def test_who_commits_first_skips_what_was_killed_in_hand(stage: Callable[..., St
 
 
 @pytest.mark.slow
-def test_another_pool_goes_on_with_the_lives_of_the_one_before(stage: Callable[..., Stage], tmp_path: Path) -> None:
+def test_another_pool_goes_on_with_the_incarnations_of_the_one_before(
+    stage: Callable[..., Stage], tmp_path: Path
+) -> None:
     made = stage(scenario_of())
     made.wait_for(Word.COMMITTED, 10)
     made.pool.stop()
@@ -205,7 +207,7 @@ def test_only_a_fenced_zombie_may_end_by_itself(
         return
     assert made.pool.check() and member.process is None
     made.pool.stop()
-    end = read_end(lives_of(made.folder)[0])
+    end = read_end(incarnations_of(made.folder)[0])
     assert (end.exit_code, end.killed) == (code, False) and member.control[Word.EXIT] == code
 
 
@@ -224,7 +226,7 @@ def test_a_replacement_runs_only_when_it_is_asked_for_and_takes_the_place_of_the
     assert zombie.is_frozen and not made.handle.exits()
     with made.supervised():
         zombie_command(made.handle)
-        assert replacement.process is not None and replacement.control[Word.LIFE] == 0
+        assert replacement.process is not None and replacement.control[Word.INCARNATION] == 0
         made.handle.zombies.thaw()
         wait_until(lambda: not zombie.is_frozen and not zombie.control[Word.PARKED], "the member to go on", PATIENCE_S)
         made.handle.zombies.stop()
@@ -232,7 +234,7 @@ def test_a_replacement_runs_only_when_it_is_asked_for_and_takes_the_place_of_the
         wait_until(lambda: replacement.control[Word.STATE], "the replacement to have its partitions", PATIENCE_S)
         made.pool.stop()
     assert [
-        read_end(folder).exit_code for each in (member, replacement) for folder in lives_of(each.folder).values()
+        read_end(folder).exit_code for each in (member, replacement) for folder in incarnations_of(each.folder).values()
     ] == [
         0,
         0,

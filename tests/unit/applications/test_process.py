@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.patience import PATIENCE_S
 
-from delivery_verifier.applications.lives import FENCED
+from delivery_verifier.applications.incarnations import FENCED
 from delivery_verifier.applications.spec import MemberSpec
 from delivery_verifier.model.data import dumps
 
@@ -46,7 +46,7 @@ sys.exit(code)
 def test_a_sigterm_while_the_process_ends_does_not_hide_its_exit_code(tmp_path: Path, outcome: int, code: int) -> None:
     spec = MemberSpec(
         folder=str(tmp_path),
-        life=0,
+        incarnation=0,
         connection={"bootstrap.servers": "127.0.0.1:1"},
         settings={"group.id": "group"},
         topic="topic",

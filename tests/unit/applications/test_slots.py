@@ -12,7 +12,7 @@ import pytest
 
 from delivery_verifier.applications import sealing, slots
 from delivery_verifier.applications.sealing import seal_effects
-from delivery_verifier.applications.sink import LifeEffects
+from delivery_verifier.applications.sink import IncarnationEffects
 from delivery_verifier.applications.slots import DamagedSlots, SlotWriter, is_marker, read_slots
 from delivery_verifier.model import record
 from delivery_verifier.run_directory.effect_tables import EFFECTS
@@ -33,19 +33,19 @@ def test_a_slot_divides_the_page_and_its_time_comes_last() -> None:
 
 
 def test_what_was_applied_is_read_back_as_effects(tmp_path: Path) -> None:
-    writer = SlotWriter(tmp_path / "life")
+    writer = SlotWriter(tmp_path / "incarnation")
     values = [value(7), value(8, arm=2), value(9, run="otherrun"), b"nothing of ours", None, value(10)[:-1] + b"x"]
     for offset, applied in enumerate(values):
         writer.append(offset % 2, offset, 3, applied, RUN, 1)
-    rows = read_slots(tmp_path / "life")
+    rows = read_slots(tmp_path / "incarnation")
     assert len(rows) == writer.count == 6
-    seal_effects(LifeEffects(1, 2, rows, 6), "a", tmp_path / "effects.parquet")
+    seal_effects(IncarnationEffects(1, 2, rows, 6), "a", tmp_path / "effects.parquet")
     table = pq.read_table(tmp_path / "effects.parquet")
     assert table.schema.equals(arrow_schema(EFFECTS))
     effects = table.to_pylist()
     assert [row["offset"] for row in effects] == list(range(6))
     assert [row["nth"] for row in effects] == [0, 0, 1, 1, 2, 2], "counted per partition"
-    assert {(row["arm"], row["member"], row["life"], row["batch"]) for row in effects} == {("a", 1, 2, 3)}
+    assert {(row["arm"], row["member"], row["incarnation"], row["batch"]) for row in effects} == {("a", 1, 2, 3)}
     flags = [(row["parsed"], row["crc_ok"], row["foreign"]) for row in effects]
     broken = (False, False, False)  # its checksum is no number
     assert flags == [(True, True, False), (True, True, True), (True, True, True), broken, broken, broken]
@@ -61,7 +61,7 @@ def test_effects_are_sealed_in_blocks_and_numbered_in_the_order_of_their_column(
     rows = np.zeros(8, slots.SLOT)
     rows["partition"] = [0, 1, 0, 1, 0, 0, 1, 0]
     rows["order"] = [5, 1, 3, 3, 4, 4, 2, 9]
-    seal_effects(LifeEffects(0, 0, rows, 8), "a", tmp_path / "effects.parquet")
+    seal_effects(IncarnationEffects(0, 0, rows, 8), "a", tmp_path / "effects.parquet")
     effects = pq.read_table(tmp_path / "effects.parquet").to_pylist()
     assert [row["order"] for row in effects] == rows["order"].tolist(), "the rows keep their places"
     assert [row["nth"] for row in effects] == [3, 0, 0, 2, 1, 2, 1, 4], "equal orders: the earlier row comes first"
@@ -76,9 +76,9 @@ def test_effects_go_on_in_further_files(tmp_path: Path, monkeypatch: pytest.Monk
     assert read_slots(tmp_path)["sequence"].tolist() == list(range(9))
 
 
-def test_a_life_without_effects_has_no_rows(tmp_path: Path) -> None:
+def test_an_incarnation_without_effects_has_no_rows(tmp_path: Path) -> None:
     assert len(read_slots(tmp_path)) == 0
-    seal_effects(LifeEffects(0, 0, read_slots(tmp_path), 0), "a", tmp_path / "none.parquet")
+    seal_effects(IncarnationEffects(0, 0, read_slots(tmp_path), 0), "a", tmp_path / "none.parquet")
     assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
 
 
@@ -94,7 +94,7 @@ def test_a_gap_in_the_slots_is_damage_and_no_end(tmp_path: Path) -> None:
         read_slots(tmp_path)
 
 
-def test_a_life_never_writes_into_the_slots_of_another(tmp_path: Path) -> None:
+def test_an_incarnation_never_writes_into_the_slots_of_another(tmp_path: Path) -> None:
     SlotWriter(tmp_path).append(0, 0, 0, value(0), RUN, 1)
     with pytest.raises(FileExistsError):
         SlotWriter(tmp_path).append(0, 0, 0, value(0), RUN, 1)

@@ -19,13 +19,13 @@ from support.patience import PATIENCE_S
 
 from delivery_verifier.applications import process
 from delivery_verifier.applications.control import Control, State, Word
+from delivery_verifier.applications.incarnations import IncarnationEnd, last_markers, write_end
 from delivery_verifier.applications.journal import read_journal
-from delivery_verifier.applications.lives import LifeEnd, last_markers, write_end
 from delivery_verifier.applications.output import Output, OutputFailed, origin_of
 from delivery_verifier.applications.output_topic import OutputTopic
 from delivery_verifier.applications.parking import POINTS
 from delivery_verifier.applications.sink import SinkInputs
-from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.applications.spec import MemberSpec, incarnation_folder
 from delivery_verifier.applications.transform import Transform
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.host.waiting import wait_until
@@ -135,7 +135,7 @@ class Client:
 def spec_of(folder: Path, discipline: Discipline) -> MemberSpec:
     spec = MemberSpec(
         folder=str(folder / "1"),
-        life=0,
+        incarnation=0,
         connection={},
         settings={},
         topic="the-topic",
@@ -144,7 +144,7 @@ def spec_of(folder: Path, discipline: Discipline) -> MemberSpec:
         discipline=discipline,
         batch=2,
     )
-    life_folder(spec).mkdir(parents=True)
+    incarnation_folder(spec).mkdir(parents=True)
     return spec
 
 
@@ -181,8 +181,8 @@ def test_each_transform_lets_go_of_a_batch_when_its_name_says(discipline: Discip
     assert client.did == [*WORK[discipline], ("close",)]
     words = (Word.STATE, Word.HANDED_OVER, Word.APPLIED, Word.COMMITTED, Word.MARKERS)
     assert [member.control[word] for word in words] == [State.CLOSED, 2, 2, 2, 1]
-    assert last_markers(life_folder(spec)) == {0: 1}
-    assert ("committed", 2) in [(event.what, event.until) for event in read_journal(life_folder(spec))]
+    assert last_markers(incarnation_folder(spec)) == {0: 1}
+    assert ("committed", 2) in [(event.what, event.until) for event in read_journal(incarnation_folder(spec))]
 
 
 @pytest.mark.parametrize("call", ["offsets", "end"])
@@ -197,7 +197,7 @@ def test_nothing_of_an_aborted_transaction_is_applied_and_the_batch_is_asked_for
     assert client.did[-4:] == [("abort",), ("abort",), ("seek", 0), ("close",)]
     words = (Word.HANDED_OVER, Word.APPLIED, Word.COMMITTED, Word.PARKED, Word.REFUSALS)
     assert [member.control[word] for word in words] == [0, 0, 0, 0, 1]
-    journal = read_journal(life_folder(spec))
+    journal = read_journal(incarnation_folder(spec))
     assert [event.answer for event in journal if event.what in ("aborted", "committed")] == ["UNKNOWN_MEMBER_ID"]
 
 
@@ -215,7 +215,7 @@ def test_a_fenced_member_ends_and_says_so(
     monkeypatch.setattr(process.sys, "argv", ["member", str(tmp_path / "spec.json")])
     assert process.main() == code
     assert member.control[Word.APPLIED] == 0
-    assert [event.answer for event in read_journal(life_folder(spec)) if event.what == "fenced"] == said
+    assert [event.answer for event in read_journal(incarnation_folder(spec)) if event.what == "fenced"] == said
 
 
 def test_a_member_that_assigns_partitions_needs_to_know_them(tmp_path: Path) -> None:
@@ -291,20 +291,22 @@ def test_the_records_of_the_output_topic_are_the_effects(
 ) -> None:
     """The member wrote three records. `applied` of them it counted itself, and the brokers count `visible` in all."""
     broker = MockBroker()
-    output = Output(Producer(broker.connection), "the-topic-out", member=0, life=0)
+    output = Output(Producer(broker.connection), "the-topic-out", member=0, incarnation=0)
     for offset in (7, 8, 7):
         output.write(0, offset, 1, value_of(offset))
     output.flush()
     folder = tmp_path / "0" / "0"
     folder.mkdir(parents=True)
-    write_end(folder, LifeEnd(applied=applied, exit_code=0, killed=killed))
+    write_end(folder, IncarnationEnd(applied=applied, exit_code=0, killed=killed))
     inputs = SinkInputs(arm_of(), tmp_path, 2, TOKEN, broker.connection, lambda topic: visible)
-    (life,) = OutputTopic().read(inputs)
-    assert (life.rows["offset"].tolist(), life.rows["sequence"].tolist()) == ([7, 8, 7], [7, 8, 7])
+    (incarnation,) = OutputTopic().read(inputs)
+    assert (incarnation.rows["offset"].tolist(), incarnation.rows["sequence"].tolist()) == ([7, 8, 7], [7, 8, 7])
     assert (
-        life.rows["order"].tolist() == [0, 1, 2] and set(life.rows["flags"]) == {3} and set(life.rows["batch"]) == {1}
+        incarnation.rows["order"].tolist() == [0, 1, 2]
+        and set(incarnation.rows["flags"]) == {3}
+        and set(incarnation.rows["batch"]) == {1}
     )
-    assert (life.counted == len(life.rows)) == ((applied == 3 or killed) and visible == 3)
+    assert (incarnation.counted == len(incarnation.rows)) == ((applied == 3 or killed) and visible == 3)
 
 
 def test_a_record_of_nobody_in_the_output_topic_ends_the_run(tmp_path: Path) -> None:
@@ -313,9 +315,9 @@ def test_a_record_of_nobody_in_the_output_topic_ends_the_run(tmp_path: Path) -> 
     inputs = SinkInputs(arm_of(), tmp_path, 2, TOKEN, broker.connection, lambda topic: 1)
     with pytest.raises(OutputFailed, match="no member wrote the record at the-topic-out/0:0"):
         list(OutputTopic().read(inputs))
-    output = Output(Producer(broker.connection), "other-out", member=5, life=0)
+    output = Output(Producer(broker.connection), "other-out", member=5, incarnation=0)
     output.write(0, 0, 0, b"")
     output.flush()
     other = msgspec.structs.replace(arm_of(), topic_name="other")
-    with pytest.raises(OutputFailed, match=r"lives that nobody began: \[\(5, 0\)\]"):
+    with pytest.raises(OutputFailed, match=r"incarnations that nobody began: \[\(5, 0\)\]"):
         list(OutputTopic().read(inputs._replace(arm=other)))

@@ -65,13 +65,13 @@ def match_history(folder: Path, history: History, at_us: int = 0) -> tuple[Match
 def judged(rows: list[Row], log: list[Row]) -> Counter[str]:
     """Returns how many attempts or records show each kind, as the project's oracle counts them.
 
-    A stranger's record has no owner in an audit, so the oracle does not see it.
+    A foreign writer's record has no owner in an audit, so the oracle does not see it.
     """
-    strangers = [row for row in log if not row["parsed"]]
-    assert all(row["foreign"] for row in strangers)
-    books, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [])
-    counts = Counter({kind: books[kind.lower()] + books[f"also_{kind.lower()}"] for kind in KINDS})
-    counts["attempted"] = books["attempted"]
+    foreign_writers = [row for row in log if not row["parsed"]]
+    assert all(row["foreign"] for row in foreign_writers)
+    tally, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [])
+    counts = Counter({kind: tally[kind.lower()] + tally[f"also_{kind.lower()}"] for kind in KINDS})
+    counts["attempted"] = tally["attempted"]
     return counts
 
 
@@ -85,7 +85,7 @@ def test_random_histories_show_what_can_be_known_of_them_and_nothing_else(tmp_pa
         if expected["ambiguous"]:  # two claims of one offset, at which a damaged record stands
             continue
         hidden = Counter(judged(rows, log))
-        names = ("strangers", "unclaimed", "expired", "unknowable", "shared", "past_the_end")
+        names = ("foreign_writers", "unclaimed", "expired", "unknowable", "shared", "past_the_end")
         found = hidden | Counter({name: getattr(result, name) for name in names})
         for name in {*expected, *found}:
             assert found[name] == expected[name], (seed, name, history)
@@ -159,7 +159,7 @@ def acked(name: str, offset: int, **more: Any) -> Row:
 def test_a_record_without_an_identity_at_an_acknowledged_offset_is_found_by_its_checksum(tmp_path: Path) -> None:
     nameless = a_record(0, None) | {"hash": "7"}
     result, rows, log = matched(tmp_path, a_history(acked("a", 0, **CRC), found=[nameless]))
-    assert judged(rows, log)["LOST"] == 0 and result.strangers == 0 and result.picks == []
+    assert judged(rows, log)["LOST"] == 0 and result.foreign_writers == 0 and result.picks == []
     assert (result.unproven["adopted"], result.unproven["unproven_lost"]) == (1, 0)
 
 
@@ -274,14 +274,14 @@ def test_the_canary_of_any_ledger_shows_exactly_what_was_planted(tmp_path: Path)
         sides = Matching("canary", 0, "token", *files, ("canary",), {0: Bounds(0, len(found))}, audit, 7)
         counted = match(sides, tmp_path / "ledger.parquet", tmp_path / "log.parquet", tmp_path)
         rows, log = stored(tmp_path)
-        books, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [])
-        strangers = sum(not row["parsed"] for row in log)
-        books.update(unattributed=strangers, log_records=strangers)
-        assert dict(+books) == {name: count for name, count in canary.expected.items() if count}, (seed, audit)
+        tally, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [])
+        foreign_writers = sum(not row["parsed"] for row in log)
+        tally.update(unattributed=foreign_writers, log_records=foreign_writers)
+        assert dict(+tally) == {name: count for name, count in canary.expected.items() if count}, (seed, audit)
         assert counted.shared == canary.shared
         kinds.update(
             name
             for name in ("lost", "duplicated", "misplaced", "reordered", "resent", "corrupted", "phantom")
-            if books[name]
+            if tally[name]
         )
     assert len(kinds) == 7, "each kind was planted in some ledger"

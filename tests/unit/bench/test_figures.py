@@ -40,10 +40,10 @@ def test_a_ratio_that_is_a_fifth_worse_fails(
 
 def test_a_ratio_that_was_never_committed_is_not_compared(tmp_path: Path) -> None:
     file = tmp_path / "ratios.json"
-    ratios.guard({"books / DuckDB": 3.0}, commit=True, file=file)
+    ratios.guard({"counts / DuckDB": 3.0}, commit=True, file=file)
     assert ratios.guard({"read / bare scan": 99.0}, commit=False, file=file) == 0
     ratios.guard({"read / bare scan": 2.0}, commit=True, file=file)
-    assert set(json.loads(file.read_text())) == {"books / DuckDB", "read / bare scan"}, "others stay as they were"
+    assert set(json.loads(file.read_text())) == {"counts / DuckDB", "read / bare scan"}, "others stay as they were"
 
 
 def test_a_load_that_stalls_is_late_by_schedule_and_not_by_hand_over() -> None:
@@ -75,7 +75,7 @@ def test_kafkatests_way_knows_a_missing_value(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_plot_has_a_bar_for_each_value() -> None:
-    root = ElementTree.fromstring(saved.plot("books & scans", {"one": 2.0, "two <s>": 1.0}))
+    root = ElementTree.fromstring(saved.plot("counts & scans", {"one": 2.0, "two <s>": 1.0}))
     widths = [int(rect.attrib["width"]) for rect in root.findall("{*}rect")[1:]]
     assert widths == [saved.WIDTH, saved.WIDTH // 2]
     assert saved.table([{"a": 1000, "b": None}]) == ["| a | b |", "|---|---|", "| 1,000 | – |"]

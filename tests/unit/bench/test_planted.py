@@ -58,11 +58,11 @@ class Found(RunDirectory):
             {"arm": subject.name, "kind": kind, "sequence": sequence, "attempt": attempt}
             for kind, sequence, attempt in cases
         ]
-        for name in ("anomalies", "books"):
+        for name in ("anomalies", "tally"):
             (folder / name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(rows), folder / "anomalies" / "cases.parquet")
-        law = {"law": "ledger_complete", "arm": subject.name, "left": left, "right": 0}
-        pq.write_table(pa.Table.from_pylist([law]), folder / "books" / "laws.parquet")
+        invariant = {"invariant": "ledger_complete", "arm": subject.name, "left": left, "right": 0}
+        pq.write_table(pa.Table.from_pylist([invariant]), folder / "tally" / "invariants.parquet")
 
     def read_scenario(self) -> Any:
         return self.scenario
@@ -80,6 +80,6 @@ def test_each_difference_is_named(program: ModuleType, tmp_path: Path) -> None:
     assert program.differences(Found(tmp_path / "less", wanted[1:], 0), records) == [f"not found: {wanted[0]}"]
     more = [*wanted, ("LOST", 7, 0)]
     assert program.differences(Found(tmp_path / "more", more, 0), records) == ["not planted: ('LOST', 7, 0)"]
-    assert program.differences(Found(tmp_path / "law", wanted, 1), records) == [
-        f"law ledger_complete of {subject.name}"
+    assert program.differences(Found(tmp_path / "invariant", wanted, 1), records) == [
+        f"invariant ledger_complete of {subject.name}"
     ]

@@ -22,8 +22,8 @@ from delivery_verifier.model.anomalies import EFFECTS as KINDS_OF_EFFECTS
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.record import parse
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.run_directory.books import COUNTS
 from delivery_verifier.run_directory.effect_tables import EFFECT_COUNTS
+from delivery_verifier.run_directory.tally import COUNTS
 
 PLAIN, TRANSACTIONAL = scenario(["plain"]), scenario(["plain", "transactional"], transactional=["transactional"])
 
@@ -58,7 +58,7 @@ TOTALS: dict[str, int] = {
     "also_aborted_visible": 0,
     "also_torn": 0,
 }
-"""The counts that the books of a canary of format version 1 must show, by column, over all partitions. They were
+"""The counts that the counts of a canary of format version 1 must show, by column, over all partitions. They were
 counted by hand, independently of the planters. A newer anomaly changes nothing here, because canaries of version 1
 lack it.
 
@@ -141,11 +141,11 @@ def test_the_attempts_of_the_canary_have_every_sequence_once_and_no_gap() -> Non
     assert sorted({row.sequence for row in canary.lay_out(made).rows}) == [*range(77)]
 
 
-def test_the_canary_determines_every_count_of_the_books_and_plants_every_anomaly() -> None:
+def test_the_canary_determines_every_count_of_the_tally_and_plants_every_anomaly() -> None:
     assert set(canary.expected_counts(TRANSACTIONAL)) == set(COUNTS), "a run without applications counts no effects"
     planted = canary.expected_counts(applied(TRANSACTIONAL))
     of_effects = {f"effects_{count.name}" for count in EFFECT_COUNTS}
-    assert set(planted) == {*COUNTS, *of_effects}, "a planter of canary/planters.py names a count that the books lack"
+    assert set(planted) == {*COUNTS, *of_effects}, "a planter of canary/planters.py names a count that the counts lack"
     missing = [anomaly.value for anomaly in Anomaly if not planted[column(anomaly)]]
     assert not missing, f"canary/planters.py plants no {missing}: write a planter and name it in PLANTERS"
 
@@ -191,14 +191,14 @@ def test_what_the_planters_say_of_effects_is_what_the_oracle_of_effects_finds(pl
         )
         effects.append(effect("canary", row, order))
     effects.append(effect("canary", marker("canary", 0, 0), len(effects)))
-    cases, books = judge_effects([row for index, row in enumerate(log) if index not in hidden], effects)
-    assert dict(books) == {name: count for name, count in canary.expected_effects(made, layout).items() if count}
+    cases, tally = judge_effects([row for index, row in enumerate(log) if index not in hidden], effects)
+    assert dict(tally) == {name: count for name, count in canary.expected_effects(made, layout).items() if count}
     found = Counter(kind for kind, *_ in cases.elements())
     planted = canary.expected_counts(made)
     assert {kind: planted[column(kind)] for kind in KINDS_OF_EFFECTS} == found
     assert planted["also_overtaken"] == sum(also for _, also, *_ in cases.elements()) == 1
     assert found["SKIPPED"] == (4 if partitions == 1 else 3), "in a partition without a marker nothing is skipped"
-    assert books["pending"] == (0 if partitions == 1 else 1)
+    assert tally["pending"] == (0 if partitions == 1 else 1)
 
 
 def test_the_last_three_records_that_stand_twice_are_applied_twice_once_and_three_times() -> None:
@@ -233,8 +233,8 @@ def test_what_the_planters_say_they_add_is_what_the_oracle_finds(made: Scenario)
     ledger = canary.ledger_table(made, layout, list(range(len(layout.values)))).to_pylist()
     log = log_of(layout)
     hidden = sum(count for count, committed in layout.transactions if not committed)
-    books, _ = judge(ledger, log, log[: len(log) - hidden] if layout.transactions else [])
-    assert {name: count for name, count in layout.counts.items() if count} == dict(books)
+    tally, _ = judge(ledger, log, log[: len(log) - hidden] if layout.transactions else [])
+    assert {name: count for name, count in layout.counts.items() if count} == dict(tally)
 
 
 def test_an_offset_beyond_the_log_is_claimed_as_it_is() -> None:

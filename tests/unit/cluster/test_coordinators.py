@@ -101,7 +101,7 @@ def injection(hit: int, partitions: list[int] | None) -> OpenInjection:
         led=True,
         options={},
         requested_at_us=0,
-        bite_at_us=0,
+        effect_at_us=0,
         proofs=Proofs(process={}, before={}, required=["coordinator_moved"], coordinated=partitions),
     )
 
@@ -112,4 +112,4 @@ def test_a_coordinator_has_moved_if_it_was_hit_and_another_leads_now() -> None:
     assert not moved(2, 3), "who was hit coordinated nothing"
     cluster: Any = Kept(2)
     unseen = prove(cluster, MADE, injection(1, None), ["coordinator_moved"])
-    assert not unseen["coordinator_moved"], "nobody looked before the bite"
+    assert not unseen["coordinator_moved"], "nobody looked before the effect"

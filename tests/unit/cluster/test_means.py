@@ -17,8 +17,8 @@ from delivery_verifier.cluster.backend import Breakable
 from delivery_verifier.cluster.backends import BACKENDS
 from delivery_verifier.cluster.docker import backend as docker
 from delivery_verifier.cluster.docker.agent import PACKAGE as DOCKER
-from delivery_verifier.cluster.embedded import equipment
-from delivery_verifier.cluster.embedded.equipment import PACKAGE as EMBEDDED
+from delivery_verifier.cluster.embedded import capabilities
+from delivery_verifier.cluster.embedded.capabilities import PACKAGE as EMBEDDED
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.faults.actions import heal
@@ -48,8 +48,8 @@ def test_every_means_of_an_action_is_one_of_a_backend_and_all_but_signals_are_ca
 
 def test_what_a_backend_has_no_module_of_is_lacking_with_what_it_has() -> None:
     new: Any = "fire"
-    equipment.tried.cache_clear()
-    for unavailable in (equipment.tried(new), docker.DockerBackend().unavailable(new)):
+    capabilities.tried.cache_clear()
+    for unavailable in (capabilities.tried(new), docker.DockerBackend().unavailable(new)):
         assert unavailable is not None and "this backend has no means fire; it has: network, p" in unavailable.why
 
 

@@ -229,7 +229,7 @@ def test_every_step_of_the_catalogue_at_the_proxy_is_a_rule() -> None:
         assert [rule_of(rule).brokers for rule in fake.proxy_rules] == [(1,)]
 
 
-PROXIED = [name for name, act in ACTS.items() if act.bites and act.needs == ("proxy",)]
+PROXIED = [name for name, act in ACTS.items() if act.takes_effect and act.needs == ("proxy",)]
 
 
 def test_the_actions_of_the_proxy_are_those_of_its_rules() -> None:

@@ -224,8 +224,8 @@ def test_a_list_of_runs_survives_damaged_ones(capsys: pytest.CaptureFixture[str]
 
 def test_a_file_that_no_step_wrote_is_not_read_along(host: Path) -> None:
     run = judged(host)
-    shutil.copyfile(run.path / "books/laws.parquet", run.path / "books/more.parquet")
-    with pytest.raises(IncompleteRun, match=r"books/more.parquet was written by no step"):
+    shutil.copyfile(run.path / "counts/invariants.parquet", run.path / "counts/more.parquet")
+    with pytest.raises(IncompleteRun, match=r"counts/more.parquet was written by no step"):
         run.require("reconcile")
 
 

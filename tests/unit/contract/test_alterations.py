@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.evidence import BITE, RECOVERED, SECOND
+from support.evidence import EFFECT_AT, RECOVERED, SECOND
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract.disturbances import disturbances
@@ -22,8 +22,8 @@ SEEN = [Observation(at_us=1, kind="partition", topic="t", partition=0, leader=1,
 
 def injection(number: int, action: str, at_us: int, recovered_at_us: int | None, **more: Any) -> Injection:
     return Injection(
-        id=number, cycle=0, action=action, hit={"t": [0]}, requested_at_us=at_us, bite_at_us=at_us,
-        healed_at_us=recovered_at_us, recovered_at_us=recovered_at_us, bit=True, **more,
+        id=number, cycle=0, action=action, hit={"t": [0]}, requested_at_us=at_us, effect_at_us=at_us,
+        healed_at_us=recovered_at_us, recovered_at_us=recovered_at_us, took_effect=True, **more,
     )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def permitted(*injections: Injection) -> bool:
 
 
 def power_loss(recovered_at_us: int | None) -> Injection:
-    return injection(1, "power_off", BITE, recovered_at_us, brokers=[1, 2, 3])
+    return injection(1, "power_off", EFFECT_AT, recovered_at_us, brokers=[1, 2, 3])
 
 
 def test_an_alteration_weakens_no_disturbance_that_was_over() -> None:
@@ -53,7 +53,12 @@ def test_an_alteration_weakens_no_disturbance_that_was_over() -> None:
 
 @pytest.mark.parametrize(
     ("recovered_at_us", "altered_at_us"),
-    [(RECOVERED, BITE - 60 * SECOND), (RECOVERED, BITE + SECOND), (None, RECOVERED), (RECOVERED, RECOVERED + SECOND)],
+    [
+        (RECOVERED, EFFECT_AT - 60 * SECOND),
+        (RECOVERED, EFFECT_AT + SECOND),
+        (None, RECOVERED),
+        (RECOVERED, RECOVERED + SECOND),
+    ],
     ids=["before", "meanwhile", "never_recovered", "the_recovery_is_seen_late"],
 )
 def test_an_alteration_weakens_what_comes_later_and_what_it_meets(

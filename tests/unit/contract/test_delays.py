@@ -16,7 +16,9 @@ S = 1_000_000
 
 def injection(action: str, **more: Any) -> Injection:
     fields: dict[str, Any] = {"id": 1, "cycle": 0, "brokers": [1], "hit": {}, "requested_at_us": 9 * S}
-    return Injection(action=action, **fields | {"bite_at_us": 10 * S, "healed_at_us": 14 * S, "bit": True} | more)
+    return Injection(
+        action=action, **fields | {"effect_at_us": 10 * S, "healed_at_us": 14 * S, "took_effect": True} | more
+    )
 
 
 def process(at_us: int, broker: int, state: str) -> Observation:
@@ -26,7 +28,7 @@ def process(at_us: int, broker: int, state: str) -> Observation:
 @pytest.mark.parametrize("action", ["isolate", "hold", "delay", "delay_end", "of a newer version"])
 def test_what_holds_up_connections_holds_up_requests_for_as_long_again(action: str) -> None:
     assert delays([], [injection(action)]) == [(10 * S - LEAD, 18 * S + LAG)]
-    assert delays([], [injection(action, healed_at_us=None, bit=False)]) == [(10 * S - LEAD, None)]
+    assert delays([], [injection(action, healed_at_us=None, took_effect=False)]) == [(10 * S - LEAD, None)]
 
 
 @pytest.mark.parametrize("action", ["kill", "stop", "power_off", "drop", "close", "kill_producer", "alter_topic"])

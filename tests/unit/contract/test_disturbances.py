@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from support.observations import BITE, KILL, RECOVERED, SECOND, at, process
+from support.observations import EFFECT_AT, KILL, RECOVERED, SECOND, at, process
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.contract.disturbances import (
@@ -67,7 +67,7 @@ def test_a_broker_that_crashes_twice_is_seen_so_whatever_the_clock_says() -> Non
     assert kinds(*again).count(("broker_crash", True)) + kinds(*again).count(("broker_crash", False)) == 2
 
 
-def test_an_unclean_election_of_a_coordinator_concerns_the_arms_that_write_transactions_and_excuses_no_loss() -> None:
+def test_an_unclean_election_of_a_coordinator_concerns_the_arms_that_write_transactions_and_explains_no_loss() -> None:
     topic = {"topic": TRANSACTION_STATE}
     seen = [msgspec.structs.replace(it, **topic) for it in (START, at(103, 2, 1, [2]), at(105, 3, 2, [3]))]
     found = disturbances(seen, [KILL])
@@ -104,9 +104,9 @@ def test_what_an_injection_of_the_plan_explains_is_planned_also_without_proof_th
         action="kill",
         brokers=[1],
         hit={"t": [0]},
-        requested_at_us=BITE,
-        bite_at_us=BITE,
-        bit=False,
+        requested_at_us=EFFECT_AT,
+        effect_at_us=EFFECT_AT,
+        took_effect=False,
     )
     seen = (START, process(100, 1, "exited", -9), at(103, 2, 1, [2, 3]), process(104, 2, "exited", -9))
     assert kinds(*seen, injections=(unproven,)) == [
@@ -124,9 +124,9 @@ def test_an_injection_that_never_recovered_explains_until_the_end() -> None:
         action="kill",
         brokers=[1],
         hit={"t": [0]},
-        requested_at_us=BITE,
-        bite_at_us=BITE,
-        bit=True,
+        requested_at_us=EFFECT_AT,
+        effect_at_us=EFFECT_AT,
+        took_effect=True,
     )
     assert kinds(START, at(900, 2, 1, [1, 2, 3]), injections=(open_ended,)) == [("leader_change", True)]
 
@@ -157,7 +157,7 @@ def test_a_second_crash_of_the_broker_that_was_killed_is_unplanned_even_before_i
 
 
 def test_each_cycle_explains_one_crash_also_where_its_window_touches_the_one_before() -> None:
-    again = msgspec.structs.replace(KILL, id=2, cycle=2, bite_at_us=RECOVERED, recovered_at_us=RECOVERED + 9 * SECOND)
+    again = msgspec.structs.replace(KILL, id=2, cycle=2, effect_at_us=RECOVERED, recovered_at_us=RECOVERED + 9 * SECOND)
     seen = [process(100, 1, "exited", -9), process(105, 1, "running"), process(110.5, 1, "exited", -9)]
     assert kinds(*seen, injections=(KILL, again)) == [("broker_crash", True)] * 2
     seen += [process(112, 1, "running"), process(114, 1, "exited", -9)]
@@ -219,7 +219,7 @@ def made(
     observed_as: tuple[DisturbanceKind, ...] = (),
     **more: Any,
 ) -> Injection:
-    act = Act(name="hurt", summary="", bites=True, momentary=True, counts_as=itself, observed_as=observed_as)
+    act = Act(name="hurt", summary="", takes_effect=True, momentary=True, counts_as=itself, observed_as=observed_as)
     monkeypatch.setitem(fault_actions.ACTS, "hurt", act)
     return msgspec.structs.replace(KILL, action="hurt", **more)
 
@@ -229,7 +229,7 @@ def test_what_no_observer_sees_is_known_from_the_injection_and_planned_but_an_al
     kind: DisturbanceKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cause = made(monkeypatch, kind)
-    unproven = msgspec.structs.replace(cause, bit=False)
+    unproven = msgspec.structs.replace(cause, took_effect=False)
     assert kinds(START, injections=(cause,)) == [(kind, True)]
     assert kinds(START, injections=(unproven,)) == [(kind, kind != "topic_altered")]
 
@@ -267,8 +267,8 @@ ELECTION = msgspec.structs.replace(
     KILL,
     action="elect_preferred",
     brokers=[1, 2, 3],
-    healed_at_us=BITE,
-    recovered_at_us=BITE + SECOND,
+    healed_at_us=EFFECT_AT,
+    recovered_at_us=EFFECT_AT + SECOND,
     proof={"re_elected": {"t-0": {"leader": 2, "leader_epoch": 1, "isr": [1, 2, 3]}}},
 )
 

@@ -153,10 +153,10 @@ def test_ten_times_the_observations_are_ten_times_the_work() -> None:
     assert reads_of(200) < 11 * reads_of(20)
 
 
-def kill(bite_at_us: int, recovered_at_us: int | None, bit: bool = True) -> Injection:
+def kill(effect_at_us: int, recovered_at_us: int | None, took_effect: bool = True) -> Injection:
     return Injection(
-        id=1, cycle=0, action="kill", brokers=[1], hit={}, requested_at_us=0, bite_at_us=bite_at_us,
-        recovered_at_us=recovered_at_us, bit=bit,
+        id=1, cycle=0, action="kill", brokers=[1], hit={}, requested_at_us=0, effect_at_us=effect_at_us,
+        recovered_at_us=recovered_at_us, took_effect=took_effect,
     )  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def test_the_reach_of_a_change_begins_with_the_first_injection_in_whose_time_the
     for injections, since_us in (
         ([], None),
         ([over], None),
-        ([kill(90 * LEAD_US, None, bit=False)], None),
+        ([kill(90 * LEAD_US, None, took_effect=False)], None),
         ([over, late, open_], 89 * LEAD_US),
         ([kill(102 * LEAD_US, None)], None),
     ):
@@ -183,7 +183,7 @@ def test_the_reach_of_a_change_begins_with_the_first_injection_in_whose_time_the
 
 SECOND = 1_000_000
 CAUSE = Injection(
-    id=1, cycle=0, action="kill", brokers=[1], hit={}, requested_at_us=0, bite_at_us=5 * SECOND, bit=True
+    id=1, cycle=0, action="kill", brokers=[1], hit={}, requested_at_us=0, effect_at_us=5 * SECOND, took_effect=True
 )  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def test_a_late_end_is_over_once_the_cluster_has_recovered_from_all_its_causes(
 ) -> None:
     hold = replace(CAUSE, action="hold", options={"api": "EndTxn", "direction": "request"})
     causes = [replace(hold, recovered_at_us=s and s * SECOND) for s in recovered_s]
-    late = Disturbance(kind="late_end", at_us=CAUSE.bite_at_us, planned=True)
+    late = Disturbance(kind="late_end", at_us=CAUSE.effect_at_us, planned=True)
     (window,) = effect_windows([late], [], causes)
     assert (window.since_us, window.until_us) == (late.at_us - LEAD_US, until_s and until_s * SECOND)
 
@@ -259,8 +259,10 @@ def test_a_disturbance_without_a_topic_or_partitions_touches_every_partition(
 def test_power_that_one_of_two_cuts_never_gave_back_is_not_back() -> None:
     off = replace(CAUSE, action="power_off", healed_at_us=7 * SECOND)
     seen_before = [seen(1, 1, 0, [1])]
-    assert power_back(seen_before, [off, off]) == {("t", 0, off.bite_at_us, 1): 7 * SECOND}
-    assert power_back(seen_before, [off, replace(off, id=2, healed_at_us=None)]) == {("t", 0, off.bite_at_us, 1): None}
+    assert power_back(seen_before, [off, off]) == {("t", 0, off.effect_at_us, 1): 7 * SECOND}
+    assert power_back(seen_before, [off, replace(off, id=2, healed_at_us=None)]) == {
+        ("t", 0, off.effect_at_us, 1): None
+    }
 
 
 @pytest.mark.parametrize(("healed_s", "until_s"), [(8, 8), (None, None)])
@@ -270,8 +272,8 @@ def test_members_of_an_application_are_back_when_their_own_injection_ordered_it(
     own = replace(CAUSE, action="kill-application", hit={"t": [0]}, healed_at_us=healed_s and healed_s * SECOND)
     others = [
         replace(own, id=2, hit={"u": [0]}, healed_at_us=20 * SECOND),
-        replace(own, id=3, bite_at_us=CAUSE.bite_at_us + 1, healed_at_us=30 * SECOND),
+        replace(own, id=3, effect_at_us=CAUSE.effect_at_us + 1, healed_at_us=30 * SECOND),
     ]
-    crash = Disturbance(kind="application_crash", at_us=CAUSE.bite_at_us, planned=True, topic="t")
+    crash = Disturbance(kind="application_crash", at_us=CAUSE.effect_at_us, planned=True, topic="t")
     (window,) = effect_windows([crash], [], [own, *others])
     assert (window.since_us, window.until_us) == (None, until_s and until_s * SECOND)

@@ -46,10 +46,10 @@ def of(*observations: Observation, healed_s: tuple[float, ...] = ()) -> Election
         "brokers": [1],
         "hit": {},
         "requested_at_us": 0,
-        "bit": True,
+        "took_effect": True,
     }
     healed = [
-        Injection(id=number, bite_at_us=0, healed_at_us=int(at_s * SECOND), **fields)
+        Injection(id=number, effect_at_us=0, healed_at_us=int(at_s * SECOND), **fields)
         for number, at_s in enumerate(healed_s)
     ]
     return elections(observations, healed)[KEY]

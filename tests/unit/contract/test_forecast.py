@@ -24,13 +24,13 @@ def _acts(monkeypatch: pytest.MonkeyPatch) -> None:
         Act(
             name="test_off",
             summary="",
-            bites=True,
+            takes_effect=True,
             does="exited",
             observed_as=("broker_crash",),
             counts_as=("power_loss",),
         ),
-        Act(name="test_cut", summary="", bites=True, counts_as=("isolation",)),
-        Act(name="test_slow", summary="", bites=True, counts_as=("connection_loss",)),
+        Act(name="test_cut", summary="", takes_effect=True, counts_as=("isolation",)),
+        Act(name="test_slow", summary="", takes_effect=True, counts_as=("connection_loss",)),
         Act(name="test_back", summary="", heals=("test_off", "test_cut", "test_slow")),
         Act(name="start", summary="", heals=(*fault_actions.ACTS["start"].heals, "test_off")),
     ]

@@ -9,25 +9,25 @@ from delivery_verifier.contract.disturbances import disturbances
 from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window
 from delivery_verifier.model.history import Injection, Observation
 
-BITE_US, RECOVERED_US = 10_000_000, 20_000_000
+EFFECT_AT_US, RECOVERED_US = 10_000_000, 20_000_000
 INJECTION = Injection(
     id=0,
     cycle=0,
     action="kill",
     brokers=[1],
     hit={"t": [0]},
-    requested_at_us=BITE_US,
-    bite_at_us=BITE_US,
+    requested_at_us=EFFECT_AT_US,
+    effect_at_us=EFFECT_AT_US,
     recovered_at_us=RECOVERED_US,
-    bit=True,
+    took_effect=True,
 )
 
 
 @pytest.mark.parametrize(
     ("at_us", "inside"),
     [
-        (BITE_US - 1_000_001, False),
-        (BITE_US - 1_000_000, True),
+        (EFFECT_AT_US - 1_000_001, False),
+        (EFFECT_AT_US - 1_000_000, True),
         (RECOVERED_US + 1_000_000, True),
         (RECOVERED_US + 1_000_001, False),
     ],
@@ -36,7 +36,7 @@ def test_an_injection_may_explain_what_was_seen_from_a_second_before_it_to_a_sec
     at_us: int, inside: bool
 ) -> None:
     assert in_window(INJECTION, at_us) is inside
-    assert in_window(structs.replace(INJECTION, recovered_at_us=None), at_us) is (at_us >= BITE_US - 1_000_000)
+    assert in_window(structs.replace(INJECTION, recovered_at_us=None), at_us) is (at_us >= EFFECT_AT_US - 1_000_000)
 
 
 @pytest.mark.parametrize(

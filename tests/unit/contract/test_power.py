@@ -20,7 +20,7 @@ SECOND = 1_000_000
 
 @pytest.fixture(autouse=True)
 def _power_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    act = Act(name="test_power_off", summary="", bites=True, momentary=True, counts_as=("power_loss",))
+    act = Act(name="test_power_off", summary="", takes_effect=True, momentary=True, counts_as=("power_loss",))
     monkeypatch.setitem(fault_actions.ACTS, act.name, act)
 
 
@@ -32,8 +32,8 @@ def off(s: float, *brokers: int, **more: Any) -> Injection:
         brokers=list(brokers),
         hit={"t": [0]},
         requested_at_us=int(s * SECOND),
-        bite_at_us=int(s * SECOND),
-        bit=True,
+        effect_at_us=int(s * SECOND),
+        took_effect=True,
     )
     return replace(cut, **more)
 
@@ -113,8 +113,8 @@ def test_after_recovery_an_old_loss_of_power_is_over() -> None:
 
 
 def test_an_injection_without_proof_makes_it_a_doubt_and_so_does_one_of_several() -> None:
-    assert found([ALL], off(10, 1, 2, 3, bit=False)) == [(0, 3, False)]
-    assert found([ALL], off(10, 1, 2), off(11, 3, bit=False)) == [(0, 3, False)]
+    assert found([ALL], off(10, 1, 2, 3, took_effect=False)) == [(0, 3, False)]
+    assert found([ALL], off(10, 1, 2), off(11, 3, took_effect=False)) == [(0, 3, False)]
 
 
 def test_a_replica_that_joined_just_before_and_was_seen_just_after_saves_the_partition() -> None:
@@ -175,8 +175,8 @@ def losses(observed: list[Observation], *brokers: int) -> list[Disturbance]:
         brokers=list(brokers),
         hit={"t": [0]},
         requested_at_us=CUT_US,
-        bite_at_us=CUT_US,
-        bit=True,
+        effect_at_us=CUT_US,
+        took_effect=True,
     )
     return list(isr_power_losses(observed, [cut]))
 

@@ -63,7 +63,7 @@ def end_of_alteration(value: int, *seen: Observation, setting: str = "min.insync
     """Returns the time in s at which the effect window of an alteration ends that happens at 20 s to two partitions."""
     alteration = Injection(
         id=1, cycle=0, action="alter_topic", brokers=[], hit={"t": [0, 1]}, requested_at_us=20 * SECOND,
-        bite_at_us=20 * SECOND, bit=True, options={"setting": setting, "value": value},
+        effect_at_us=20 * SECOND, took_effect=True, options={"setting": setting, "value": value},
     )  # fmt: skip
     (window,) = windows([ALL, isr(1, 1, 2, 3, partition=1), *seen], alteration, kind="topic_altered")
     return window.until_us and window.until_us // SECOND

@@ -59,7 +59,7 @@ def test_every_rule_is_put_to_the_test_by_a_scenario_or_has_a_reason_not_to_be()
     )
 
 
-def test_no_rule_that_a_scenario_tests_is_still_excused() -> None:
+def test_no_rule_that_a_scenario_tests_is_still_explained() -> None:
     superfluous = {name for name in WITHOUT_SCENARIO if name in TESTED or name not in RULE_IDS}
     assert not superfluous, f"remove from WITHOUT_SCENARIO: {sorted(superfluous)}"
 

@@ -46,7 +46,7 @@ def killed(cluster: Cluster) -> Injections:
     """Injections into applications that SIGKILL always ends."""
     applications: Any = SimpleNamespace(
         own=SimpleNamespace(arms=[]), kill=lambda: None, exits=lambda: {"a/0": -signal.SIGKILL}, parked_at=dict,
-        in_hand=dict, members=1,
+        in_progress=dict, members=1,
     )  # fmt: skip
     return Injections(cluster, RUN, QuietLoad(), applications)
 
@@ -63,7 +63,7 @@ def test_an_injection_that_is_still_open_is_not_proved_by_what_a_later_one_saw(m
     assert len(injections.open) == 2
     for injection in list(injections.open):
         injections.prove(injection)
-    assert [injection.bit for injection in injections.all] == [False, True]
+    assert [injection.took_effect for injection in injections.all] == [False, True]
     assert [bool(injections.action_proof(injection)) for injection in injections.all] == [False, True]
 
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from support import user_applications
 
-from delivery_verifier.applications.own.in_hand import InHand
+from delivery_verifier.applications.own.in_progress import InProgress
 from delivery_verifier.applications.own.scan import PlaceBusy
 from delivery_verifier.faults import applications
 from delivery_verifier.faults import user_applications as module
@@ -22,8 +22,8 @@ from delivery_verifier.model.scenario import Arm, Claim
 
 ARM = user_applications.scenario().subjects[0]
 KILLED = "exit code -9 (killed by SIGKILL)"
-BEHIND, AHEAD, NOTHING = InHand(uncommitted=2), InHand(unapplied=2), InHand()
-"""What a program has in hand that commits behind its work, and one that commits ahead of it."""
+BEHIND, AHEAD, NOTHING = InProgress(uncommitted=2), InProgress(unapplied=2), InProgress()
+"""What a program has in progress that commits behind its work, and one that commits ahead of it."""
 
 
 @pytest.fixture(autouse=True)
@@ -40,20 +40,20 @@ def commit_nothing_more(monkeypatch: pytest.MonkeyPatch, offsets: Iterator[int])
 
 
 def context(
-    *looks: InHand | Exception,
+    *looks: InProgress | Exception,
     records: Iterator[int] = repeat(7),
     undecided: Iterator[int] = repeat(0),
     claims: Sequence[Claim] = ("contract",),
     exit_code: int = -signal.SIGKILL,
 ) -> Any:
-    """Returns the context of a kill of one application per claim. `looks` are what each has in hand, look by look; the
-    last one counts for ever. `records` yields how many records have been applied, and `undecided` how many are in open
-    transactions. `applications.own.signals` has the signals that the members got, by the name of the arm."""
+    """Returns the context of a kill of one application per claim. `looks` are what each has in progress, look by look;
+    the last one counts for ever. `records` yields how many records have been applied, and `undecided` how many are in
+    open transactions. `applications.own.signals` has the signals that the members got, by the name of the arm."""
     arms = [replace(ARM, claim=claim, name=f"{ARM.name}{number or ''}") for number, claim in enumerate(claims)]
     left = {arm.name: list(looks or (NOTHING,)) for arm in arms}
     signals = {arm.name: list[int]() for arm in arms}
 
-    def in_hand(arm: Arm, committed: object, positions: object) -> InHand:
+    def in_progress(arm: Arm, committed: object, positions: object) -> InProgress:
         looks = left[arm.name]
         look = looks.pop(0) if len(looks) > 1 else looks[0]
         if isinstance(look, Exception):
@@ -66,14 +66,19 @@ def context(
 
     own = SimpleNamespace(
         arms=arms,
-        in_hand=in_hand,
+        in_progress=in_progress,
         records=lambda: {ARM.name: next(records)},
         undecided=lambda: {ARM.name: next(undecided)},
         signals=signals,
         send=send,
     )
     program = SimpleNamespace(
-        own=own, kill=lambda: None, exits=lambda: {f"{ARM.name}/0": exit_code}, parked_at=dict, in_hand=dict, members=1
+        own=own,
+        kill=lambda: None,
+        exits=lambda: {f"{ARM.name}/0": exit_code},
+        parked_at=dict,
+        in_progress=dict,
+        members=1,
     )
     return SimpleNamespace(applications=program, load=SimpleNamespace(positions=lambda arm: {}), scenario=None)
 
@@ -83,29 +88,29 @@ def kill(made: Any) -> Any:
     return action.proof(made, action.do(made))
 
 
-@pytest.mark.parametrize("look", [BEHIND, AHEAD, InHand(undecided=3)])
-def test_the_proof_says_what_was_in_hand_of_programs_that_commit_behind_their_work_and_ahead_of_it(
-    monkeypatch: pytest.MonkeyPatch, look: InHand
+@pytest.mark.parametrize("look", [BEHIND, AHEAD, InProgress(undecided=3)])
+def test_the_proof_says_what_was_in_progress_of_programs_that_commit_behind_their_work_and_ahead_of_it(
+    monkeypatch: pytest.MonkeyPatch, look: InProgress
 ) -> None:
     monkeypatch.setattr(module, "WORST_S", 0.0)
     assert kill(context(look)) == {
         f"member {ARM.name}/0": KILLED,
-        f"in hand of {ARM.name}": look.total,
+        f"in progress of {ARM.name}": look.total,
         f"applied, not committed of {ARM.name}": max(look.uncommitted, look.undecided),
         f"committed, not applied of {ARM.name}": look.unapplied,
     }
 
 
-def test_a_kill_with_nothing_in_hand_is_a_kill_all_the_same_and_the_proof_says_so(
+def test_a_kill_with_nothing_in_progress_is_a_kill_all_the_same_and_the_proof_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "IN_HAND_S", 0.05)
-    assert kill(context(NOTHING))[f"in hand of {ARM.name}"] == 0
+    monkeypatch.setattr(module, "IN_PROGRESS_S", 0.05)
+    assert kill(context(NOTHING))[f"in progress of {ARM.name}"] == 0
 
 
 def test_of_a_group_that_has_never_committed_the_proof_says_only_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IN_HAND_S", 0.05)
-    proof = kill(context(InHand(has_committed=False)))
+    monkeypatch.setattr(module, "IN_PROGRESS_S", 0.05)
+    proof = kill(context(InProgress(has_committed=False)))
     assert proof == {f"member {ARM.name}/0": KILLED, f"group of {ARM.name}": "has never committed"}
 
 
@@ -131,36 +136,36 @@ def test_a_group_that_commits_after_the_kill_has_a_member_that_lives(monkeypatch
 STOP, GO_ON = signal.SIGSTOP, signal.SIGCONT
 
 
-def test_records_in_hand_only_until_a_late_commit_arrives_are_no_moment_for_a_kill() -> None:
+def test_records_in_progress_only_until_a_late_commit_arrives_are_no_moment_for_a_kill() -> None:
     """On a busy host, a commit that was under way when its sender was frozen arrives after the first look."""
     made = context(AHEAD, NOTHING, AHEAD)
-    module.freeze_in_hand(made)
+    module.freeze_in_progress(made)
     assert made.applications.own.signals[ARM.name] == [STOP, GO_ON, STOP]
 
 
 def test_a_locked_database_is_no_moment_for_a_kill() -> None:
     made = context(PlaceBusy("locked"), AHEAD)
-    module.freeze_in_hand(made)
+    module.freeze_in_progress(made)
     assert made.applications.own.signals[ARM.name] == [STOP, GO_ON, STOP]
 
 
 def test_members_that_cannot_be_looked_at_are_not_left_frozen() -> None:
     made = context(RuntimeError("no coordinator"))
     with pytest.raises(RuntimeError, match="no coordinator"):
-        module.freeze_in_hand(made)
+        module.freeze_in_progress(made)
     assert made.applications.own.signals[ARM.name] == [STOP, GO_ON]
 
 
-WORST: list[tuple[Claim, InHand]] = [
+WORST: list[tuple[Claim, InProgress]] = [
     ("contract", AHEAD),
     ("at_least_once", AHEAD),
     ("at_most_once", BEHIND),
-    ("at_most_once", InHand(undecided=1)),
+    ("at_most_once", InProgress(undecided=1)),
     ("exactly_once", AHEAD),
 ]
-HARMLESS: list[tuple[Claim, InHand]] = [
+HARMLESS: list[tuple[Claim, InProgress]] = [
     ("contract", BEHIND),
-    ("at_least_once", InHand(undecided=1)),
+    ("at_least_once", InProgress(undecided=1)),
     ("at_most_once", AHEAD),
     ("exactly_once", BEHIND),
     ("exactly_once", NOTHING),
@@ -169,21 +174,21 @@ HARMLESS: list[tuple[Claim, InHand]] = [
 
 @pytest.mark.parametrize(("claim", "look"), WORST)
 def test_a_moment_at_which_the_kill_does_the_worst_that_the_claim_forbids_is_taken_at_once(
-    claim: Claim, look: InHand
+    claim: Claim, look: InProgress
 ) -> None:
     made = context(look, claims=[claim])
-    module.freeze_in_hand(made)
+    module.freeze_in_progress(made)
     assert made.applications.own.signals[ARM.name] == [STOP]
 
 
 @pytest.mark.parametrize(("claim", "look"), HARMLESS)
-def test_any_other_moment_with_records_in_hand_is_taken_when_no_worse_one_comes(
-    monkeypatch: pytest.MonkeyPatch, claim: Claim, look: InHand
+def test_any_other_moment_with_records_in_progress_is_taken_when_no_worse_one_comes(
+    monkeypatch: pytest.MonkeyPatch, claim: Claim, look: InProgress
 ) -> None:
     monkeypatch.setattr(module, "WORST_S", 0.05)
-    monkeypatch.setattr(module, "IN_HAND_S", 60.0 if look.total else 0.1)
+    monkeypatch.setattr(module, "IN_PROGRESS_S", 60.0 if look.total else 0.1)
     made = context(look, claims=[claim])
-    module.freeze_in_hand(made)
+    module.freeze_in_progress(made)
     signals = made.applications.own.signals[ARM.name]
     assert signals[:2] == [STOP, GO_ON] and signals[-1] == (STOP if look.total else GO_ON)
 
@@ -191,8 +196,8 @@ def test_any_other_moment_with_records_in_hand_is_taken_when_no_worse_one_comes(
 def test_each_program_is_frozen_at_its_own_moment_and_those_without_one_run_until_the_kill(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "IN_HAND_S", 0.05)
+    monkeypatch.setattr(module, "IN_PROGRESS_S", 0.05)
     made = context(AHEAD, claims=["contract", "at_most_once"])
-    module.freeze_in_hand(made)
+    module.freeze_in_progress(made)
     first, second = made.applications.own.signals.values()
     assert first == [STOP] and second[:2] == [STOP, GO_ON] and second[-1] == GO_ON, "WORST_S has not passed"

@@ -39,7 +39,7 @@ def elected(*known: int) -> Any:
         led=False,
         options={},
         requested_at_us=1,
-        bite_at_us=2,
+        effect_at_us=2,
         proofs=Proofs(process={}, before=before, required=["elected"]),
     )
     cluster: Any = Answers(*known)
@@ -55,7 +55,7 @@ def test_an_election_is_proven_if_every_partition_has_a_leader_again() -> None:
     assert list(elected(0, 1)) == [f"{TOPIC}-0", f"{TOPIC}-1"]
 
 
-BITE_US = 7_000
+EFFECT_AT_US = 7_000
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ BITE_US = 7_000
         ({}, False),
         (ConnectionError("no answer"), False),
     ],
-    ids=["open", "began after the bite", "ended", "silent"],
+    ids=["open", "began after the effect", "ended", "silent"],
 )
 def test_a_kill_in_a_transaction_is_proven_only_by_the_transaction_that_was_open_then(
     monkeypatch: pytest.MonkeyPatch, answer: dict[str, int] | OSError, is_seen: bool
@@ -86,7 +86,7 @@ def test_a_kill_in_a_transaction_is_proven_only_by_the_transaction_that_was_open
         led=True,
         options={},
         requested_at_us=1,
-        bite_at_us=BITE_US,
+        effect_at_us=EFFECT_AT_US,
         proofs=Proofs(process={}, before={}, required=["transactions_open"]),
     )
     cluster: Any = Answers()

@@ -31,10 +31,10 @@ FIELDS = [
     "brokers",
     "hit",
     "requested_at_us",
-    "bite_at_us",
+    "effect_at_us",
     "healed_at_us",
     "recovered_at_us",
-    "bit",
+    "took_effect",
     "led",
     "options",
     "proof",
@@ -154,7 +154,7 @@ EFFECTS: dict[tuple[str, ...], dict[str, Any]] = {
 }
 """The part of a proof that depends on the required effects, by these effects. The rest of a proof is the action's own
 proof, and the state before the action."""
-PROOFS = {name: EFFECTS[act.proofs] for name, act in ACTS.items() if act.bites}
+PROOFS = {name: EFFECTS[act.proofs] for name, act in ACTS.items() if act.takes_effect}
 
 
 @pytest.mark.parametrize("action", PROOFS)
@@ -171,7 +171,7 @@ def test_an_injection_is_written_with_the_keys_that_stored_runs_have(
     assert list(injection) == FIELDS
     assert injection["brokers"] == ([] if on_clients else [1]) and injection["options"] == {"a": 1}
     assert injection["led"] is True
-    assert injection["bit"] is (action != "elect_unclean")
+    assert injection["took_effect"] is (action != "elect_unclean")
     assert injection["proof"] == {
         "process": EFFECT,
         "before": before,
@@ -221,7 +221,7 @@ def test_an_effect_that_was_waited_for_is_written_and_counts_where_no_broker_is_
     proof = injection["proof"]
     assert sorted(proof) == ["before", "isr_shrunk", "process", "process_before_heal", "waited_for", "wanted"]
     assert proof["waited_for"] == {"isr_shrunk": moved(TOPICS)} and proof["isr_shrunk"] == moved(TOPICS)
-    assert injection["bit"]
+    assert injection["took_effect"]
 
 
 def test_an_injection_that_failed_is_written_with_the_reason_and_has_no_proof_before_healing(
@@ -235,7 +235,7 @@ def test_an_injection_that_failed_is_written_with_the_reason_and_has_no_proof_be
         "wanted": ["leader_moved"],
         "failed": "timed out",
     }
-    assert not injection["bit"] and injection["healed_at_us"] <= injection["recovered_at_us"]
+    assert not injection["took_effect"] and injection["healed_at_us"] <= injection["recovered_at_us"]
 
 
 def test_an_injection_is_proven_before_its_first_broker_is_healed_and_healed_with_its_last(
@@ -283,4 +283,4 @@ def test_an_effect_is_not_seen_while_a_partition_that_was_hit_is_unknown(
 
     monkeypatch.setattr(cluster, "partitions", partitions)
     injection = inject(cluster, FaultStep(trigger=AT_ONCE, action="kill", target="leader"))
-    assert injection["proof"]["leader_moved"] == {} and not injection["bit"]
+    assert injection["proof"]["leader_moved"] == {} and not injection["took_effect"]

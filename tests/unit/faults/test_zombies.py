@@ -15,8 +15,8 @@ from delivery_verifier.faults.zombies import FreezeApplication
 
 
 def context(replacement: dict[Word, int]) -> Any:
-    """Returns the context of a freeze of one member, which has ten records in hand. `replacement`: the control block of
-    its replacement."""
+    """Returns the context of a freeze of one member, which has ten records in progress. `replacement`: the control
+    block of its replacement."""
     zombie = SimpleNamespace(
         name="a/0",
         arm=SimpleNamespace(name="a", topic_name="topic"),
@@ -28,7 +28,7 @@ def context(replacement: dict[Word, int]) -> Any:
     )
     applications = SimpleNamespace(
         zombies=SimpleNamespace(all=[zombie]),
-        in_hand=lambda: {"a": 10},
+        in_progress=lambda: {"a": 10},
         parked_at=lambda: {"a/0": "offsets_sent"},
     )
     return SimpleNamespace(

@@ -259,7 +259,7 @@ def test_the_counters_of_a_process_that_sigkill_ended_differ_by_no_more(tmp_path
 def test_what_a_producer_that_starts_again_counts_is_what_its_ledger_says(tmp_path: Path) -> None:
     """Its former process left two attempts open, and had not counted its last report."""
     killed(tmp_path / "live", REPORTED=-1)
-    spec = spec_of(tmp_path / "live", records=40, block=8, life=1)
+    spec = spec_of(tmp_path / "live", records=40, block=8, incarnation=1)
     run_here(spec)
     counts, in_ledger = seal(spec, tmp_path / "run")
     assert counted(counts) == in_ledger == {"FAILED": 2, "INDETERMINATE": 2, "ACKED": 2 + 4 + 32}
@@ -276,8 +276,8 @@ def test_the_canarys_real_producer_is_told_that_records_were_acknowledged_which_
         seal_ledgers([producer], output)
     rows = pq.read_table(tmp_path / "run/ledger/canary-1-0.parquet").to_pylist()
     assert [(row["outcome"], row["partition"], row["offset"]) for row in rows] == [("ACKED", 0, n) for n in range(10)]
-    books, _ = judge(rows, [], [])
-    assert dict(books) == {"attempted": 10, "acked": 10, "reported": 10, "lost": 10}
+    tally, _ = judge(rows, [], [])
+    assert dict(tally) == {"attempted": 10, "acked": 10, "reported": 10, "lost": 10}
     assert output.counts[outcomes_key(Outcome.ACKED, "canary/1/0")] == output.counts["announced/canary/1/0"] == 10
 
 

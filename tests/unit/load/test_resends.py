@@ -1,5 +1,5 @@
 """Tests of resends: which sequences the application sends again, and with which attempt number. The numbers have no
-gaps, and the books of a killed producer balance."""
+gaps, and the counts of a killed producer balance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of producers that SIGTERM reaches: what they had in hand, what they left, and what the next process sends.
+"""Tests of producers that SIGTERM reaches: what they had in progress, what they left, and what the next process sends.
 
 The brokers are librdkafka's mock cluster, which runs inside the client of each process. tests/kafka has real brokers.
 """
@@ -40,8 +40,8 @@ MOCK = {"test.mock.num.brokers": "1", "log_level": "0"}
 
 
 def words(folder: Path, **more: int) -> list[Control]:
-    """Returns the control blocks of all producers after SIGTERM has ended them as ordered. Each had 7 attempts in hand.
-    `more` changes words of the first producer."""
+    """Returns the control blocks of all producers after SIGTERM has ended them as ordered. Each had 7 attempts in
+    progress. `more` changes words of the first producer."""
     ended = {"SIGNAL": signal.SIGTERM, "KILLS": 1, "KILLS_DONE": 1, "AT_SIGTERM": 7}
     controls = [Control(folder / "live" / name / "0") for name in (EXIT, FLUSH)]
     for control, at_exit in zip(controls, (7, 0), strict=True):
@@ -58,11 +58,11 @@ def proof(folder: Path) -> object:
     return ACTIONS["terminate_producer"].proof(context, Done(0))
 
 
-def test_the_proof_says_what_each_producer_had_in_hand_and_how_it_ended(tmp_path: Path) -> None:
+def test_the_proof_says_what_each_producer_had_in_progress_and_how_it_ended(tmp_path: Path) -> None:
     words(tmp_path)
     assert proof(tmp_path) == {
-        f"producer {EXIT}/0": "7 records in hand when SIGTERM came, 7 when it ended; exit code 0",
-        f"producer {FLUSH}/0": "7 records in hand when SIGTERM came, 0 when it ended; exit code 0",
+        f"producer {EXIT}/0": "7 records in progress when SIGTERM came, 7 when it ended; exit code 0",
+        f"producer {FLUSH}/0": "7 records in progress when SIGTERM came, 0 when it ended; exit code 0",
         f"left by {EXIT}": 7,
         f"left by {FLUSH}": 0,
     }
@@ -80,7 +80,7 @@ def test_the_proof_says_what_each_producer_had_in_hand_and_how_it_ended(tmp_path
         {"SIGNAL": signal.SIGKILL},
     ],
     ids=[
-        "nothing in hand",
+        "nothing in progress",
         "the signal did not reach the program",
         "the signal ended the process",
         "the program failed",
@@ -180,7 +180,7 @@ def test_a_program_that_exits_drops_its_queue_and_sends_none_of_it_again_and_one
         }
         assert proof(tmp_path) != {}
         stage.supervised(stage.load.restart)
-        assert proof(tmp_path) == {} and {producer.spec.life for producer in stage.pool.producers} == {1}
+        assert proof(tmp_path) == {} and {producer.spec.incarnation for producer in stage.pool.producers} == {1}
         stage.supervised(lambda: stage.load.send(1))
         stage.pool.open(Gate.RELEASE)
         stage.pool.wait_for(State.DONE, PATIENCE_S)

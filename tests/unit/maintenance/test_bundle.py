@@ -76,7 +76,7 @@ def test_it_holds_the_evidence_of_a_judged_run_but_neither_ledger_nor_log(host: 
         "plan.json",
         "validation.json",
         "conclude.json",
-        "books/laws.parquet",
+        "counts/invariants.parquet",
         "anomalies/part-0.parquet",
         "timeline/load.parquet",
         "doctor.json",
@@ -227,12 +227,12 @@ def test_only_files_of_the_run_itself_get_in(host: Path) -> None:
     (host / "outside").write_text("outside the run")
     (run.path / "report.html").unlink()
     (run.path / "report.html").symlink_to(host / "outside")
-    (run.path / "books" / "x.parquet").symlink_to(host / "outside")
+    (run.path / "tally" / "x.parquet").symlink_to(host / "outside")
     (run.path / ".env").write_text("x")
     (run.path / "notes.txt").write_text("x")
     bundle.write(run.path, host / "b.zip", full=True)
     found = contents(host / "b.zip")
-    assert not {"report.html", "books/x.parquet", ".env", "notes.txt"} & set(found)
+    assert not {"report.html", "counts/x.parquet", ".env", "notes.txt"} & set(found)
     assert all(not Path(name).is_absolute() and ".." not in Path(name).parts for name in found)
 
 

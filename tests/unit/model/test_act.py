@@ -20,7 +20,7 @@ from delivery_verifier.model.scenario_checks import check
 
 def checked(action: str, **options: Setting) -> None:
     step = FaultStep(trigger=Trigger(kind="at_once"), action=action, target="leader", options=options)
-    cluster = replace(RUN.cluster, equipment=tuple(sorted(step.act.needs)))
+    cluster = replace(RUN.cluster, capabilities=tuple(sorted(step.act.needs)))
     check(replace(RUN, cluster=cluster, fault=replace(RUN.fault, steps=(step,))))
 
 

@@ -22,7 +22,7 @@ from delivery_verifier.model.application import (
     Discipline,
 )
 from delivery_verifier.model.data import Setting, dumps
-from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, equipment_of
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, capabilities_of
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario_checks import check, loads
 
@@ -48,7 +48,7 @@ def test_an_application_is_refused_beside_a_loss_of_power() -> None:
     cut = FaultStep(trigger=Trigger(kind="at_once"), action="power_off", target="leader")
     fault = FaultPlan(name="dark", summary="", steps=(cut,))
     plain = a_scenario()
-    cluster = replace(plain.cluster, equipment=equipment_of(fault))
+    cluster = replace(plain.cluster, capabilities=capabilities_of(fault))
     dark = replace(plain, fault=fault, cluster=cluster)
     check(dark)
     with pytest.raises(BadInput, match="does not go with an application"):
@@ -134,7 +134,7 @@ def test_the_end_of_an_applications_transaction_must_not_come_late(action: str) 
 
 @pytest.mark.parametrize("entry", consumers.ENTRIES, ids=lambda entry: entry.name)
 def test_every_arm_that_a_crash_of_applications_is_to_hit_has_one(entry: Entry) -> None:
-    """Nothing is at stake in another arm, which could not become green."""
+    """Nothing is exposed in another arm, which could not become green."""
     assert all(plan.application for plan in entry.arms)
 
 

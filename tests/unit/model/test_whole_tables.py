@@ -15,7 +15,7 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import DISTURBANCES, INJECTED, ON_TOPICS, DisturbanceKind
 from delivery_verifier.model.scenario import Claim
-from delivery_verifier.run_directory.books import COUNTS
+from delivery_verifier.run_directory.tally import COUNTS
 
 
 def test_a_subset_without_a_reason_is_no_subset() -> None:
@@ -28,7 +28,7 @@ def test_every_anomaly_has_all_its_words() -> None:
     assert list(KINDS) == list(Anomaly), "in order of precedence"
     for kind in KINDS.values():
         assert all([kind.definition, kind.name, kind.participle, kind.record_that_is])
-        assert kind.share_of in COUNTS, "an anomaly is a share of a column of the books"
+        assert kind.share_of in COUNTS, "an anomaly is a share of a column of the counts"
     assert sorted(kind.telling for kind in KINDS.values()) == list(range(1, len(Anomaly) + 1))
 
 
@@ -41,7 +41,7 @@ def test_what_an_anomaly_is_permitted_with_is_what_its_rules_say() -> None:
     assert not set(LOSSES) & set(COPIES)
 
 
-def test_the_books_have_a_column_for_every_anomaly_and_for_what_may_be_hidden() -> None:
+def test_the_tally_have_a_column_for_every_anomaly_and_for_what_may_be_hidden() -> None:
     wanted = {*map(column, Anomaly), *map(also_column, SECONDARY)}
     assert wanted <= set(COUNTS)
 

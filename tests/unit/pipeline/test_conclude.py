@@ -110,9 +110,9 @@ def test_advice_that_cannot_be_worked_out_leaves_the_verdict_and_a_note(
     verdict = conclude.complete_verdict(run.path)
     note = "What to change could not be worked out: OSError: effects/ cannot be read"
     assert (verdict.verdict, verdict.advice, verdict.notes[-1]) == ("VIOLATED", None, note)
-    assert (verdict.repeat, verdict.laws, verdict.arms[0].findings) == (
+    assert (verdict.repeat, verdict.invariants, verdict.arms[0].findings) == (
         whole.repeat,
-        whole.laws,
+        whole.invariants,
         whole.arms[0].findings,
     )
 
@@ -123,6 +123,6 @@ def test_what_is_judged_again_is_stored_with_the_same_advice(tmp_path: Path, mon
     monkeypatch.setattr(page, "write", lambda run_dir, verdict, path: path.write_text(""))
     assert conclude.judge_and_report(run.path) == run.verdict()
     again = run.verdict()
-    assert (again.arms, again.advice, again.laws, again.repeat) == (
-        *(stored.arms, stored.advice, stored.laws, stored.repeat),
+    assert (again.arms, again.advice, again.invariants, again.repeat) == (
+        *(stored.arms, stored.advice, stored.invariants, stored.repeat),
     )

@@ -1,5 +1,5 @@
 """Tests that each step fails at its entry if the scenario asks for it, and then writes nothing. The Spark job and Great
-Expectations are tested so in tests/spark/test_laws.py and tests/quality/test_validation.py."""
+Expectations are tested so in tests/spark/test_invariants.py and tests/quality/test_validation.py."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_with_one_replica_no_plan_waits_for_another_leader_or_promises_one(fault
     fields = {**ONE_REPLICA, "profile": "idempotent", "min_insync_replicas": 1, "fault": fault}
     run = scenario_from_params(fields, "run")
     assert "leader_moved" not in {step.trigger.kind for step in run.fault.steps}
-    assert {step.proofs for step in run.fault.steps if step.act.bites} == {("deposed",)}
+    assert {step.proofs for step in run.fault.steps if step.act.takes_effect} == {("deposed",)}
     assert "no other broker can lead" in run.fault.summary and "others lead" not in describe(run)
 
 

@@ -62,7 +62,7 @@ def test_no_part_of_a_secret_survives_a_cut(text: str, kept: str) -> None:
 
 def test_placeholders_are_filled_word_by_word() -> None:
     own = UserApplication(command="run '{folder}/a b' {topic}{member}")
-    values = dict.fromkeys(("bootstrap.servers", "group", "output.topic", "life", "home"), "")
+    values = dict.fromkeys(("bootstrap.servers", "group", "output.topic", "incarnation", "home"), "")
     assert own.words({**values, "folder": "/f", "topic": "t; rm", "member": 1}) == ["run", "/f/a b", "t; rm1"]
 
 

@@ -42,7 +42,7 @@ def test_a_kind_has_a_column_where_any_arm_has_a_case_that_is_hidden_or_not(anom
         assert anomaly in columns([{**hidden, column(anomaly): 0}])
 
 
-def test_without_a_case_there_are_the_three_and_what_no_book_has_is_not_known() -> None:
+def test_without_a_case_there_are_the_three_and_what_no_tally_has_is_not_known() -> None:
     assert columns([]) == columns([NOTHING]) == list(ALWAYS)
     assert cases({}, Anomaly.LOST) is None
     assert cases({"also_reordered": 1}, Anomaly.REORDERED) is None
@@ -56,7 +56,7 @@ def test_headings_are_short_and_differ() -> None:
 
 def printed(anomaly: Anomaly) -> str:
     verdict = judged(evidence_of(RUN))
-    arms = [replace(one, books={**one.books, column(anomaly): COUNT}) for one in verdict.arms[:1]]
+    arms = [replace(one, tally={**one.tally, column(anomaly): COUNT}) for one in verdict.arms[:1]]
     terminal.write(replace(verdict, arms=[*arms, *verdict.arms[1:]]), out := io.StringIO())
     return out.getvalue()
 
@@ -78,7 +78,7 @@ def test_a_narrow_terminal_has_a_row_for_it(anomaly: Anomaly, monkeypatch: pytes
 
 def test_the_canarys_planted_cases_widen_no_table() -> None:
     verdict = judged(evidence_of(RUN))
-    assert any(cases(one.books, Anomaly.CORRUPTED) for one in verdict.arms if one.role == "canary")
+    assert any(cases(one.tally, Anomaly.CORRUPTED) for one in verdict.arms if one.role == "canary")
     terminal.write(verdict, out := io.StringIO())
     assert "corrupted" not in out.getvalue()
 
@@ -142,7 +142,7 @@ def test_the_arms_of_the_report_have_a_column_for_every_kind_that_an_arm_has(ano
     verdict = judged(evidence_of(RUN))
     application = application_lines(APPLICATIONS["commit_first"])
     plain, control, canary = (replace(each, application=application) for each in verdict.arms)
-    convicted = replace(plain, books={**plain.books, column(anomaly): COUNT})
+    convicted = replace(plain, tally={**plain.tally, column(anomaly): COUNT})
     for subject in (plain, convicted):
         judged_run = replace(verdict, arms=[control, subject, canary])
         first, second = arm_rows.arm_rows(judged_run)

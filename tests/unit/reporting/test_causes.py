@@ -29,7 +29,7 @@ from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report import page
 from delivery_verifier.reporting.report.chain import Hop, chain
 from delivery_verifier.reporting.report.hops import events, last_us
-from delivery_verifier.run_directory.witness import Witness
+from delivery_verifier.run_directory.group_log import GroupLog
 from delivery_verifier.verdict.evidence import ArmEvidence
 
 CAUSE = Cause(
@@ -136,16 +136,18 @@ def run(tmp_path: Path) -> Run:
     """A run with a program of the user's own that committed a record ahead and was killed, and the record's case."""
     scenario = applied(run_directories.scenario(["a"]), "own")
     arm = scenario.arms[0]
-    kill = Injection(id=1, cycle=0, action="kill_application", brokers=[], hit={}, requested_at_us=1, bite_at_us=at(5))
+    kill = Injection(
+        id=1, cycle=0, action="kill_application", brokers=[], hit={}, requested_at_us=1, effect_at_us=at(5)
+    )
     commit = {"arm": arm.name, "topic": arm.topic_name, "partition": 0, "offset": 9, "leader_epoch": 0, "metadata": ""}
     commit |= {"at": at(3), "log_partition": 1, "transactional": False, "committed": True, "log_offset": 2}
     other = commit | {"arm": "another", "log_offset": 3}
     member = {"arm": arm.name, "generation": 1, "member_id": "a-1", "client_id": "a", "at": 1, "assigned": [0]}
-    witness = Witness([commit, other], [member | {"log_partition": 1, "log_offset": 1}], [], [])
+    group_log = GroupLog([commit, other], [member | {"log_partition": 1, "log_offset": 1}], [], [])
     row = ROW | {"arm": arm.name, "kind": "SKIPPED"}
     cases = pa.Table.from_pylist([row, row | {"sequence": 8, "offsets": [8]}])
-    evidence = evidence_for_advice(scenario, [kill], cases=cases, witness=witness, taken_at_us=at(9))
-    evidence.books.tables["books/producers.parquet"] = pa.table({"arm": [arm.name], "lost": [0], "torn": [0]})
+    evidence = evidence_for_advice(scenario, [kill], cases=cases, group_log=group_log, taken_at_us=at(9))
+    evidence.tally.tables["counts/producers.parquet"] = pa.table({"arm": [arm.name], "lost": [0], "torn": [0]})
     return Material(tmp_path, None, scenario, [kill]), evidence.arms[0], row
 
 
@@ -182,9 +184,9 @@ def test_the_hops_of_a_record_of_a_program_end_with_what_its_group_committed(run
     assert behind.why == nothing
 
 
-def test_without_a_witness_nobody_knows_what_the_group_committed(run: Run) -> None:
+def test_without_a_group_log_nobody_knows_what_the_group_committed(run: Run) -> None:
     material, arm, row = run
-    unseen = ArmEvidence(replace_evidence(arm.run, witness=None), arm.spec)
+    unseen = ArmEvidence(replace_evidence(arm.run, group_log=None), arm.spec)
     told = example((material, unseen, row))
     assert (told.is_group_known, told.committed) == (False, None)
     assert chain(material, row, Clock(0, True), told)[-1] == Hop("committed", "unknown") and material.missing == []

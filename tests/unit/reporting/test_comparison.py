@@ -175,12 +175,12 @@ def test_what_cannot_be_compared_is_bad_input_and_starts_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_a_run_without_a_verdict_or_with_altered_books_is_not_compared(tmp_path: Path) -> None:
+def test_a_run_without_a_verdict_or_with_altered_tally_is_not_compared(tmp_path: Path) -> None:
     whole = stored(tmp_path, report_material.held, "a")
     unjudged, _ = report_material.held(tmp_path, "b")
     assert cli.main(["compare", str(whole), str(unjudged), "--out", str(tmp_path / "x.html")]) == cli.BAD_INPUT
     altered = stored(tmp_path, report_material.held, "c")
-    with (altered / "books" / "gaps.parquet").open("ab") as file:
+    with (altered / "tally" / "gaps.parquet").open("ab") as file:
         file.write(b"x")
     assert cli.main(["compare", str(whole), str(altered), "--out", str(tmp_path / "x.html")]) == cli.BAD_INPUT
     assert not (tmp_path / "x.html").exists()

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support import prose, report_material
 from support.commands import commands, plan, without_git
-from support.evidence import BITE, LAST, RUN, Rows, case, cases, evidence_of, judged, the_injections, validation_of
+from support.evidence import EFFECT_AT, LAST, RUN, Rows, case, cases, evidence_of, judged, the_injections, validation_of
 
 from delivery_verifier import catalogue
 from delivery_verifier.advice.advise import advise
@@ -42,10 +42,10 @@ from delivery_verifier.reporting.report import page
 from delivery_verifier.reporting.report.reasons import reasons
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.verdict import sentences
-from delivery_verifier.verdict.evaluation import LAWS
+from delivery_verifier.verdict.evaluation import INVARIANTS
 from delivery_verifier.verdict.evidence import Evidence
 
-BITING = [name for name, act in ACTS.items() if act.bites]
+EFFECTIVE = [name for name, act in ACTS.items() if act.takes_effect]
 SETTINGS = settings(
     max_examples=40,
     deadline=None,
@@ -73,7 +73,7 @@ def _scenario(fields: tuple[tuple[str, Any], ...]) -> Scenario:
 class Run:
     """A run made by hand. `counts`: cases by kind, of the subject and of its controls; `also` likewise. `injections`:
     the actions that were done, and whether each bit. `spoilt`: the tables whose first figure is wrong. `late`: how many
-    cases of each kind befell records that were sent after everything was over, so that no disturbance excuses them."""
+    cases of each kind befell records that were sent after everything was over, so that no disturbance explains them."""
 
     fields: dict[str, Any]
     counts: dict[Anomaly, int] = field(default_factory=dict)
@@ -91,20 +91,20 @@ class Run:
         (kill,) = the_injections(RUN)
         hit = {arm.topic_name: [0] for arm in made.arms}
         done = [
-            msgspec.structs.replace(kill, id=number, cycle=number, action=action, bit=bit, hit=hit)
-            for number, (action, bit) in enumerate(self.injections, 1)
+            msgspec.structs.replace(kill, id=number, cycle=number, action=action, took_effect=took_effect, hit=hit)
+            for number, (action, took_effect) in enumerate(self.injections, 1)
         ]
         rows = [
             case(at_us, at_us + 1, kind.value, arm=arm.name)
             for kind in {**self.counts, **self.also}
             for arm in made.loaded
-            for at_us in (BITE, *[LAST] * self.late)
+            for at_us in (EFFECT_AT, *[LAST] * self.late)
         ]
         return evidence_of(made, self.change, injections=done, **({"cases": cases(*rows)} if self.with_cases else {}))
 
     def change(self, rows: Rows) -> None:
         loaded = {arm.name for arm in self.scenario().loaded}
-        for row in rows["books/producers.parquet"]:
+        for row in rows["counts/producers.parquet"]:
             if row["arm"] in loaded and row["producer"] == 0 and row["partition"] == 0:
                 row.update({column(kind): count for kind, count in self.counts.items()})
                 row.update({also_column(kind): count for kind, count in self.also.items()})
@@ -130,9 +130,10 @@ RUNS = st.builds(
     ),
     counts=KIND_COUNTS,
     also=ALSO_COUNTS,
-    injections=st.lists(st.tuples(st.sampled_from(BITING), st.booleans()), max_size=3),
+    injections=st.lists(st.tuples(st.sampled_from(EFFECTIVE), st.booleans()), max_size=3),
     spoilt=st.lists(
-        st.sampled_from(["books/laws.parquet", "books/partitions.parquet", "books/exposure.parquet"]), max_size=2
+        st.sampled_from(["counts/invariants.parquet", "counts/partitions.parquet", "counts/exposure.parquet"]),
+        max_size=2,
     ).map(tuple),
     with_cases=st.booleans(),
     late=st.sampled_from([0, 1, 2, 60]),
@@ -156,7 +157,7 @@ def test_no_text_says_what_did_not_happen(run: Run) -> None:
 
 
 @pytest.mark.parametrize("late", [1, 2, 60, 61])
-def test_a_kind_with_excused_and_unexplained_cases_is_reported_with_both_numbers(late: int) -> None:
+def test_a_kind_with_explained_and_unexplained_cases_is_reported_with_both_numbers(late: int) -> None:
     run = Run({"profile": "acks_1"}, {Anomaly.LOST: 61}, with_cases=True, late=late)
     verdict = judged(run.evidence())
     subject = next(arm for arm in verdict.arms if arm.role == "subject")
@@ -266,7 +267,7 @@ def reads_well(verdict: RunVerdict, plan: Scenario) -> None:
     for text in [*sentences_reported, *(line.strip() for line in in_a_terminal.splitlines() if line[:1] not in "|+")]:
         assert "  " not in text, text
         assert not prose.indirect(text), prose.indirect(text)
-    names = NAMES | set(plan.arm_names) | set(LAWS) | doubts.ADVICE.keys() | {plan.fault.name, plan.name}
+    names = NAMES | set(plan.arm_names) | set(INVARIANTS) | doubts.ADVICE.keys() | {plan.fault.name, plan.name}
     for text in [*sentences_reported, *in_a_terminal.splitlines()]:
         sentence = re.sub(r"`[^`]*`|^ *\|.*|\bkdv .*|^(checker|coverage) doubt, .*", "", text)
         unknown = set(re.findall(r"(?<![\w/.-])[a-z]+(?:_[a-z0-9]+)+\b(?!\.json|\.parquet|/)", sentence)) - names
@@ -312,7 +313,7 @@ def cases_of(finding: Finding) -> int:
 
 
 def names_only_what_was_counted(arm: ArmVerdict) -> None:
-    """A verdict names each kind with its number, or with both if some cases are excused and others are not. A number
+    """A verdict names each kind with its number, or with both if some cases are explained and others are not. A number
     may stand only before a kind that has it."""
     seen: dict[str, list[int]] = {}
     for finding in arm.findings:
@@ -336,7 +337,7 @@ def names_only_what_was_counted(arm: ArmVerdict) -> None:
             phrase = f" is {kind.record_that_is}" if singular else f" are {kind.records_that_are}"
             assert (phrase in text.lead) == is_broken, text
             if beside and finding.tolerance is None:
-                assert "which no disturbance excuses" in text.lead
+                assert "which no disturbance explains" in text.lead
                 assert not count or f"({count:,} more " in text.lead, text
                 assert kind.record_that_is not in text.text, text
         if arm.verdict == "VIOLATED":
@@ -346,9 +347,9 @@ def names_only_what_was_counted(arm: ArmVerdict) -> None:
 
 
 def names_only_what_was_done(text: str, run: Run) -> None:
-    """A sentence names every action that bit, if it names any, and no other."""
-    bit = {ACTS[action].done for action, has_bitten in run.injections if has_bitten}
-    for done in {act.done for act in ACTS.values() if act.done} - bit:
+    """A sentence names every action that took effect, if it names any, and no other."""
+    took_effect = {ACTS[action].done for action, took_effect in run.injections if took_effect}
+    for done in {act.done for act in ACTS.values() if act.done} - took_effect:
         assert not re.search(rf" {re.escape(done)} (once|twice|\d+ times)", text), text
     if run.injections:
         assert "no fault was injected" not in text and "without a fault" not in text, text

@@ -86,6 +86,8 @@ def test_a_verdict_that_is_read_back_is_the_one_that_was_stored(tmp_path: Path) 
         output.write_json("verdict.json", verdict)
     assert RunDirectory(run.path).verdict() == verdict and verdict.advice and verdict.repeat
     (subject, *_) = verdict.arms
-    assert [example.anomaly for example in subject.examples] == ["LOST"] and all(law.holds for law in verdict.laws)
+    assert [example.anomaly for example in subject.examples] == ["LOST"] and all(
+        invariant.holds for invariant in verdict.invariants
+    )
     (lost,) = [finding for finding in subject.findings if finding.anomaly == "LOST"]
-    assert lost.broken and len(lost.unexplained) + sum(len(each.records) for each in lost.excuses) <= lost.cases
+    assert lost.broken and len(lost.unexplained) + sum(len(each.records) for each in lost.explained_by) <= lost.cases

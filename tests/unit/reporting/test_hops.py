@@ -35,15 +35,15 @@ CASE: Row = {
 }
 
 
-def effect(at: int, life: int, sequence: int = 17) -> Row:
+def effect(at: int, incarnation: int, sequence: int = 17) -> Row:
     numbers = {"producer": 0, "session": 0, "sequence": sequence, "attempt": 0, "partition_sequence": sequence}
     place = {"partition": 0, "offset": sequence, "nth": 0, "order": at, "batch": 1, "applied_at": at}
     flags = {"parsed": True, "crc_ok": True, "foreign": False}
-    return {"arm": "a", "member": 0, "life": life} | numbers | place | flags
+    return {"arm": "a", "member": 0, "incarnation": incarnation} | numbers | place | flags
 
 
-def entry(at: int, life: int, what: str, first: int = -1, until: int = -1, answer: str | None = None) -> Row:
-    moment = {"arm": "a", "member": 0, "life": life, "at": at, "what": what, "batch": 1, "partition": 0}
+def entry(at: int, incarnation: int, what: str, first: int = -1, until: int = -1, answer: str | None = None) -> Row:
+    moment = {"arm": "a", "member": 0, "incarnation": incarnation, "at": at, "what": what, "batch": 1, "partition": 0}
     return moment | {"first": first, "until": until, "answer": answer}
 
 
@@ -66,7 +66,7 @@ COMMITTED = entry(11, 0, "committed", -1, 20)
 AGAIN = entry(30, 1, "handed_over", 10, 20)
 
 
-LOST_IN_HAND = "Lost between hand-over and application: a member was handed it and never applied it."
+LOST_IN_PROGRESS = "Lost between hand-over and application: a member was handed it and never applied it."
 
 
 def test_a_record_that_was_committed_and_then_not_applied_was_lost_in_the_application(tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_a_record_that_was_committed_and_then_not_applied_was_lost_in_the_applic
     [
         ([], "commit_first", "Lost before the hand-over: no member was ever handed it."),
         ([HANDED], "at_handover", "The client commits by a timer what it has handed over, applied or not."),
-        ([HANDED, COMMITTED | {"answer": "UNKNOWN_MEMBER_ID"}], "commit_first", LOST_IN_HAND),
-        ([HANDED, COMMITTED], "commit_after", LOST_IN_HAND),
+        ([HANDED, COMMITTED | {"answer": "UNKNOWN_MEMBER_ID"}], "commit_first", LOST_IN_PROGRESS),
+        ([HANDED, COMMITTED], "commit_after", LOST_IN_PROGRESS),
     ],
 )
 def test_a_record_that_nobody_committed_for_itself_was_lost_elsewhere(
@@ -105,7 +105,7 @@ def test_a_record_that_nobody_committed_for_itself_was_lost_elsewhere(
         ),
     ],
 )
-def test_a_record_that_two_lives_applied_was_doubled_where_the_commit_says(
+def test_a_record_that_two_incarnations_applied_was_doubled_where_the_commit_says(
     tmp_path: Path, journal: list[Row], expected: str
 ) -> None:
     run = material(tmp_path, [effect(11, 0), effect(31, 1)], journal)
@@ -118,7 +118,11 @@ def test_a_record_that_two_lives_applied_was_doubled_where_the_commit_says(
 @pytest.mark.parametrize(
     ("effects", "commit", "expected"),
     [
-        ([effect(31, 1), effect(40, 0)], entry(32, 1, "committed", -1, 20), "Doubled by a member that had it in hand"),
+        (
+            [effect(31, 1), effect(40, 0)],
+            entry(32, 1, "committed", -1, 20),
+            "Doubled by a member that had it in progress",
+        ),
         (
             [effect(11, 0), effect(31, 1)],
             entry(40, 0, "committed", -1, 20),
@@ -129,7 +133,8 @@ def test_a_record_that_two_lives_applied_was_doubled_where_the_commit_says(
 def test_a_record_that_a_zombie_applied_as_well_was_not_handed_over_again_after_its_commit(
     tmp_path: Path, effects: list[Row], commit: Row, expected: str
 ) -> None:
-    """Life 0 is handed the record, and stands still before or after it applies it. Life 1 is handed it meanwhile."""
+    """Incarnation 0 is handed the record, and stands still before or after it applies it. Incarnation 1 is handed it
+    meanwhile."""
     run = material(tmp_path, effects, [HANDED, AGAIN, commit])
     assert explanation(run, CASE | {"kind": "REAPPLIED"}).startswith(expected)
 

@@ -19,7 +19,7 @@ from delivery_verifier.command_line.parsers import BAD_INPUT
 from delivery_verifier.model.verdict import Doubt, RunVerdict
 from delivery_verifier.reporting import junit
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.verdict.evaluation import LAWS
+from delivery_verifier.verdict.evaluation import INVARIANTS
 
 
 @pytest.fixture(autouse=True)
@@ -50,11 +50,13 @@ def test_something_is_red_exactly_if_the_run_is(tmp_path: Path, make: Callable[.
     assert any(read(tmp_path / "out.xml").values()) is not verdict.green
 
 
-def test_there_is_one_case_per_arm_with_its_claim_and_one_per_law(tmp_path: Path) -> None:
+def test_there_is_one_case_per_arm_with_its_claim_and_one_per_invariant(tmp_path: Path) -> None:
     _, verdict = report_material.held(tmp_path)
     junit.write(tmp_path / "out.xml", verdict)
     arms = {f"{verdict.scenario}.{arm.arm}/claim {arm.claim}" for arm in verdict.arms}
-    assert set(read(tmp_path / "out.xml")) == arms | {f"{verdict.scenario}.evidence/{law}" for law in LAWS}
+    assert set(read(tmp_path / "out.xml")) == arms | {
+        f"{verdict.scenario}.evidence/{invariant}" for invariant in INVARIANTS
+    }
 
 
 def test_a_violated_arm_fails_with_its_sentence_and_an_inconclusive_one_is_an_error_with_its_doubts(
@@ -67,14 +69,19 @@ def test_a_violated_arm_fails_with_its_sentence_and_an_inconclusive_one_is_an_er
     _, unsure = report_material.inconclusive(tmp_path)
     junit.write(tmp_path / "i.xml", unsure)
     assert read(tmp_path / "i.xml")[f"{unsure.scenario}.safe/claim contract"][0] is Error
-    assert "coverage doubt fault_did_not_bite: injection 1 (kill) has no proof" in (tmp_path / "i.xml").read_text()
+    assert "coverage doubt fault_took_no_effect: injection 1 (kill) has no proof" in (tmp_path / "i.xml").read_text()
 
 
-def test_a_law_that_does_not_hold_fails_and_one_that_raised_is_an_error(tmp_path: Path) -> None:
+def test_an_invariant_that_does_not_hold_fails_and_one_that_raised_is_an_error(tmp_path: Path) -> None:
     _, verdict = report_material.held(tmp_path)
-    raised = msgspec.structs.replace(verdict.laws[0], law="log_sum", holds=False, exception="no such column")
-    laws = [*(law for law in report_material.checked_laws("log_moved") if not law.holds), raised]
-    junit.write(tmp_path / "out.xml", msgspec.structs.replace(verdict, laws=laws))
+    raised = msgspec.structs.replace(
+        verdict.invariants[0], invariant="log_sum", holds=False, exception="no such column"
+    )
+    invariants = [
+        *(invariant for invariant in report_material.checked_invariants("log_moved") if not invariant.holds),
+        raised,
+    ]
+    junit.write(tmp_path / "out.xml", msgspec.structs.replace(verdict, invariants=invariants))
     found = read(tmp_path / "out.xml")
     assert found[f"{verdict.scenario}.evidence/log_moved"] == (Failure, "log_moved: 1 of 3 do not hold")
     assert found[f"{verdict.scenario}.evidence/log_sum"] == (Error, "no such column")
@@ -100,7 +107,7 @@ def test_hostile_text_is_still_well_formed_xml(tmp_path: Path) -> None:
     ]
     junit.write(tmp_path / "out.xml", msgspec.structs.replace(verdict, arms=arms))
     root = ElementTree.parse(tmp_path / "out.xml").getroot()
-    assert len(root.findall("testsuite/testcase")) == len(verdict.arms) + len(LAWS)
+    assert len(root.findall("testsuite/testcase")) == len(verdict.arms) + len(INVARIANTS)
     junit.write_failure(tmp_path / "out.xml", poison, RuntimeError(poison))
     ElementTree.parse(tmp_path / "out.xml")
 

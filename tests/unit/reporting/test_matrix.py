@@ -71,7 +71,7 @@ def test_what_is_not_as_expected_is_an_alarm_with_its_expectation_and_its_report
 def test_an_inconclusive_attempt_is_shown_beside_the_one_that_counts() -> None:
     html = rendered(item("a", "inconclusive", "as expected"))
     assert "attempt 1" in html and "c-a-1/report.html" in html and "c-a-2/report.html" in html
-    assert "the fault did not bite" in html and "run once more" in html
+    assert "the fault did not take effect" in html and "run once more" in html
 
 
 def test_counts_are_ranges_over_the_rounds_and_unknown_figures_are_dashes() -> None:
@@ -289,12 +289,12 @@ def test_what_was_sent_again_is_reported_only_where_something_was() -> None:
     assert cell(resent, "acks_1").counts[-1] == ("resent", "200")
 
 
-def test_the_matrix_says_which_share_of_the_permitted_cases_a_disturbance_excuses() -> None:
-    hurt = replace(attempt("as expected"), arms=[replace(arm(), excused=9, doubtful=1), replace(arm(), excused=30)])
+def test_the_matrix_says_which_share_of_the_permitted_cases_a_disturbance_explains() -> None:
+    hurt = replace(attempt("as expected"), arms=[replace(arm(), explained=9, doubtful=1), replace(arm(), explained=30)])
     found = catalogue(replace(item("a"), attempts=(hurt, attempt("as expected"))))
     sentence = (
-        "Of 40 cases that settings permit only because of a disturbance, 39 (97.5 %) name the one that excuses them"
+        "Of 40 cases that settings permit only because of a disturbance, 39 (97.5 %) name the one that explains them"
     )
-    assert found.excused == (39, 40)
+    assert found.explained == (39, 40)
     assert sentence in page.render(found, "../..") and sentence in table.document(found)
     assert "because of a disturbance" not in rendered(item("a", "as expected"))

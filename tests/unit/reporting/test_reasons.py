@@ -24,7 +24,7 @@ def whole(verdict: RunVerdict) -> str:
 def counted(kind: Anomaly, count: int) -> Evidence:
     """The hand-made run, in which the subject shows `count` cases of `kind`. Kinds of effects need an application."""
     run = applied(RUN) if kind in EFFECTS else RUN
-    return evidence_of(run, setting("books/producers.parquet", column(kind), count, arm=SUBJECT, producer=0))
+    return evidence_of(run, setting("counts/producers.parquet", column(kind), count, arm=SUBJECT, producer=0))
 
 
 def test_a_violated_run_names_its_number_and_no_other_kind() -> None:
@@ -35,7 +35,7 @@ def test_a_violated_run_names_its_number_and_no_other_kind() -> None:
 
 def test_one_record_is_told_of_in_the_singular_and_two_kinds_together() -> None:
     assert "because 1 record is reported as delivered and missing" in whole(judged(evidence_of(RUN, lost(1))))
-    change = both(lost(2), setting("books/producers.parquet", "reordered", 1, arm=SUBJECT, producer=0))
+    change = both(lost(2), setting("counts/producers.parquet", "reordered", 1, arm=SUBJECT, producer=0))
     text = whole(judged(evidence_of(RUN, change)))
     assert text.startswith(
         "Violated because 2 acknowledged records are missing from the log and 1 record is in the log behind a "

@@ -127,7 +127,9 @@ def test_only_a_fault_done_to_the_leader_led_the_partition() -> None:
     leader's fault a fault of the leader."""
     seen = Observation(at_us=0, kind="partition", topic="t", partition=0, leader=2)
     for brokers, told in (([2], "; it led this partition"), ([3], ""), ([], "")):
-        hit = Injection(id=1, cycle=0, action="pause", brokers=brokers, hit={"t": [0]}, requested_at_us=1, bite_at_us=2)
+        hit = Injection(
+            id=1, cycle=0, action="pause", brokers=brokers, hit={"t": [0]}, requested_at_us=1, effect_at_us=2
+        )
         ((_, text, _),) = story._fault_events(hit, seen)
         assert text.endswith(f" takes effect{told}.")
 
@@ -213,11 +215,11 @@ def test_the_story_says_that_the_log_ends_before_the_acknowledged_offset(tmp_pat
 def test_doubts_stand_on_top_each_with_what_to_do(tmp_path: Path) -> None:
     text = page.render(*report_material.inconclusive(tmp_path))
     told = visible(text)
-    assert "books unbalanced:reported sum (checker doubt, arms safe, control-acks_0)" in told
+    assert "counts unbalanced:reported sum (checker doubt, arms safe, control-acks_0)" in told
     assert text.index('id="verdict"') < text.index('id="doubts"') < text.index('id="change"')
     assert told.count("What to do:") == 2
-    assert "1 of 4 laws do not balance" in told
-    assert "no proof that it bit" in told
+    assert "1 of 4 invariants do not balance" in told
+    assert "no proof that it took effect" in told
 
 
 def test_a_run_that_failed_early_gets_a_page_without_a_result(tmp_path: Path) -> None:
@@ -229,7 +231,7 @@ def test_a_run_that_failed_early_gets_a_page_without_a_result(tmp_path: Path) ->
     assert "What was injected is not known" in told
     assert "Nothing was injected" not in told
     assert "There is no case of any anomaly" not in told
-    assert "No law was evaluated" in told
+    assert "No invariant was evaluated" in told
     assert "HELD" not in told
     assert '<body class="no-verdict">' in text  # which takes the green from everything on it
     assert re.search(r"verdict.json the verdict, for machines missing", told)
@@ -242,7 +244,7 @@ def test_an_empty_folder_and_no_folder_get_a_page_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["anomalies", "books", "timeline", "log", "scenario.json", "observations.json"])
+@pytest.mark.parametrize("name", ["anomalies", "tally", "timeline", "log", "scenario.json", "observations.json"])
 def test_a_part_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
     path, verdict = report_material.violated(tmp_path)
     part = path / name
@@ -254,13 +256,13 @@ def test_a_part_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["anomalies/part-0.parquet", "books/laws.parquet", "injections.json"])
+@pytest.mark.parametrize("name", ["anomalies/part-0.parquet", "counts/invariants.parquet", "injections.json"])
 def test_a_part_that_is_damaged_is_named(tmp_path: Path, name: str) -> None:
     path, verdict = report_material.held(tmp_path)
     (path / name).write_bytes(b"{")
     told = visible(page.render(path, verdict))
     assert "cannot be read" in told
-    assert "All 4 laws balance" not in told or name != "books/laws.parquet"
+    assert "All 4 invariants balance" not in told or name != "counts/invariants.parquet"
 
 
 @pytest.mark.slow
@@ -275,20 +277,20 @@ def test_lanes_of_a_topic_that_was_never_observed_are_said_to_be_missing(tmp_pat
 @pytest.mark.slow
 def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
-    pq.write_table(pa.table({"arm": ["safe"]}), path / "books" / "laws.parquet")
+    pq.write_table(pa.table({"arm": ["safe"]}), path / "tally" / "invariants.parquet")
     told = visible(page.render(path, verdict))
-    assert "columns are missing: law" in told
-    assert "No law was evaluated" in told
+    assert "columns are missing: invariant" in told
+    assert "No invariant was evaluated" in told
 
 
 @pytest.mark.usefixtures("without_plots")
-def test_no_case_is_said_only_when_the_books_counted_none(tmp_path: Path) -> None:
+def test_no_case_is_said_only_when_the_tally_counted_none(tmp_path: Path) -> None:
     path, verdict = report_material.quiet(tmp_path)
     assert "There is no case of any anomaly" in visible(page.render(path, verdict))
     shutil.rmtree(path / "anomalies")
     assert "There is no case of any anomaly" in visible(page.render(path, verdict))
     counted = [{"arm": "safe", "kind": "LOST", "cases": 3, "written": 0, "cut": False}]
-    pq.write_table(pa.Table.from_pylist(counted, CASES), path / "books" / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist(counted, CASES), path / "tally" / "cases.parquet")
     assert "There is no case of any anomaly" not in visible(page.render(path, verdict))
 
 
@@ -388,12 +390,12 @@ def test_settings_that_differ_are_marked_and_the_run_can_be_repeated(tmp_path: P
 
 
 @pytest.mark.usefixtures("without_plots")
-def test_a_law_whose_sides_are_both_unknown_does_not_balance(tmp_path: Path) -> None:
+def test_an_invariant_whose_sides_are_both_unknown_does_not_balance(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
-    laws = pq.read_table(path / "books" / "laws.parquet").to_pylist()
-    laws[0] |= {"left": None, "right": None}
-    pq.write_table(pa.Table.from_pylist(laws), path / "books" / "laws.parquet")
-    assert "1 of 4 laws do not balance" in visible(page.render(path, verdict))
+    invariants = pq.read_table(path / "tally" / "invariants.parquet").to_pylist()
+    invariants[0] |= {"left": None, "right": None}
+    pq.write_table(pa.Table.from_pylist(invariants), path / "tally" / "invariants.parquet")
+    assert "1 of 4 invariants do not balance" in visible(page.render(path, verdict))
 
 
 @pytest.mark.usefixtures("without_plots")

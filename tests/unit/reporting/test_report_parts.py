@@ -31,14 +31,14 @@ from delivery_verifier.verdict import (
     checker_doubts,
     coverage_doubts,
     damage,
-    excuses,
+    explained_by,
+    exposure_doubts,
+    group_log,
     held_back,
     observer_doubts,
     outputs,
     replicas,
-    stakes,
     unproven,
-    witness,
 )
 
 S = 1_000_000
@@ -106,7 +106,7 @@ def test_a_record_belongs_to_the_injection_whose_window_it_touches() -> None:
         brokers=[1],
         hit={},
         requested_at_us=0,
-        bite_at_us=10 * S,
+        effect_at_us=10 * S,
         recovered_at_us=20 * S,
     )
     assert injection_during([made], 8 * S, 9 * S - 1) is None
@@ -132,23 +132,23 @@ DOUBTERS = (
     checker_doubts,
     coverage_doubts,
     damage,
-    excuses,
+    explained_by,
     held_back,
     observer_doubts,
     outputs,
     replicas,
-    stakes,
+    exposure_doubts,
     unproven,
-    witness,
+    group_log,
 )
 
 
 def test_every_doubt_that_the_judge_can_raise_has_its_own_advice() -> None:
     sources = [Path(module.__file__ or "").read_text() for module in DOUBTERS]
     named = {name for name in ADVICE if any(f'"{name}' in source for source in sources)}
-    assert set(ADVICE) - named <= {"table_missing"}  # raised by the books
-    assert set(checker_doubts.LAW_DOUBTS.values()) <= set(ADVICE)
-    assert advice("checker", "books_unbalanced:log_sum") == ADVICE["books_unbalanced"]
+    assert set(ADVICE) - named <= {"table_missing"}  # raised by the counts
+    assert set(checker_doubts.INVARIANT_DOUBTS.values()) <= set(ADVICE)
+    assert advice("checker", "tally_unbalanced:log_sum") == ADVICE["tally_unbalanced"]
     assert advice("coverage", "something new") == BY_KIND["coverage"]
 
 
@@ -227,7 +227,7 @@ def printed(verdict: RunVerdict) -> str:
 def test_the_terminal_shows_verdict_figures_and_doubts(tmp_path: Path) -> None:
     told = printed(report_material.inconclusive(tmp_path)[1])
     assert told.startswith("INCONCLUSIVE (NOT as expected)\n")
-    assert "checker doubt, safe, control-acks_0: books_unbalanced:reported_sum" in told
+    assert "checker doubt, safe, control-acks_0: tally_unbalanced:reported_sum" in told
     assert told.count("What to do:") == 2
     row = next(line for line in told.splitlines() if line.startswith("| safe "))
     assert [cell.strip() for cell in row.strip("|").split("|")] == [
@@ -282,7 +282,7 @@ def test_json_is_the_verdict_itself(tmp_path: Path) -> None:
     _, verdict = report_material.violated(tmp_path)
     to = io.StringIO()
     terminal.write(verdict, to, as_json=True)
-    assert json.loads(to.getvalue())["arms"][0]["books"]["lost"] == 23
+    assert json.loads(to.getvalue())["arms"][0]["tally"]["lost"] == 23
     assert to.getvalue().endswith("}\n")
 
 

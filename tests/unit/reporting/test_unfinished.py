@@ -120,10 +120,10 @@ def test_a_run_leads_to_airflow_and_a_run_without_a_report_to_its_tab(tmp_path: 
 
 def test_a_run_takes_one_row_and_its_sentence_no_line_of_its_own(tmp_path: Path) -> None:
     judged(tmp_path, "one", lost=3, sentence=f"VIOLATED: 3 lost. {'A long tail. ' * 30}")
-    judged(tmp_path, "two", "INCONCLUSIVE", sentence="INCONCLUSIVE: the fault did not bite.")
+    judged(tmp_path, "two", "INCONCLUSIVE", sentence="INCONCLUSIVE: the fault did not take effect.")
     html = page.overview(tmp_path, RunFilter(), docs=False)
     cells = re.findall(r'<td class="what"><span class="cut" title="[^"]*">(.*?)</span></td>', html)
-    assert cells == ["The fault did not bite.", "<b>3 lost</b>"]
+    assert cells == ["The fault did not take effect.", "<b>3 lost</b>"]
 
 
 def test_nothing_that_airflow_says_becomes_markup(tmp_path: Path) -> None:

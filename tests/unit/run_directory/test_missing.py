@@ -1,4 +1,4 @@
-"""Tests that an attempt which was not found balances the books only where unreadable offsets may hold it."""
+"""Tests that an attempt which was not found balances the counts only where unreadable offsets may hold it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.evidence import RUN, SUBJECT, evidence_of, the_rows
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.model.unreadable import Unreadable
-from spark_jobs.checks.laws import _outcome_laws
+from spark_jobs.checks.invariants import _outcome_invariants
 from spark_jobs.reading.unreadable import missing
 
 
@@ -42,12 +42,16 @@ def test_only_partitions_with_unreadable_offsets_have_missing_attempts() -> None
 
 
 @pytest.mark.parametrize(("partition", "balanced"), [(0, False), (1, True)])
-def test_an_attempt_that_vanishes_from_the_books_breaks_the_law_where_all_offsets_can_be_read(
+def test_an_attempt_that_vanishes_from_the_tally_breaks_the_invariant_where_all_offsets_can_be_read(
     partition: int, balanced: bool
 ) -> None:
-    rows = the_rows(RUN)["books/producers.parquet"]
+    rows = the_rows(RUN)["counts/producers.parquet"]
     row = next(row for row in rows if (row["arm"], row["partition"]) == (SUBJECT, partition) and row["found"] > 4)
     row["found"] -= 4
-    laws = _outcome_laws(pa.Table.from_pylist(rows), missing([absent(partition)], offsets()))
-    broken = {(law.law, law.arm, law.partition) for law in laws if law.left != law.right}
+    invariants = _outcome_invariants(pa.Table.from_pylist(rows), missing([absent(partition)], offsets()))
+    broken = {
+        (invariant.invariant, invariant.arm, invariant.partition)
+        for invariant in invariants
+        if invariant.left != invariant.right
+    }
     assert broken == (set() if balanced else {("reported_sum", SUBJECT, partition)})

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from delivery_verifier.reporting import material
-from delivery_verifier.run_directory import books, effect_tables, ledger, tables
+from delivery_verifier.run_directory import effect_tables, ledger, tables, tally
+from delivery_verifier.run_directory.group_log_tables import GROUP_LOG_TABLES
 from delivery_verifier.run_directory.table import Table, arrow_schema
-from delivery_verifier.run_directory.witness_tables import WITNESS_TABLES
 from docs.generate.run_directory import MARK, document, main
 from spark_jobs import schemas
 
@@ -23,16 +23,16 @@ IN_SPARK = {
     tables.ANOMALIES: schemas.ANOMALIES,
     tables.PRODUCERS: schemas.PRODUCERS,
     tables.PARTITIONS: schemas.PARTITIONS,
-    tables.LAWS: schemas.LAWS,
+    tables.INVARIANTS: schemas.INVARIANTS,
     tables.CASES: schemas.CASES,
     tables.EXPOSURE: schemas.EXPOSURE,
     tables.GAPS: schemas.GAPS,
     tables.LOAD: schemas.LOAD,
     tables.LATENCY: schemas.LATENCY,
     effect_tables.EFFECTS: schemas.EFFECTS,
-    effect_tables.EFFECT_BOOKS: schemas.EFFECT_BOOKS,
+    effect_tables.EFFECT_TALLY: schemas.EFFECT_TALLY,
 }
-NOT_IN_SPARK = [tables.REPLICAS, effect_tables.JOURNAL, *WITNESS_TABLES]
+NOT_IN_SPARK = [tables.REPLICAS, effect_tables.JOURNAL, *GROUP_LOG_TABLES]
 """The step settle writes these tables, and no job reads them."""
 
 
@@ -64,7 +64,7 @@ def test_spark_and_arrow_write_one_and_the_same_table(table: Table) -> None:
 
 def test_what_is_read_of_a_table_is_what_is_declared() -> None:
     declared = {table.file: table.column_names for table in tables.TABLES}
-    assert books.TABLES.items() <= declared.items()
+    assert tally.TABLES.items() <= declared.items()
     assert material.COLUMNS.items() <= {table.name: table.column_names for table in tables.TABLES}.items()
     assert tables.LEDGER.column("offset").nullable
     with pytest.raises(KeyError, match="ledger has no column place"):

@@ -15,7 +15,7 @@ from support.mock_broker import MockBroker
 from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.control import Control, Word
-from delivery_verifier.applications.lives import application_folder, folder_of, lives_of
+from delivery_verifier.applications.incarnations import application_folder, folder_of, incarnations_of
 from delivery_verifier.applications.member_process import MemberDied
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import SinkInputs
@@ -107,17 +107,21 @@ def test_what_was_applied_up_to_the_marker_is_sealed(run: Run) -> None:
     assert counts == {
         f"applied/{ARM.name}/0/0": 5,
         f"applied/{ARM.name}/0/1": 2,
-        f"lives/{ARM.name}": 2,
+        f"incarnations/{ARM.name}": 2,
         f"killed/{ARM.name}": 1,
         f"kill_orders/{ARM.name}": 1,
     }
     effects = run.output.staging / "effects"
-    assert [pq.read_table(effects / f"{ARM.name}-0-{life}.parquet")["offset"].to_pylist() for life in (0, 1)] == [
+    assert [
+        pq.read_table(effects / f"{ARM.name}-0-{incarnation}.parquet")["offset"].to_pylist() for incarnation in (0, 1)
+    ] == [
         [0, 1, 2, 3, 4],
         [5, 6],
     ]
     journal = pq.read_table(run.output.staging / "journal" / f"{ARM.name}.parquet").to_pylist()
-    events = [(row["what"], row["first"], row["until"]) for row in journal if row["life"] == 1 and row["batch"] == 0]
+    events = [
+        (row["what"], row["first"], row["until"]) for row in journal if row["incarnation"] == 1 and row["batch"] == 0
+    ]
     assert events == [("handed_over", 5, 7), ("committed", -1, 7)]
 
 
@@ -139,28 +143,29 @@ def test_a_marker_before_the_end_of_the_snapshot_drains_nothing(run: Run, monkey
 def test_a_kill_between_an_effect_and_its_count_is_no_lie_and_any_other_difference_is(
     slots: int, counted: int, run: Run
 ) -> None:
-    """The law `effects_read` compares the count with the effects, and must break where a kill explains nothing."""
-    life = folder_of(run.folder, ARM.name, 0) / "0"
-    writer = SlotWriter(life)
+    """The invariant `effects_read` compares the count with the effects, and must break where a kill explains
+    nothing."""
+    incarnation = folder_of(run.folder, ARM.name, 0) / "0"
+    writer = SlotWriter(incarnation)
     for offset in range(slots):
         writer.append(0, offset, 0, b"", SCENARIO.run_token, ARM.ordinal)
-    (life / "end.json").write_text('{"applied": 1, "exit_code": -9, "killed": true}')
-    Control(life.parent)
+    (incarnation / "end.json").write_text('{"applied": 1, "exit_code": -9, "killed": true}')
+    Control(incarnation.parent)
     run.seal()
     assert run.output.counts[f"applied/{ARM.name}/0/0"] == counted
 
 
-def test_a_life_whose_folder_is_gone_is_counted_all_the_same(run: Run) -> None:
-    """The law `lives` compares this count with the lives of which there are effects."""
-    life = folder_of(run.folder, ARM.name, 0) / "0"
-    SlotWriter(life)
-    (life / "end.json").write_text('{"applied": 0, "exit_code": 0, "killed": false}')
-    Control(life.parent)[Word.LIFE] = 1
+def test_an_incarnation_whose_folder_is_gone_is_counted_all_the_same(run: Run) -> None:
+    """The invariant `incarnations` compares this count with the incarnations of which there are effects."""
+    incarnation = folder_of(run.folder, ARM.name, 0) / "0"
+    SlotWriter(incarnation)
+    (incarnation / "end.json").write_text('{"applied": 0, "exit_code": 0, "killed": false}')
+    Control(incarnation.parent)[Word.INCARNATION] = 1
     run.seal()
-    assert run.output.counts[f"lives/{ARM.name}"] == 2
+    assert run.output.counts[f"incarnations/{ARM.name}"] == 2
 
 
-def test_a_life_of_which_nobody_saw_the_end_is_no_basis_of_a_verdict(run: Run) -> None:
+def test_an_incarnation_of_which_nobody_saw_the_end_is_no_basis_of_a_verdict(run: Run) -> None:
     (folder_of(run.folder, ARM.name, 0) / "0").mkdir(parents=True)
     run.write(record.MARKER_PRODUCER)
     with pytest.raises(FileNotFoundError):
@@ -179,4 +184,4 @@ def test_a_member_that_dies_while_it_drains_ends_the_run(run: Run, monkeypatch: 
     monkeypatch.setattr(MemberPool, "start", start_and_kill)
     with pytest.raises(MemberDied):
         run.drain()
-    assert len(lives_of(folder_of(run.folder, ARM.name, 0))) == 1
+    assert len(incarnations_of(folder_of(run.folder, ARM.name, 0))) == 1

@@ -19,7 +19,7 @@ from delivery_verifier.applications.database import FILE, Tables
 from delivery_verifier.applications.own import files, sink
 from delivery_verifier.applications.own.scan import RecordPattern, Scan
 from delivery_verifier.applications.own.table import Table
-from delivery_verifier.applications.sink import LifeEffects, SinkInputs
+from delivery_verifier.applications.sink import IncarnationEffects, SinkInputs
 from delivery_verifier.applications.sinks import sinks_of
 from delivery_verifier.model.application import SINKS, Discipline
 from delivery_verifier.model.errors import StepFailed
@@ -73,7 +73,7 @@ def test_the_canary_goes_through_every_sink_that_the_run_uses(tmp_path: Path) ->
     assert {folder.name for folder in (tmp_path / "sinks").iterdir()} == {"slots", "table"}
     (file,) = (output.staging / "effects").iterdir()
     assert pq.read_table(file).num_rows == output.counts["applied/canary/0/0"] > 10
-    assert output.counts["lives/canary"] == 1
+    assert output.counts["incarnations/canary"] == 1
 
 
 @pytest.fixture(autouse=True)
@@ -99,10 +99,10 @@ def test_a_run_with_one_kind_of_sink_has_the_same_canary_as_any_other(discipline
 def test_a_sink_that_changes_the_canary_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Tables.read
 
-    def altered(sink: Tables, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        for life in read(sink, inputs):
-            life.rows["sequence"][3] += 1
-            yield life
+    def altered(sink: Tables, inputs: SinkInputs) -> Iterator[IncarnationEffects]:
+        for incarnation in read(sink, inputs):
+            incarnation.rows["sequence"][3] += 1
+            yield incarnation
 
     monkeypatch.setattr(Tables, "read", altered)
     with pytest.raises(StepFailed, match="differ between the sinks slots and table"):
@@ -114,10 +114,10 @@ def test_a_partition_below_zero_does_not_switch_off_the_comparison(
 ) -> None:
     read = Tables.read
 
-    def altered(sink: Tables, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        for life in read(sink, inputs):
-            life.rows["partition"][3] = -1
-            yield life
+    def altered(sink: Tables, inputs: SinkInputs) -> Iterator[IncarnationEffects]:
+        for incarnation in read(sink, inputs):
+            incarnation.rows["partition"][3] = -1
+            yield incarnation
 
     monkeypatch.setattr(Tables, "read", altered)
     with pytest.raises(StepFailed, match="differ between the sinks slots and table"):
@@ -125,11 +125,11 @@ def test_a_partition_below_zero_does_not_switch_off_the_comparison(
 
 
 def test_a_canary_that_its_only_sink_loses_breaks_its_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The law `effects_read` compares the count with the rows, and the judge expects the canary's effects."""
+    """The invariant `effects_read` compares the count with the rows, and the judge expects the canary's effects."""
     read = Tables.read
 
-    def shortened(sink: Tables, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        yield from (life._replace(rows=life.rows[:-1]) for life in read(sink, inputs))
+    def shortened(sink: Tables, inputs: SinkInputs) -> Iterator[IncarnationEffects]:
+        yield from (incarnation._replace(rows=incarnation.rows[:-1]) for incarnation in read(sink, inputs))
 
     monkeypatch.setattr(Tables, "read", shortened)
     output = applied(tmp_path, "database_apart")

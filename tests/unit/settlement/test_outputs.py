@@ -13,7 +13,7 @@ from support.applications import application, applied
 from support.evidence import SUBJECT, a_scenario, with_arm
 from support.fake_cluster import FakeCluster
 
-from delivery_verifier.applications.lives import application_folder
+from delivery_verifier.applications.incarnations import application_folder
 from delivery_verifier.applications.watermarks import Watermark, Watermarks
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.batches import Unseen
@@ -21,8 +21,8 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run_directory.group_log_tables import OUTPUTS
 from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
-from delivery_verifier.run_directory.witness_tables import OUTPUTS
 from delivery_verifier.settlement import outputs
 
 OWN = replace(application("own"), effects="topic")

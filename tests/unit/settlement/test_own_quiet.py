@@ -1,4 +1,5 @@
-"""Markers that an user application has applied do not end its life: it may still be at work on earlier records."""
+"""Markers that an user application has applied do not end its incarnation: it may still be at work on earlier
+records."""
 
 from __future__ import annotations
 

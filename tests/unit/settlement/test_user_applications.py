@@ -106,7 +106,7 @@ def test_what_was_applied_up_to_the_last_marker_is_sealed_without_a_secret(run: 
     assert counts == {
         f"applied/{ARM.name}/0/0": 5,
         f"applied/{ARM.name}/0/1": 2,
-        f"lives/{ARM.name}": 2,
+        f"incarnations/{ARM.name}": 2,
         f"killed/{ARM.name}": 1,
         f"kill_orders/{ARM.name}": 1,
     }

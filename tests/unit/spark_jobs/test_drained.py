@@ -14,7 +14,7 @@ from delivery_verifier.model.application import DISCIPLINES, IN_GROUP, Disciplin
 from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from spark_jobs.checks import effects_opinion
-from spark_jobs.effects.effect_books import EffectInputs, _is_committed, _places
+from spark_jobs.effects.effect_tally import EffectInputs, _is_committed, _places
 
 
 def is_committed(discipline: Discipline, positions: Any, arm: str = SUBJECT) -> bool:
@@ -29,7 +29,7 @@ def test_only_where_nobody_else_has_the_offsets_the_group_must_have_committed_th
     assert is_committed(discipline, {(SUBJECT, 2): 10})
     assert is_committed(discipline, {(SUBJECT, 2): 9}) is (discipline not in IN_GROUP)
     assert is_committed(discipline, {}) is (discipline not in IN_GROUP)
-    assert is_committed(discipline, None), "no witness has recorded it"
+    assert is_committed(discipline, None), "no group log has recorded it"
     assert is_committed(discipline, {}, "canary"), "the verifier itself applies the canary"
 
 

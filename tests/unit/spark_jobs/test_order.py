@@ -12,7 +12,7 @@ from spark_jobs.matching.order import order
 
 RECORDS, WIDTH, LOGS = 40, 4, 2_000
 """The records of a log, the records of a chunk, and the number of logs."""
-STRANGER = -1
+FOREIGN_WRITER = -1
 """Stands for a record of another producer."""
 
 Log = list[int]
@@ -27,7 +27,7 @@ def _log(chance: random.Random) -> Log:
     for _ in range(chance.randint(1, 3)):
         at = chance.randrange(len(log))
         to = chance.choice([len(log), chance.randrange(len(log)), min(at + 2, len(log))])
-        match chance.choice(["late", "copied", "lost", "replaced", "stranger"]):
+        match chance.choice(["late", "copied", "lost", "replaced", "foreign_writer"]):
             case "late":
                 log.insert(to, log.pop(at))
             case "copied":
@@ -35,16 +35,16 @@ def _log(chance: random.Random) -> Log:
             case "lost":
                 del log[at]
             case "replaced":  # the number of the replaced record was never sent
-                log[to - 1], log[at] = log[at], STRANGER
-            case "stranger":
-                log.insert(at, STRANGER)
+                log[to - 1], log[at] = log[at], FOREIGN_WRITER
+            case "foreign_writer":
+                log.insert(at, FOREIGN_WRITER)
     return log
 
 
 def _chunks(chance: random.Random) -> Chunks:
     """The chunks of all records. In some logs, one record is not in the chunk of its neighbours, as if it was sent
     again."""
-    chunks = {number: number // WIDTH for number in [STRANGER, *range(RECORDS)]}
+    chunks = {number: number // WIDTH for number in [FOREIGN_WRITER, *range(RECORDS)]}
     if chance.random() < 0.3:
         chunks[chance.randrange(RECORDS)] = chance.randrange(RECORDS // WIDTH)
     return chunks
@@ -53,7 +53,7 @@ def _chunks(chance: random.Random) -> Chunks:
 def _buckets(log: Log, chunks: Chunks) -> list[Row]:
     offsets = defaultdict[int, list[tuple[int, int]]](list)
     for offset, number in enumerate(log):
-        if number != STRANGER:
+        if number != FOREIGN_WRITER:
             offsets[chunks[number]].append((number, offset))
     return [
         {"arm": "one", "producer": 0, "session": 0, "partition": 0, "chunk": chunk, "copies": len(copies)}
@@ -94,7 +94,7 @@ def test_a_record_is_out_of_order_among_matched_records_and_boundaries_exactly_i
             for row in passed
             if chunk_of(row)[3] in proven
         ]
-        first = {number: log.index(number) for number in log if number != STRANGER}
+        first = {number: log.index(number) for number in log if number != FOREIGN_WRITER}
         matched = {number for number in first if chunks[number] not in proven}
         by_matched = [(number, first[number]) for number in matched]
         late = _overtaken(set(first), list(first.items()), first)

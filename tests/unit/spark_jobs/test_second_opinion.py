@@ -1,8 +1,8 @@
 """Tests of the second opinion (spark_jobs.checks.second_opinion) on hand-made ledgers and logs: what DuckDB counts,
-what breaks the law, and what bounds the memory.
+what breaks the invariant, and what bounds the memory.
 
 tests/quality/test_every_planted_anomaly_is_found.py compares a thousand histories, and
-tests/quality/test_second_opinion.py shows what a broken law does to a verdict.
+tests/quality/test_second_opinion.py shows what a broken invariant does to a verdict.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import duckdb
 import pyarrow as pa
 import pytest
 from support.architecture import imported
-from support.run_directories import ILLEGIBLE, OF_STRANGER, Row, attempt, line, scenario, write
+from support.run_directories import ILLEGIBLE, OF_FOREIGN_WRITER, Row, attempt, line, scenario, write
 
 from delivery_verifier.model.snapshot import read_offsets
-from delivery_verifier.run_directory import books
+from delivery_verifier.run_directory import tally
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs.checks import second_opinion
-from spark_jobs.checks.second_opinion import COUNTS, count, opinion, opinion_laws
+from spark_jobs.checks.second_opinion import COUNTS, count, opinion, opinion_invariants
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDS = 6
@@ -62,8 +62,8 @@ def _sides(arm: str, ordinal: int) -> tuple[list[Row], list[Row]]:
         lines[2] |= {"crc_ok": False}
     elif arm == "illegible":
         lines[2] |= ILLEGIBLE
-    elif arm == "stranger":
-        lines.append(line(arm, ordinal, RECORDS, 0) | OF_STRANGER)
+    elif arm == "foreign_writer":
+        lines.append(line(arm, ordinal, RECORDS, 0) | OF_FOREIGN_WRITER)
     return claims, lines
 
 
@@ -84,10 +84,10 @@ EXPECTED = {
     "committed-view": (0, 6, 6, 0, 0),
     "damaged": (1, 6, 5, 1, 0),
     "illegible": (1, 6, 5, 1, 0),
-    "stranger": (1, 6, 6, 0, 0),
+    "foreign_writer": (1, 6, 6, 0, 0),
     "canary": (0, 0, 0, 0, 0),
 }
-"""What DuckDB must count per arm. Of arms with damaged records, only the first number is compared with the books."""
+"""What DuckDB must count per arm. Of arms with damaged records, only the first number is compared with the counts."""
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def _counted(run: RunDirectory, tmp_path: Path) -> second_opinion.Opinion:
     return count(run.path, run.read_scenario(), tmp_path)
 
 
-def _books(counted: second_opinion.Opinion, **change: int) -> tuple[pa.Table, pa.Table]:
+def _tally(counted: second_opinion.Opinion, **change: int) -> tuple[pa.Table, pa.Table]:
     """Returns tables of Spark that agree with DuckDB, in two rows per arm. `change` is added to columns of `lost`."""
     rows = [{"arm": arm} | {name: counts[name] - 1 for name in COUNTS} for arm, counts in counted.items()]
     rows += [{"arm": arm} | dict.fromkeys(COUNTS, 1) for arm in counted]
@@ -119,20 +119,29 @@ def test_duckdb_counts_what_is_there_and_what_is_not(run: RunDirectory, tmp_path
 
 def test_an_arm_with_damaged_records_has_only_the_equation_of_their_number(run: RunDirectory, tmp_path: Path) -> None:
     counted = _counted(run, tmp_path)
-    equations = list(opinion_laws(counted, *_books(counted)))
+    equations = list(opinion_invariants(counted, *_tally(counted)))
     for arm, (damaged, *_) in EXPECTED.items():
-        assert sum(law.arm == arm for law in equations) == (1 if damaged else 1 + len(COUNTS)), arm
-    assert all(law.left == law.right for law in equations)
+        assert sum(invariant.arm == arm for invariant in equations) == (1 if damaged else 1 + len(COUNTS)), arm
+    assert all(invariant.left == invariant.right for invariant in equations)
 
 
 @pytest.mark.parametrize("name", [*COUNTS, "corrupted"])
 @pytest.mark.parametrize("by", [-1, 1])
-def test_one_count_of_the_books_that_was_altered_breaks_the_law(
+def test_one_count_of_the_tally_that_was_altered_breaks_the_invariant(
     run: RunDirectory, tmp_path: Path, name: str, by: int
 ) -> None:
     counted = _counted(run, tmp_path)
-    (broken,) = [law for law in opinion_laws(counted, *_books(counted, **{name: by})) if law.left != law.right]
-    assert (broken.law, broken.arm, broken.partition, broken.right - broken.left) == ("second_opinion", "lost", -1, by)
+    (broken,) = [
+        invariant
+        for invariant in opinion_invariants(counted, *_tally(counted, **{name: by}))
+        if invariant.left != invariant.right
+    ]
+    assert (broken.invariant, broken.arm, broken.partition, broken.right - broken.left) == (
+        "second_opinion",
+        "lost",
+        -1,
+        by,
+    )
 
 
 def test_memory_and_threads_are_bounded_and_the_temporary_folder_is_removed(
@@ -169,7 +178,7 @@ def test_only_a_run_up_to_the_stated_size_has_a_second_opinion(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch, spare: int
 ) -> None:
     offsets = read_offsets((run.path / "offsets.json").read_bytes())
-    monkeypatch.setattr(books, "SECOND_OPINION_RECORDS", offsets.records + spare)
+    monkeypatch.setattr(tally, "SECOND_OPINION_RECORDS", offsets.records + spare)
     with pytest.raises(InterruptedError), run.writing("reconcile") as output:
         counted = opinion(run.read_scenario(), offsets, output)
         assert (counted is None) == ("second_opinion_ms" not in output.counts) == (spare < 0)
@@ -177,7 +186,7 @@ def test_only_a_run_up_to_the_stated_size_has_a_second_opinion(
 
 
 def test_the_second_opinion_shares_no_code_with_the_matching() -> None:
-    """Of the rooms that it uses, none reads ledger/ or log/. `spark_jobs.checks.law` declares tuples only."""
+    """Of the rooms that it uses, none reads ledger/ or log/. `spark_jobs.checks.invariant` declares tuples only."""
     files = [ROOT / "spark_jobs/checks" / name for name in ("second_opinion.py", "effects_opinion.py")]
     names = {name for file in files for _, name in imported(file, types_too=False)}
     own = {name.rsplit(".", 1)[0] for name in names if name.startswith(("spark_jobs", "delivery_verifier", "pyspark"))}
@@ -186,8 +195,8 @@ def test_the_second_opinion_shares_no_code_with_the_matching() -> None:
         "delivery_verifier.model.record",
         "delivery_verifier.model.scenario",
         "delivery_verifier.model.snapshot",
-        "delivery_verifier.run_directory.books",
+        "delivery_verifier.run_directory.tally",
         "delivery_verifier.run_directory.run_directory",
         "spark_jobs.checks.effects_opinion",
-        "spark_jobs.checks.law",
+        "spark_jobs.checks.invariant",
     }

@@ -13,7 +13,7 @@ from support.run_builder import unjudged
 from support.stored_data import relink
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
-from delivery_verifier.cluster.embedded import equipment
+from delivery_verifier.cluster.embedded import capabilities
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.catalogue import _listener_that_writes
 from delivery_verifier.host import folders, machine
@@ -143,8 +143,8 @@ def test_an_unavailable_entry_is_not_run() -> None:
     assert [run for run in begun if "-b" in run] == [] and states(ended)["b"] == "unavailable"
 
 
-def lacking(monkeypatch: pytest.MonkeyPatch, **all_unavailable: equipment.Unavailability) -> None:
-    monkeypatch.setattr(equipment, "tried", all_unavailable.get)
+def lacking(monkeypatch: pytest.MonkeyPatch, **all_unavailable: capabilities.Unavailability) -> None:
+    monkeypatch.setattr(capabilities, "tried", all_unavailable.get)
 
 
 def expected(words: str, name: str = "power.all_brokers") -> bool:
@@ -153,11 +153,11 @@ def expected(words: str, name: str = "power.all_brokers") -> bool:
     )
 
 
-def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_equipment_it_lacks(
+def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_capability_it_lacks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert selection.expectable("power, network") == ("power", "network")
-    lacking(monkeypatch, power=equipment.Unavailability("only root may do that"))
+    lacking(monkeypatch, power=capabilities.Unavailability("only root may do that"))
     assert expected("power") and expected("proxy, power") and expected("power.all_brokers")
     assert not expected("network") and not expected("") and not expected("acks")
     assert expected("acks", NAME)
@@ -165,18 +165,18 @@ def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_equipment_it
         expected("promises")
 
 
-def test_what_is_lacking_beside_the_equipment_that_was_named_is_not_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_lacking_beside_the_capability_that_was_named_is_not_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     lacking(
         monkeypatch,
-        power=equipment.Unavailability("only root may do that"),
-        network=equipment.Unavailability("iptables not found"),
+        power=capabilities.Unavailability("only root may do that"),
+        network=capabilities.Unavailability("iptables not found"),
     )
-    monkeypatch.setattr(begin, "equipment_of", lambda fault: ("network", "power"))
+    monkeypatch.setattr(begin, "capabilities_of", lambda fault: ("network", "power"))
     assert expected("network, power") and not expected("power")
 
 
 def test_a_trial_that_went_wrong_is_never_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    lacking(monkeypatch, power=equipment.Unavailability("mkfs.ext4: No space left on device", failed=True))
+    lacking(monkeypatch, power=capabilities.Unavailability("mkfs.ext4: No space left on device", failed=True))
     item = begin.new_catalogue_run("c", names=["power.all_brokers"], expect_unavailable="power", direct=True).items[0]
     assert item.unavailable == "power: the trial went wrong: mkfs.ext4: No space left on device"
     assert not item.expected_unavailable and not item.green

@@ -1,4 +1,4 @@
-"""Tests of what a verdict says of applications: what was drained, what was at stake, and what a crash excuses."""
+"""Tests of what a verdict says of applications: what was drained, what was exposed, and what a crash explains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from support.applications import DEFECTS, application, applied, undrained
 from support.evidence import (
-    BITE,
+    EFFECT_AT,
     HEALED,
     RECOVERED,
     RUN,
@@ -36,11 +36,17 @@ from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Claim, Scenario
-from delivery_verifier.verdict.applications import application_doubts, at_stake, in_hand, set_back, torn_effects
-from delivery_verifier.verdict.evaluation import LAWS_OF_EFFECTS, expected_evaluations
+from delivery_verifier.verdict.applications import (
+    application_doubts,
+    exposed_records,
+    in_progress,
+    set_back,
+    torn_effects,
+)
+from delivery_verifier.verdict.evaluation import INVARIANTS_OF_EFFECTS, expected_evaluations
 from delivery_verifier.verdict.evidence import Evidence
 
-EFFECTS, PRODUCERS = "books/effects.parquet", "books/producers.parquet"
+EFFECTS, PRODUCERS = "counts/effects.parquet", "counts/producers.parquet"
 
 
 def applied_by(discipline: Discipline, claim: Claim = "contract", reset: str = "earliest") -> Scenario:
@@ -56,12 +62,12 @@ def killed(**proof: object) -> Injection:
         action="kill_application",
         brokers=[],
         hit={a_scenario().arm(SUBJECT).topic_name: [0, 1, 2]},
-        requested_at_us=BITE - 1,
-        bite_at_us=BITE,
+        requested_at_us=EFFECT_AT - 1,
+        effect_at_us=EFFECT_AT,
         healed_at_us=HEALED,
         recovered_at_us=RECOVERED,
-        bit=True,
-        proof={"process": {f"in hand of {SUBJECT}": 6, "member 0": "SIGKILL", **proof}},
+        took_effect=True,
+        proof={"process": {f"in progress of {SUBJECT}": 6, "member 0": "SIGKILL", **proof}},
     )
 
 
@@ -71,7 +77,7 @@ def rewound(by: int) -> Injection:
 
 
 def exposure(rows: Rows, injection: int = 1) -> None:
-    rows["books/exposure.parquet"] += [
+    rows["counts/exposure.parquet"] += [
         {"arm": of.name, "injection": injection, "reported": 150, "outstanding": 0} for of in a_scenario().loaded
     ]
 
@@ -88,7 +94,7 @@ def crashed(
 
 
 def counted(kind: Anomaly, count: int) -> Change:
-    """Returns a change that makes `count` records of the subject cases of `kind`, and keeps the books in balance."""
+    """Returns a change that makes `count` records of the subject cases of `kind`, and keeps the counts in balance."""
 
     def change(rows: Rows) -> None:
         setting(PRODUCERS, column(kind), count, arm=SUBJECT, producer=0, partition=0)(rows)
@@ -98,7 +104,7 @@ def counted(kind: Anomaly, count: int) -> Change:
     return change
 
 
-def of_kind(kind: Anomaly, sent_us: int = BITE - SECOND, count: int = 6) -> Any:
+def of_kind(kind: Anomaly, sent_us: int = EFFECT_AT - SECOND, count: int = 6) -> Any:
     return cases(*[case(sent_us, sent_us + 1000, kind.value, arm=SUBJECT)] * count)
 
 
@@ -106,17 +112,17 @@ def test_a_quiet_application_that_applied_everything_is_held() -> None:
     verdict = judged(evidence_of(applied_by("commit_after")))
     assert (verdict.verdict, doubts(verdict)) == ("HELD", set())
     assert {finding.anomaly for finding in arm(verdict).findings} >= {kind.value for kind in KINDS}
-    assert arm(verdict).books["effects_applied"] == 1200
+    assert arm(verdict).tally["effects_applied"] == 1200
 
 
-def test_a_run_without_applications_has_no_expectation_finding_or_law_of_effects() -> None:
+def test_a_run_without_applications_has_no_expectation_finding_or_invariant_of_effects() -> None:
     plain = evidence_of(a_scenario())
     assert not {plan.about for plan in expected_evaluations(plain)} & {
-        *LAWS_OF_EFFECTS,
+        *INVARIANTS_OF_EFFECTS,
         *(kind.value for kind in KINDS),
     }
     assert not {finding.anomaly for finding in arm(judged(plain)).findings} & {kind.value for kind in KINDS}
-    assert not [name for name in arm(judged(plain)).books if name.startswith("effects_")]
+    assert not [name for name in arm(judged(plain)).tally if name.startswith("effects_")]
 
 
 def test_a_partition_without_a_marker_is_a_doubt_and_nothing_in_it_is_skipped() -> None:
@@ -130,24 +136,28 @@ def test_a_partition_without_a_marker_is_a_doubt_and_nothing_in_it_is_skipped() 
     assert "9 records" in arm(verdict).doubts[0].detail
 
 
-@pytest.mark.parametrize("law", LAWS_OF_EFFECTS)
+@pytest.mark.parametrize("invariant", INVARIANTS_OF_EFFECTS)
 @pytest.mark.parametrize("owner", [SUBJECT, "canary"])
-def test_a_broken_law_of_effects_forbids_every_verdict(law: str, owner: str) -> None:
-    change = both(counted(Anomaly.SKIPPED, 5), setting("books/laws.parquet", "left", 8, law=law, arm=owner))
+def test_a_broken_invariant_of_effects_forbids_every_verdict(invariant: str, owner: str) -> None:
+    change = both(
+        counted(Anomaly.SKIPPED, 5), setting("counts/invariants.parquet", "left", 8, invariant=invariant, arm=owner)
+    )
     verdict = judged(evidence_of(applied_by("commit_after", "at_least_once"), change))
-    name = "effects_incomplete" if law == "effects_read" else f"books_unbalanced:{law}"
+    name = "effects_incomplete" if invariant == "effects_read" else f"tally_unbalanced:{invariant}"
     assert ("checker", name) in doubts(verdict)
     assert verdict.verdict == "INCONCLUSIVE"
 
 
-def test_a_missing_law_of_effects_or_a_missing_table_forbids_every_verdict() -> None:
+def test_a_missing_invariant_of_effects_or_a_missing_table_forbids_every_verdict() -> None:
     def without(rows: Rows) -> None:
-        rows["books/laws.parquet"] = [row for row in rows["books/laws.parquet"] if row["law"] != "lives"]
+        rows["counts/invariants.parquet"] = [
+            row for row in rows["counts/invariants.parquet"] if row["invariant"] != "incarnations"
+        ]
 
-    assert ("checker", "law_missing") in doubts(judged(evidence_of(applied_by("commit_after"), without)))
+    assert ("checker", "invariant_missing") in doubts(judged(evidence_of(applied_by("commit_after"), without)))
 
     def empty(rows: Rows) -> None:
-        rows["books/effects.parquet"] = []
+        rows["counts/effects.parquet"] = []
 
     assert ("checker", "table_missing") in doubts(judged(evidence_of(applied_by("commit_after"), empty)))
 
@@ -164,13 +174,13 @@ def test_a_count_of_the_canarys_effects_that_is_wrong_forbids_every_verdict(name
     assert ("checker", "canary_wrong") in doubts(verdict)
 
 
-def test_at_most_once_permits_what_was_in_hand_in_a_crash_to_be_skipped() -> None:
+def test_at_most_once_permits_what_was_in_progress_in_a_crash_to_be_skipped() -> None:
     verdict = judged(crashed("commit_first", counted(Anomaly.SKIPPED, 6), cases=of_kind(Anomaly.SKIPPED)))
     (finding,) = [item for item in arm(verdict).findings if item.anomaly == "SKIPPED"]
     assert (finding.ruling, finding.rule, finding.count) == ("PERMITTED", "skipped.commit_first", 6)
-    assert [excuse.count for excuse in finding.excuses] == [6]
+    assert [cause_of_cases.count for cause_of_cases in finding.explained_by] == [6]
     assert (arm(verdict).verdict, doubts(verdict)) == ("HELD", set())
-    assert arm(verdict).bites == {"SKIPPED": [1]}
+    assert arm(verdict).seen_in == {"SKIPPED": [1]}
 
 
 @pytest.mark.parametrize("claim", ["at_least_once", "exactly_once"])
@@ -186,10 +196,10 @@ def test_who_commits_after_applying_may_skip_nothing_and_reapply() -> None:
     assert (arm(verdict).verdict, doubts(verdict)) == ("HELD", set())
 
 
-def test_more_skipped_than_in_hand_is_no_pass() -> None:
+def test_more_skipped_than_in_progress_is_no_pass() -> None:
     verdict = judged(crashed("commit_first", counted(Anomaly.SKIPPED, 7), cases=of_kind(Anomaly.SKIPPED, count=7)))
     assert arm(verdict).verdict == "INCONCLUSIVE"
-    assert "only 6 records were in hand" in next(item.detail for item in arm(verdict).doubts)
+    assert "only 6 records were in progress" in next(item.detail for item in arm(verdict).doubts)
 
 
 def replaced(**thawed: Any) -> list[Injection]:
@@ -228,7 +238,7 @@ def test_only_who_does_not_compare_may_apply_again_behind_its_replacement(
 @pytest.mark.parametrize(
     ("proof", "said"),
     [
-        ({"failed": "timed out: a/0"}, "injection 2 (thaw application) has no proof that it bit: timed out"),
+        ({"failed": "timed out: a/0"}, "injection 2 (thaw application) has no proof that it took effect: timed out"),
         ({}, "nothing shows that every application went on behind its replacement"),
     ],
 )
@@ -236,20 +246,20 @@ def test_a_zombie_that_did_nothing_leaves_no_verdict_and_the_doubt_says_what_did
     proof: dict[str, object], said: str
 ) -> None:
     planned = msgspec.structs.replace(applied_by("database_compared", "exactly_once"), fault=FROZEN)
-    missed = replaced(bit=False, proof={"process": {}, **proof})
+    missed = replaced(took_effect=False, proof={"process": {}, **proof})
     verdict = judged(evidence_of(planned, both(exposure, lambda rows: exposure(rows, 2)), injections=missed))
     assert arm(verdict).verdict == "INCONCLUSIVE"
-    assert any(item.name == "fault_did_not_bite" and said in item.detail for item in arm(verdict).doubts)
+    assert any(item.name == "fault_took_no_effect" and said in item.detail for item in arm(verdict).doubts)
 
 
 def test_a_rewind_does_not_explain_what_is_skipped_beside_a_crash() -> None:
-    """Nothing that was set back is in hand: 6 records were."""
+    """Nothing that was set back is in progress: 6 records were."""
     beside = [killed(), rewound(600)]
     for count, wanted in ((6, "HELD"), (7, "INCONCLUSIVE")):
         change = both(counted(Anomaly.SKIPPED, count), lambda rows: exposure(rows, 2))
         evidence = crashed("commit_first", change, injections=beside, cases=of_kind(Anomaly.SKIPPED, count=count))
         assert arm(judged(evidence)).verdict == wanted
-    assert "only 6 records were in hand" in arm(judged(evidence)).doubts[0].detail
+    assert "only 6 records were in progress" in arm(judged(evidence)).doubts[0].detail
 
 
 def test_more_applied_again_than_was_set_back_is_no_pass() -> None:
@@ -284,19 +294,19 @@ def test_a_group_that_starts_at_the_end_jumps_over_nothing_behind_what_it_applie
     assert doubts(verdict) == (set() if wanted == "HELD" else {("coverage", "unexplained")})
 
 
-def test_the_sentence_says_what_was_in_hand_and_what_was_set_back() -> None:
+def test_the_sentence_says_what_was_in_progress_and_what_was_set_back() -> None:
     evidence = crashed("commit_after", lambda rows: exposure(rows, 2))
     for injections, words in (
-        ([killed()], "with 6 records in hand."),
+        ([killed()], "with 6 records in progress."),
         ([rewound(60)], "with 60 records set back."),
-        ([killed(), rewound(60)], "with 6 records in hand and 60 records set back."),
+        ([killed(), rewound(60)], "with 6 records in progress and 60 records set back."),
     ):
         assert words in arm(judged(replace(evidence, injections=injections))).sentence
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
 @pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
-def test_books_that_prove_nothing_neither_acquit_nor_convict(defect: str, claim: Claim) -> None:
+def test_tally_that_prove_nothing_neither_acquit_nor_convict(defect: str, claim: Claim) -> None:
     doubt, change = DEFECTS[defect]
     verdict = judged(evidence_of(applied_by("commit_after", claim), change))
     assert arm(verdict).verdict == verdict.verdict == "INCONCLUSIVE"
@@ -319,29 +329,29 @@ def test_an_arm_that_only_others_applications_make_a_run_of_effects_for_is_judge
     }
 
 
-def test_what_was_sent_after_the_members_ran_again_was_not_in_hand() -> None:
+def test_what_was_sent_after_the_members_ran_again_was_not_in_progress() -> None:
     late = of_kind(Anomaly.SKIPPED, sent_us=RECOVERED + 9 * SECOND)
     verdict = judged(crashed("commit_first", counted(Anomaly.SKIPPED, 6), cases=late))
     assert arm(verdict).verdict == "INCONCLUSIVE"
     assert {name for _, name in doubts(verdict)} == {"unexplained"}
 
 
-def test_a_crash_with_nothing_in_hand_puts_nothing_to_the_test() -> None:
-    empty = msgspec.structs.replace(killed(), proof={"process": {f"in hand of {SUBJECT}": 0}})
+def test_a_crash_with_nothing_in_progress_puts_nothing_to_the_test() -> None:
+    empty = msgspec.structs.replace(killed(), proof={"process": {f"in progress of {SUBJECT}": 0}})
     verdict = judged(replace(crashed("commit_after"), injections=[empty]))
-    assert {name for _, name in doubts(verdict)} == {"too_little_exposed", "nothing_at_stake"}
-    unproven = msgspec.structs.replace(killed(), bit=False)
+    assert {name for _, name in doubts(verdict)} == {"too_little_exposed", "not_exercised"}
+    unproven = msgspec.structs.replace(killed(), took_effect=False)
     verdict = judged(replace(crashed("commit_after"), injections=[unproven]))
-    assert ("coverage", "fault_did_not_bite") in doubts(verdict)
+    assert ("coverage", "fault_took_no_effect") in doubts(verdict)
 
 
 @pytest.mark.parametrize("moment", ["process", "process_before_heal"])
 def test_a_program_whose_group_has_never_committed_has_a_doubt_that_says_so(moment: str) -> None:
-    """Nobody sees what such a program has in hand: it may have had nothing."""
+    """Nobody sees what such a program has in progress: it may have had nothing."""
     blind = msgspec.structs.replace(killed(), proof={moment: {f"group of {SUBJECT}": "has never committed"}})
     verdict = judged(replace(crashed("own"), injections=[blind]))
     assert arm(verdict).verdict == "INCONCLUSIVE"
-    assert {name for _, name in doubts(verdict)} == {"group_never_committed", "nothing_at_stake"}
+    assert {name for _, name in doubts(verdict)} == {"group_never_committed", "not_exercised"}
     (detail,) = [doubt.detail for doubt in arm(verdict).doubts if doubt.name == "group_never_committed"]
     assert "the group of this program has never committed" in detail
 
@@ -359,21 +369,29 @@ def test_a_loss_in_the_log_and_a_ghost_are_two_cases_of_one_record() -> None:
     assert arm(verdict).verdict == "VIOLATED"
 
 
-# ---- At the edges: proofs that say nothing, and counts that the books lack.
+# ---- At the edges: proofs that say nothing, and counts that the counts lack.
 
 
-HAND, BACK = f"in hand of {SUBJECT}", f"rewound {SUBJECT}"
+IN_PROGRESS, BACK = f"in progress of {SUBJECT}", f"rewound {SUBJECT}"
 
 
 def proven(action: str = "kill_application", **proof: object) -> Injection:
     """Returns an injection into the application of SUBJECT, with this proof."""
     return Injection(
-        id=1, cycle=0, action=action, brokers=[], hit={}, requested_at_us=BITE, bite_at_us=BITE, bit=True, proof=proof
+        id=1,
+        cycle=0,
+        action=action,
+        brokers=[],
+        hit={},
+        requested_at_us=EFFECT_AT,
+        effect_at_us=EFFECT_AT,
+        took_effect=True,
+        proof=proof,
     )
 
 
 def run_of(discipline: Discipline, change: Change = lambda rows: None, arm: str = SUBJECT) -> Evidence:
-    """Returns the evidence of a run in which `arm` alone has an application, with `change` to its books."""
+    """Returns the evidence of a run in which `arm` alone has an application, with `change` to its counts."""
     plain = a_scenario(fault="none")
     return evidence_of(with_arm(plain, arm, application=application(discipline)), change)
 
@@ -398,29 +416,29 @@ def unparsed(count: int, arm: str = SUBJECT) -> Change:
     return setting(EFFECTS, "unparsed", count, arm=arm, partition=1)
 
 
-@pytest.mark.parametrize("key", [HAND, BACK])
+@pytest.mark.parametrize("key", [IN_PROGRESS, BACK])
 @pytest.mark.parametrize(
     ("after", "before_heal", "count"),
     [(1, 5, 1), (0, 1, 1), (0, 0, 0), (-1, 1, 1), ("many", 2, 2), (None, 2, 2), (None, None, 0)],
 )
-def test_what_was_at_stake_is_the_first_count_that_a_proof_has(
+def test_what_was_exposed_is_the_first_count_that_a_proof_has(
     key: str, after: object, before_heal: object, count: int
 ) -> None:
     injection = proven(process={key: after}, process_before_heal={key: before_heal})
     both_of = evidence_of(RUN, injections=[injection, injection])
-    assert at_stake(injection, SUBJECT) == count
-    assert {in_hand(both_of, SUBJECT), set_back(both_of, SUBJECT)} == {0, 2 * count}
-    assert at_stake(injection, WEAK) == 0, "the proof names an arm"
+    assert exposed_records(injection, SUBJECT) == count
+    assert {in_progress(both_of, SUBJECT), set_back(both_of, SUBJECT)} == {0, 2 * count}
+    assert exposed_records(injection, WEAK) == 0, "the proof names an arm"
 
 
 @pytest.mark.parametrize("proof", [{}, {"process": "SIGKILL"}, {"process": {}, "process_before_heal": ""}])
-def test_a_proof_without_counts_puts_nothing_at_stake(proof: dict[str, object]) -> None:
-    assert at_stake(proven(**proof), SUBJECT) == 0
+def test_a_proof_without_counts_exposes_nothing(proof: dict[str, object]) -> None:
+    assert exposed_records(proven(**proof), SUBJECT) == 0
 
 
-def test_what_was_set_back_counts_where_nothing_was_in_hand() -> None:
-    assert at_stake(proven(process={HAND: 0, BACK: 7}), SUBJECT) == 7
-    assert at_stake(proven(process={HAND: 3, BACK: 7}), SUBJECT) == 3
+def test_what_was_set_back_counts_where_nothing_was_in_progress() -> None:
+    assert exposed_records(proven(process={IN_PROGRESS: 0, BACK: 7}), SUBJECT) == 7
+    assert exposed_records(proven(process={IN_PROGRESS: 3, BACK: 7}), SUBJECT) == 3
 
 
 def test_counts_that_the_effects_lack_are_none() -> None:
@@ -432,7 +450,7 @@ def test_counts_that_the_effects_lack_are_none() -> None:
     assert detail.endswith("of partitions [1], and 0 records had not been applied yet")
 
 
-def test_a_group_that_starts_at_the_end_skips_nothing_behind_in_books_that_do_not_count_it() -> None:
+def test_a_group_that_starts_at_the_end_skips_nothing_behind_in_tally_that_do_not_count_it() -> None:
     program = application("commit_after")
     latest = msgspec.structs.replace(program, consumer=program.consumer | {"auto.offset.reset": "latest"})
     scenario = with_arm(a_scenario(fault="none"), SUBJECT, application=latest)
@@ -463,7 +481,7 @@ def test_each_record_without_a_name_explains_one_effect_without_a_record(damage:
         assert set(doubts_of(run_of("commit_after", both(damaged, unparsed(count))))) == names
 
 
-def test_damage_that_the_books_do_not_count_explains_nothing() -> None:
+def test_damage_that_the_tally_do_not_count_explains_nothing() -> None:
     uncounted = without(PRODUCERS, "corrupted", "phantoms", "unattributed")
     assert not doubts_of(run_of("commit_after", uncounted))
     assert set(doubts_of(run_of("commit_after", both(uncounted, unparsed(1))))) == {"effects_unparsed"}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from support.evidence import (
-    BITE,
+    EFFECT_AT,
     RECOVERED,
     RUN,
     SECOND,
@@ -30,21 +30,21 @@ from delivery_verifier.verdict.attribution import (
 )
 
 FIRST = the_injections(RUN)[0]
-SECOND_BITE = RECOVERED + 20 * SECOND
-AGAIN = replace(FIRST, id=2, bite_at_us=SECOND_BITE, recovered_at_us=SECOND_BITE + 8 * SECOND)
+SECOND_EFFECT_AT = RECOVERED + 20 * SECOND
+AGAIN = replace(FIRST, id=2, effect_at_us=SECOND_EFFECT_AT, recovered_at_us=SECOND_EFFECT_AT + 8 * SECOND)
 
 
 @pytest.mark.parametrize(
     ("sent_us", "settled_us", "owner"),
     [
-        (BITE - 5 * SECOND, BITE - 2 * SECOND, OUTSIDE),
-        (BITE - 5 * SECOND, BITE - SECOND // 2, 1),
-        (BITE + 1, BITE + 2, 1),
+        (EFFECT_AT - 5 * SECOND, EFFECT_AT - 2 * SECOND, OUTSIDE),
+        (EFFECT_AT - 5 * SECOND, EFFECT_AT - SECOND // 2, 1),
+        (EFFECT_AT + 1, EFFECT_AT + 2, 1),
         (RECOVERED + SECOND // 2, RECOVERED + SECOND, 1),
         (RECOVERED + 2 * SECOND, RECOVERED + 3 * SECOND, OUTSIDE),
-        (RECOVERED, SECOND_BITE, 2),  # under way from one injection into the next
-        (BITE, None, 1),  # never settled: it met both, and the first one first
-        (SECOND_BITE, None, 2),
+        (RECOVERED, SECOND_EFFECT_AT, 2),  # under way from one injection into the next
+        (EFFECT_AT, None, 1),  # never settled: it met both, and the first one first
+        (SECOND_EFFECT_AT, None, 2),
         (None, None, OUTSIDE),  # nobody made it
     ],
 )
@@ -55,8 +55,8 @@ def test_a_case_belongs_to_the_injection_that_its_record_met(
 
 
 def test_an_injection_hurts_an_arm_once_however_many_cases_it_made_and_of_whatever_kind() -> None:
-    rows = [case(BITE + at, BITE + at + 1) for at in range(50)] + [
-        case(SECOND_BITE, SECOND_BITE, "DUPLICATED", "REORDERED")
+    rows = [case(EFFECT_AT + at, EFFECT_AT + at + 1) for at in range(50)] + [
+        case(SECOND_EFFECT_AT, SECOND_EFFECT_AT, "DUPLICATED", "REORDERED")
     ]
     found = attribute_cases(cases(*rows), [FIRST, AGAIN])[WEAK]
     assert found == {"LOST": [1], "DUPLICATED": [2], "REORDERED": [2]}
@@ -67,9 +67,9 @@ def test_what_no_injection_explains_hurt_in_none() -> None:
     assert found == {"LOST": [OUTSIDE]}
 
 
-def test_a_column_that_is_missing_is_not_read_as_no_bite() -> None:
+def test_a_column_that_is_missing_is_not_read_as_no_effect() -> None:
     with pytest.raises(KeyError):
-        attribute_cases(cases(case(BITE, BITE)).drop_columns(["sent_at"]), [FIRST])
+        attribute_cases(cases(case(EFFECT_AT, EFFECT_AT)).drop_columns(["sent_at"]), [FIRST])
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_no_injections_bound_nothing(seen: int, of: int) -> None:
 
 
 def test_the_verdict_says_which_injections_hurt_an_arm_and_the_limits_how_often() -> None:
-    verdict = judged(evidence_of(RUN, cases=cases(case(BITE, BITE + 1))))
-    assert arm(verdict, WEAK).bites == {"LOST": [1]} and arm(verdict, SUBJECT).bites == {}
+    verdict = judged(evidence_of(RUN, cases=cases(case(EFFECT_AT, EFFECT_AT + 1))))
+    assert arm(verdict, WEAK).seen_in == {"LOST": [1]} and arm(verdict, SUBJECT).seen_in == {}
     assert any(
         line.startswith(f"The fault hurt {WEAK} (LOST; 95 % confidence: 5 % to 100 % of such faults)")
         and line.endswith(f"and not {SUBJECT}.")
@@ -96,13 +96,15 @@ def test_the_verdict_says_which_injections_hurt_an_arm_and_the_limits_how_often(
     )
 
 
-def test_without_the_cases_nothing_is_said_of_bites() -> None:
+def test_without_the_cases_nothing_is_said_of_takes_effect() -> None:
     verdict = judged(evidence_of(RUN))
-    assert arm(verdict, WEAK).bites is None and not any("hurt" in line for line in verdict.limits)
+    assert arm(verdict, WEAK).seen_in is None and not any("hurt" in line for line in verdict.limits)
 
 
-def test_an_injection_that_did_not_bite_hurt_nobody() -> None:
-    evidence = evidence_of(RUN, cases=cases(case(BITE, BITE + 1)), injections=[replace(FIRST, bit=False)])
+def test_an_injection_that_took_no_effect_hurt_nobody() -> None:
+    evidence = evidence_of(
+        RUN, cases=cases(case(EFFECT_AT, EFFECT_AT + 1)), injections=[replace(FIRST, took_effect=False)]
+    )
     assert evidence.cases_by_injection == {WEAK: {"LOST": [OUTSIDE]}}
 
 
@@ -127,14 +129,14 @@ def test_a_share_of_none_begins_at_0_and_a_share_of_all_ends_at_1(trials: int) -
 def test_a_record_that_was_settled_before_is_met_only_if_its_first_kind_is_one_of_effects(
     kinds: tuple[str, ...], owner: int
 ) -> None:
-    settled = case(BITE - 5 * SECOND, BITE - 2 * SECOND, *kinds)
+    settled = case(EFFECT_AT - 5 * SECOND, EFFECT_AT - 2 * SECOND, *kinds)
     assert attribute_cases(cases(settled), the_injections(RUN)) == {WEAK: {kind: [owner] for kind in kinds}}
 
 
-LATER = replace(FIRST, id=2, bite_at_us=BITE + 50 * SECOND, recovered_at_us=BITE + 60 * SECOND)
+LATER = replace(FIRST, id=2, effect_at_us=EFFECT_AT + 50 * SECOND, recovered_at_us=EFFECT_AT + 60 * SECOND)
 ENDLESS = replace(FIRST, recovered_at_us=None)
-FROM, UNTIL = BITE - SECOND, RECOVERED + SECOND
-"""The window of FIRST, in µs: from a second before the bite to a second after the recovery."""
+FROM, UNTIL = EFFECT_AT - SECOND, RECOVERED + SECOND
+"""The window of FIRST, in µs: from a second before the effect to a second after the recovery."""
 
 
 @pytest.mark.parametrize(
@@ -161,13 +163,13 @@ def test_an_injection_that_never_recovers_has_no_last_moment() -> None:
 
 @pytest.mark.parametrize("injections", [[FIRST, LATER], [LATER, FIRST]])
 def test_injections_count_in_the_order_in_which_they_bit_however_they_are_listed(injections: list[Injection]) -> None:
-    both_ways = {None: [1], LATER.bite_at_us: [2]}
+    both_ways = {None: [1], LATER.effect_at_us: [2]}
     for settled_us, owner in both_ways.items():
-        assert attribute_cases(cases(case(BITE, settled_us)), injections) == {WEAK: {"LOST": owner}}
+        assert attribute_cases(cases(case(EFFECT_AT, settled_us)), injections) == {WEAK: {"LOST": owner}}
 
 
 def test_the_ids_of_an_anomaly_are_sorted_and_outside_is_the_first() -> None:
-    rows = [case(LATER.bite_at_us, LATER.bite_at_us), case(BITE, BITE), case(1, 2)]
+    rows = [case(LATER.effect_at_us, LATER.effect_at_us), case(EFFECT_AT, EFFECT_AT), case(1, 2)]
     assert attribute_cases(cases(*rows), [FIRST, LATER]) == {WEAK: {"LOST": [OUTSIDE, 1, 2]}}
     assert OUTSIDE not in (FIRST.id, LATER.id, 0)
 

@@ -14,7 +14,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.audit import Audit, Identity
 from delivery_verifier.model.scenario import Claim, Scenario
 from delivery_verifier.reporting.doubts import ADVICE
-from delivery_verifier.run_directory.books import START_ZERO
+from delivery_verifier.run_directory.tally import START_ZERO
 from delivery_verifier.verdict.audits import DOUBTS
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.unproven import DOUBTS as UNPROVEN_DOUBTS
@@ -43,7 +43,9 @@ def a_ledger(profile: str = "idempotent", claim: Claim = "contract", **changes: 
 
 def audited(of: Scenario, change: Any = lambda rows: None, **more: Any) -> Evidence:
     def without_start(rows: Rows) -> None:
-        rows["books/laws.parquet"] = [row for row in rows["books/laws.parquet"] if row["law"] != START_ZERO]
+        rows["counts/invariants.parquet"] = [
+            row for row in rows["counts/invariants.parquet"] if row["invariant"] != START_ZERO
+        ]
         change(rows)
 
     return replaced(evidence_of(of, without_start), **{"observations": [], "injections": [], **more})
@@ -105,7 +107,7 @@ def test_without_an_order_of_sending_nothing_is_held_that_forbids_another_order(
         ({"younger": 1}, "topic_younger"),
         ({"guessed": 1}, "attempts_guessed"),
         ({"gaps": 1}, "complete_contradicted"),
-        ({"strangers": 1}, "identity_missing"),
+        ({"foreign_writers": 1}, "identity_missing"),
         ({"tombstones": 1}, "values_not_hashed"),
     ],
 )
@@ -127,10 +129,10 @@ def test_a_log_that_has_lost_its_beginning_may_have_lost_copies_and_overtaking_r
 
 
 def counted(**counts: int) -> Any:
-    """Returns a change that adds to the first row of the subject's books."""
+    """Returns a change that adds to the first row of the subject's counts."""
 
     def change(rows: Rows) -> None:
-        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == SUBJECT and row["producer"] == 0)
+        row = next(row for row in rows["counts/producers.parquet"] if row["arm"] == SUBJECT and row["producer"] == 0)
         row.update(counts)
 
     return change
@@ -251,8 +253,8 @@ def test_what_may_have_expired_and_what_was_not_planted_forbid_held() -> None:
     assert doubts(verdict) == {("coverage", "expired_unknown"), ("coverage", "not_planted:REORDERED")}
 
 
-def test_expired_claims_strangers_and_gaps_are_reported_with_their_number_and_are_no_anomaly() -> None:
-    counts = {"expired": 1234, "strangers": 5, "unclaimed": 6, "gaps": 7}
+def test_expired_claims_foreign_writers_and_gaps_are_reported_with_their_number_and_are_no_anomaly() -> None:
+    counts = {"expired": 1234, "foreign_writers": 5, "unclaimed": 6, "gaps": 7}
     verdict = judged(audited(a_ledger(), audit_counts=counts))
     assert not any(finding.broken for finding in arm(verdict).findings)
     told = " ".join(verdict.limits)
@@ -278,7 +280,7 @@ def test_a_run_of_our_own_still_needs_its_start_and_its_observer() -> None:
     of = a_scenario("idempotent", "none")
     verdict = judged(replaced(evidence_of(of), observations=[], injections=[]))
     assert ("checker", "observer_blind") in doubts(verdict)
-    assert doubts(judged(audited(replace(of, audit=None)))) >= {("checker", "law_missing")}
+    assert doubts(judged(audited(replace(of, audit=None)))) >= {("checker", "invariant_missing")}
 
 
 def test_each_doubt_of_an_audit_has_advice() -> None:

@@ -7,26 +7,33 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from support.evidence import BITE, SECOND
+from support.evidence import EFFECT_AT, SECOND
 
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Cause
 from delivery_verifier.verdict.causes import cause_of, causes_of, others, reapplied, skipped
 from delivery_verifier.verdict.causes.group import Group
 
-KILL = Injection(id=1, cycle=0, action="kill_application", brokers=[], hit={}, requested_at_us=BITE, bite_at_us=BITE)
+KILL = Injection(
+    id=1, cycle=0, action="kill_application", brokers=[], hit={}, requested_at_us=EFFECT_AT, effect_at_us=EFFECT_AT
+)
 REWIND = replace(KILL, action="rewind")
 
 
 def commit(partition: int, offset: int | None, at_s: float, **more: Any) -> dict[str, Any]:
     """Returns a commit that was written `at_s` seconds after the kill."""
-    row = {"topic": "t", "partition": partition, "offset": offset, "at": BITE + round(at_s * SECOND)}
+    row = {"topic": "t", "partition": partition, "offset": offset, "at": EFFECT_AT + round(at_s * SECOND)}
     return row | {"log_offset": 100 + round(at_s * 10), "committed": True} | more
 
 
 def member(name: str | None, at_s: float = -50, generation: int = 1, client: str = "", **more: Any) -> dict[str, Any]:
     """Returns a member of a generation that was written `at_s` seconds after the kill."""
-    row = {"generation": generation, "member_id": name, "client_id": client or name, "at": BITE + round(at_s * SECOND)}
+    row = {
+        "generation": generation,
+        "member_id": name,
+        "client_id": client or name,
+        "at": EFFECT_AT + round(at_s * SECOND),
+    }
     return row | {"log_offset": 100 + round(at_s * 10), "assigned": None} | more
 
 
@@ -35,12 +42,12 @@ STOPPED_S = 100
 
 
 def group(*commits: dict[str, Any], members: Any = (), injections: Any = (KILL,)) -> Group:
-    return Group.from_rows("t", commits, members, injections, BITE + STOPPED_S * SECOND)
+    return Group.from_rows("t", commits, members, injections, EFFECT_AT + STOPPED_S * SECOND)
 
 
 def case(kind: str, offset: int, at_s: float | None = -1, partition: int = 0, detail: str = "") -> dict[str, Any]:
     """Returns a case of a record that was sent `at_s` seconds after the kill."""
-    sent_us = None if at_s is None else BITE + round(at_s * SECOND)
+    sent_us = None if at_s is None else EFFECT_AT + round(at_s * SECOND)
     row = {"kind": kind, "producer": 0, "sequence": offset, "partition": partition, "sent_at": sent_us}
     return row | {"offsets": [offset], "detail": detail}
 
@@ -121,7 +128,7 @@ def test_one_anomaly_may_have_several_causes_and_the_most_frequent_comes_first()
         "a ghost that the log may have lost",
     ],
 )
-def test_where_nothing_in_hand_shows_that_the_program_did_it_there_is_no_cause(
+def test_where_nothing_in_progress_shows_that_the_program_did_it_there_is_no_cause(
     made: Group, row: dict[str, Any]
 ) -> None:
     assert causes_of(made, [row]) == [] and cause_of(made, row, [row]) is None
@@ -133,7 +140,7 @@ def test_a_program_that_keeps_its_offsets_elsewhere_chose_itself_where_to_go_on(
     assert "Kafka had no offset of the group" in found.evidence[1]
 
 
-AGAIN = {"detail": "in the log at 0:7; applied by member 0 in life 0, by member 0 in life 1"}
+AGAIN = {"detail": "in the log at 0:7; applied by member 0 in incarnation 0, by member 0 in incarnation 1"}
 
 
 @pytest.mark.parametrize(
@@ -170,7 +177,7 @@ AGAIN = {"detail": "in the log at 0:7; applied by member 0 in life 0, by member 
 def test_why_a_record_was_applied_again(made: Group, expected: Any) -> None:
     (found,) = causes_of(made, [case("REAPPLIED", 7) | AGAIN])
     assert found.what == expected.what and found.look_for and found.evidence
-    assert "at offset 7: applied by member 0 in life 0, by member 0 in life 1." in found.evidence[0]
+    assert "at offset 7: applied by member 0 in incarnation 0, by member 0 in incarnation 1." in found.evidence[0]
 
 
 def test_a_record_that_nobody_sent_and_one_of_a_transaction_are_ghosts_of_the_program() -> None:
@@ -204,7 +211,7 @@ def test_of_members_whose_partitions_nobody_knows_all_are_named() -> None:
     assert by(group(commit(0, 5, -3), members=[member(None)])) == by(group(commit(0, 5, -3))) == ""
 
 
-def test_in_the_new_protocol_a_member_is_of_the_life_in_which_it_joined() -> None:
+def test_in_the_new_protocol_a_member_is_of_the_incarnation_in_which_it_joined() -> None:
     joined = [member("a", -40, -1), member("b", 2, -1)]
     assert by(group(commit(0, 5, -3), members=joined)) == " by member a"
     assert by(group(commit(0, 5, 5), members=joined)) == " by member b"
@@ -230,6 +237,6 @@ def test_commits_that_come_as_regularly_as_those_of_a_timer_are_known() -> None:
 def test_after_a_group_was_set_back_the_first_commit_beyond_a_record_counts() -> None:
     made = group(commit(0, 10, -9), commit(0, 0, -5), commit(0, 3, -4), commit(0, 20, -3))
     first = made.first_beyond(0, 5)
-    assert first is not None and (first.offset, first.at_us) == (10, BITE - 9 * SECOND)
-    last = made.last_before(0, BITE - 4 * SECOND)
-    assert last is not None and last.offset == 3 and made.last_before(0, BITE - 10 * SECOND) is None
+    assert first is not None and (first.offset, first.at_us) == (10, EFFECT_AT - 9 * SECOND)
+    last = made.last_before(0, EFFECT_AT - 4 * SECOND)
+    assert last is not None and last.offset == 3 and made.last_before(0, EFFECT_AT - 10 * SECOND) is None

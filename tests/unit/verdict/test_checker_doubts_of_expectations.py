@@ -1,4 +1,4 @@
-"""Tests of checker doubts about expectations: each must be evaluated once, as planned, and agree with the books."""
+"""Tests of checker doubts about expectations: each must be evaluated once, as planned, and agree with the counts."""
 
 from __future__ import annotations
 
@@ -76,8 +76,10 @@ def test_an_expectation_that_was_evaluated_twice_is_a_doubt() -> None:
 def test_an_expectation_that_nobody_planned_is_a_doubt() -> None:
     evidence = evidence_of(RUN)
     plain = validation_of(evidence)
-    stranger = says(ExpectedEvaluation(suite="guarantee", arm="nobody", about="LOST", tolerance=0, rows=1, count=0))
-    verdict = judged(evidence, msgspec.structs.replace(plain, evaluated=[*plain.evaluated, stranger]))
+    foreign_writer = says(
+        ExpectedEvaluation(suite="guarantee", arm="nobody", about="LOST", tolerance=0, rows=1, count=0)
+    )
+    verdict = judged(evidence, msgspec.structs.replace(plain, evaluated=[*plain.evaluated, foreign_writer]))
     assert ("checker", "expectation_not_evaluated") in doubts(verdict)
 
 
@@ -90,7 +92,7 @@ def test_a_validation_of_another_run_is_a_doubt() -> None:
 # ---- Word by word: whose doubt it is, its name, and its figures.
 
 
-LAW = "books/laws.parquet"
+INVARIANT = "counts/invariants.parquet"
 EVIDENCE = evidence_of(RUN)
 RAISED = "expectation_not_evaluated"
 
@@ -119,7 +121,7 @@ def without(table: str, count: int = 1, **where: Any) -> Change:
 
 
 def about(name: str, arm: str, **changes: Any) -> list[tuple[str, str, str]]:
-    """Returns the doubts after `changes` to the evaluation of an anomaly in an arm, or of a law."""
+    """Returns the doubts after `changes` to the evaluation of an anomaly in an arm, or of an invariant."""
     items = [
         msgspec.structs.replace(item, **changes) if (item.about, item.arm) == (name, arm) else item
         for item in plain().evaluated
@@ -152,34 +154,38 @@ def test_an_evaluation_that_raised_is_doubted_for_nothing_else() -> None:
     assert raised == [(SUBJECT, RAISED, f"expectation LOST of {SUBJECT} raised: E")]
 
 
-def test_an_evaluation_that_contradicts_the_books_is_an_alarm_with_both() -> None:
+def test_an_evaluation_that_contradicts_the_tally_is_an_alarm_with_both() -> None:
     name = f"expectation LOST of {SUBJECT}: Great Expectations says"
     assert about("LOST", SUBJECT, success=False) == [
-        (SUBJECT, "expectation_alarm", f"{name} failure, the books count 0")
+        (SUBJECT, "expectation_alarm", f"{name} failure, the tables of counts have 0")
     ]
-    assert about("LOST", SUBJECT, count=1) == [(SUBJECT, "expectation_alarm", f"{name} success, the books count 0")]
+    assert about("LOST", SUBJECT, count=1) == [
+        (SUBJECT, "expectation_alarm", f"{name} success, the tables of counts have 0")
+    ]
     broken = evidence_of(RUN, lost(3))
     unnoticed = altered(validation_of(broken), "LOST", success=True)
-    assert owned_doubts(broken, unnoticed) == [(SUBJECT, "expectation_alarm", f"{name} success, the books count 3")]
+    assert owned_doubts(broken, unnoticed) == [
+        (SUBJECT, "expectation_alarm", f"{name} success, the tables of counts have 3")
+    ]
     assert about("log_sum", "", success=False) == [
         (
             ALL,
             "expectation_alarm",
-            "expectation log_sum of the evidence: Great Expectations says failure, the books count 0",
+            "expectation log_sum of the evidence: Great Expectations says failure, the tables of counts have 0",
         )
     ]
 
 
 def test_an_expectation_without_planned_rows_is_a_doubt_even_if_it_saw_none() -> None:
-    bare = evidence_of(RUN, without(LAW, 3, law="ledger_complete"))
+    bare = evidence_of(RUN, without(INVARIANT, 3, invariant="ledger_complete"))
     expected = (ALL, RAISED, "expectation ledger_complete of the evidence saw 0 rows, planned were 0")
     assert expected in owned_doubts(bare)
 
 
 def test_a_plan_and_a_validation_that_differ_are_doubted_by_expectation() -> None:
-    stranger = says(ExpectedEvaluation(suite="guarantee", arm=SUBJECT, about="X", tolerance=0, rows=1, count=0))
+    foreign_writer = says(ExpectedEvaluation(suite="guarantee", arm=SUBJECT, about="X", tolerance=0, rows=1, count=0))
     first, *others = plain().evaluated
-    more = msgspec.structs.replace(plain(), evaluated=[*others, stranger])
+    more = msgspec.structs.replace(plain(), evaluated=[*others, foreign_writer])
     assert owned_doubts(EVIDENCE, more) == [
         (first.arm, RAISED, f"expectation {first.about} of {first.arm} was not evaluated"),
         (ALL, RAISED, f"expectation X of {SUBJECT} was evaluated, and is not in the plan"),

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from support.evidence import (
-    BITE,
+    EFFECT_AT,
     HEALED,
     LAST,
     RECOVERED,
@@ -60,37 +60,37 @@ def idle(rows: Rows) -> None:
 
 
 def no_exposure(rows: Rows) -> None:
-    rows["books/exposure.parquet"] = []
+    rows["counts/exposure.parquet"] = []
 
 
 def unreported(rows: Rows) -> None:
-    for row in rows["books/producers.parquet"]:
+    for row in rows["counts/producers.parquet"]:
         if row["arm"] == SUBJECT:
             row["indeterminate"], row["acked"], row["reported"], row["found"] = row["attempted"], 0, 0, 0
 
 
 def hardly_reported(rows: Rows) -> None:
-    for row in rows["books/producers.parquet"]:
+    for row in rows["counts/producers.parquet"]:
         if row["arm"] == SUBJECT and row["producer"] == 0:
             row["indeterminate"], row["acked"], row["reported"], row["found"] = row["attempted"] - 1, 1, 1, 1
 
 
 COVERAGE: list[tuple[str, Change, dict[str, Any]]] = [
-    ("fault_did_not_bite", nothing, injection(bit=False)),
-    ("fault_did_not_bite", no_exposure, {"injections": []}),
+    ("fault_took_no_effect", nothing, injection(took_effect=False)),
+    ("fault_took_no_effect", no_exposure, {"injections": []}),
     ("fault_not_healed", nothing, injection(healed_at_us=None)),
     ("fault_not_healed", nothing, injection(recovered_at_us=None)),
-    ("too_little_exposed", setting("books/exposure.parquet", "reported", 99, arm=SUBJECT), {}),
+    ("too_little_exposed", setting("counts/exposure.parquet", "reported", 99, arm=SUBJECT), {}),
     ("load_over_too_early", setting("timeline/load.parquet", "at_us", RECOVERED, arm=SUBJECT, at_us=LAST), {}),
-    ("load_over_too_early", nothing, injection(bite_at_us=BITE, healed_at_us=HEALED, recovered_at_us=LAST + 1)),
+    ("load_over_too_early", nothing, injection(effect_at_us=EFFECT_AT, healed_at_us=HEALED, recovered_at_us=LAST + 1)),
     ("load_over_too_early", idle, {}),
-    ("load_incomplete", setting("books/producers.parquet", "attempted", 399, arm=SUBJECT, producer=0), {}),
+    ("load_incomplete", setting("counts/producers.parquet", "attempted", 399, arm=SUBJECT, producer=0), {}),
     ("load_ended_early", nothing, {"ended_early": {f"{SUBJECT}/0/0": "fatal client error: _FENCED"}}),
-    ("stranger_in_topic", nothing, {"strangers": {SUBJECT: 1}}),
+    ("foreign_writer_in_topic", nothing, {"foreign_writers": {SUBJECT: 1}}),
     ("nothing_reported", unreported, {}),
     ("too_little_reported", hardly_reported, {}),
-    ("unplanned_disturbance", nothing, extra(partition(RUN, BITE - 50 * SECOND, SUBJECT, 1, 3, 1, [1, 2, 3]))),
-    ("unplanned_disturbance", nothing, extra(partition(RUN, BITE + SECOND, SUBJECT, 1, 2, 0, [1, 2]))),
+    ("unplanned_disturbance", nothing, extra(partition(RUN, EFFECT_AT - 50 * SECOND, SUBJECT, 1, 3, 1, [1, 2, 3]))),
+    ("unplanned_disturbance", nothing, extra(partition(RUN, EFFECT_AT + SECOND, SUBJECT, 1, 2, 0, [1, 2]))),
     ("unplanned_disturbance", nothing, extra(Observation(at_us=1, kind="process", broker=3, state="frozen"))),
 ]
 
@@ -107,19 +107,19 @@ def test_a_coverage_doubt_forbids_held(name: str, change: Change, more: dict[str
 
 
 def test_a_coverage_doubt_does_not_stand_in_the_way_of_violated() -> None:
-    few = setting("books/exposure.parquet", "reported", 5, arm=SUBJECT)
+    few = setting("counts/exposure.parquet", "reported", 5, arm=SUBJECT)
     verdict = judged(evidence_of(RUN, both(lost(1), few)))
     assert (arm(verdict).verdict, doubts(verdict)) == ("VIOLATED", {("coverage", "too_little_exposed")})
 
 
-def test_a_plan_of_two_cycles_of_which_one_was_made_did_not_bite() -> None:
+def test_a_plan_of_two_cycles_of_which_one_was_made_took_no_effect() -> None:
     twice = msgspec.structs.replace(RUN, fault=msgspec.structs.replace(RUN.fault, cycles=2))
-    assert ("coverage", "fault_did_not_bite") in doubts(judged(evidence_of(twice)))
+    assert ("coverage", "fault_took_no_effect") in doubts(judged(evidence_of(twice)))
 
 
 def test_what_only_an_unplanned_disturbance_permits_is_a_doubt_and_not_a_pass() -> None:
     quiet = a_scenario("acks_1", fault="none")
-    moved = partition(quiet, BITE, "acks_1", 0, 2, 1, [1, 2, 3])
+    moved = partition(quiet, EFFECT_AT, "acks_1", 0, 2, 1, [1, 2, 3])
     seen = {"observations": [*the_observations(quiet), moved]}
     verdict = judged(evidence_of(quiet, lost(4, "acks_1"), **seen))
     assert doubts(verdict, "acks_1") == {("coverage", "unplanned_disturbance")}
@@ -127,14 +127,14 @@ def test_what_only_an_unplanned_disturbance_permits_is_a_doubt_and_not_a_pass() 
     assert judged(evidence_of(quiet, lost(4, "acks_1"))).verdict == "VIOLATED"
 
 
-def test_a_loss_on_a_partition_whose_leader_never_changed_is_not_excused_by_another_partitions_leader() -> None:
+def test_a_loss_on_a_partition_whose_leader_never_changed_is_not_explained_by_another_partitions_leader() -> None:
     run = a_scenario("acks_1")
     where: dict[str, Any] = {"arm": "acks_1", "producer": 0}
 
     def lost_on(partition: int) -> Change:
         return both(
-            setting("books/producers.parquet", "lost", 7, partition=partition, **where),
-            setting("books/producers.parquet", "found", 393, partition=partition, **where),
+            setting("counts/producers.parquet", "lost", 7, partition=partition, **where),
+            setting("counts/producers.parquet", "found", 393, partition=partition, **where),
         )
 
     assert judged(evidence_of(run, lost_on(0))).verdict == "HELD"
@@ -145,8 +145,8 @@ def test_a_loss_on_a_partition_whose_leader_never_changed_is_not_excused_by_anot
 
 @pytest.mark.parametrize("kind", ["LOST", "MISPLACED"])
 def test_what_an_election_permits_is_unexplained_of_records_that_were_under_way_in_no_injection(kind: str) -> None:
-    run, before = a_scenario("acks_1"), (BITE - 5 * SECOND, BITE - 2 * SECOND)
-    within = case(BITE, BITE + 1, kind, arm="acks_1")
+    run, before = a_scenario("acks_1"), (EFFECT_AT - 5 * SECOND, EFFECT_AT - 2 * SECOND)
+    within = case(EFFECT_AT, EFFECT_AT + 1, kind, arm="acks_1")
     assert judged(evidence_of(run, lost(7, "acks_1"), cases=cases(within))).verdict == "HELD"
     verdict = judged(evidence_of(run, lost(7, "acks_1"), cases=cases(within, case(*before, kind, arm="acks_1"))))
     assert doubts(verdict, "acks_1") == {("coverage", "unexplained")}
@@ -157,11 +157,11 @@ def test_what_an_election_permits_is_unexplained_of_records_that_were_under_way_
 def test_where_not_all_cases_were_written_down_nobody_knows_that_an_injection_explains_them(
     cut: str, also: bool
 ) -> None:
-    run, within = a_scenario("acks_1"), cases(case(BITE, BITE + 1, arm="acks_1"))
+    run, within = a_scenario("acks_1"), cases(case(EFFECT_AT, EFFECT_AT + 1, arm="acks_1"))
     permitted = lost(7, "acks_1")
     if also:  # hidden behind a case of another kind
-        permitted = both(permitted, setting("books/producers.parquet", "also_misplaced", 1, arm="acks_1", producer=0))
-    beyond = setting("books/cases.parquet", "cut", True, arm="acks_1", kind=cut)
+        permitted = both(permitted, setting("counts/producers.parquet", "also_misplaced", 1, arm="acks_1", producer=0))
+    beyond = setting("counts/cases.parquet", "cut", True, arm="acks_1", kind=cut)
     assert judged(evidence_of(run, permitted, cases=within)).verdict == "HELD"
     assert doubts(judged(evidence_of(run, both(permitted, beyond), cases=within)), "acks_1") >= {
         ("coverage", "unexplained")
@@ -169,18 +169,18 @@ def test_where_not_all_cases_were_written_down_nobody_knows_that_an_injection_ex
 
 
 def test_what_is_permitted_on_a_quiet_day_needs_no_injection_to_explain_it() -> None:
-    verdict = judged(evidence_of(RUN, cases=cases(case(BITE - 5 * SECOND, BITE - 2 * SECOND, arm=WEAK))))
-    assert arm(verdict, WEAK).bites == {"LOST": [-1]} and not doubts(verdict, WEAK)
+    verdict = judged(evidence_of(RUN, cases=cases(case(EFFECT_AT - 5 * SECOND, EFFECT_AT - 2 * SECOND, arm=WEAK))))
+    assert arm(verdict, WEAK).seen_in == {"LOST": [-1]} and not doubts(verdict, WEAK)
 
 
 def test_an_arm_that_no_fault_could_hurt_is_not_held_even_if_nobody_asked_for_exposure() -> None:
     unasked = a_scenario(min_exposed=0)
-    none = setting("books/exposure.parquet", "reported", 0, arm=SUBJECT)
+    none = setting("counts/exposure.parquet", "reported", 0, arm=SUBJECT)
     assert doubts(judged(evidence_of(unasked, none))) == {("coverage", "too_little_exposed")}
 
 
 def test_a_disturbance_of_another_arms_topic_is_no_doubt_of_this_one() -> None:
-    verdict = judged(evidence_of(RUN, **extra(partition(RUN, BITE - 50 * SECOND, WEAK, 1, 3, 1, [1, 2, 3]))))
+    verdict = judged(evidence_of(RUN, **extra(partition(RUN, EFFECT_AT - 50 * SECOND, WEAK, 1, 3, 1, [1, 2, 3]))))
     assert (arm(verdict).verdict, arm(verdict, WEAK).verdict) == ("HELD", "INCONCLUSIVE")
     assert not verdict.green
 
@@ -191,10 +191,10 @@ def test_the_vocabulary_and_what_can_be_done_are_the_same_actions() -> None:
 
     assert set(ACTIONS) == set(ACTS)
     assert all(set(act.heals) <= set(ACTS) for act in ACTS.values())
-    both_ways = {act.name for act in ACTS.values() if act.bites and act.heals}
+    both_ways = {act.name for act in ACTS.values() if act.takes_effect and act.heals}
     assert both_ways == {"kill", "thaw_application"}, "a kill ends a freeze, and a thawed member may apply once more"
     healed = {name for act in ACTS.values() for name in act.heals}
-    assert healed == {act.name for act in ACTS.values() if act.bites and not act.momentary}
+    assert healed == {act.name for act in ACTS.values() if act.takes_effect and not act.momentary}
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_hundredth_of_the_records_must_be_reported_or_as_many_as_must_be_expos
     min_exposed: int, reported: int, few: bool
 ) -> None:
     def change(rows: Rows) -> None:
-        of_arm = [row for row in rows["books/producers.parquet"] if row["arm"] == SUBJECT]
+        of_arm = [row for row in rows["counts/producers.parquet"] if row["arm"] == SUBJECT]
         for number, row in enumerate(of_arm):
             row["reported"] = 0 if number else reported
 
@@ -269,14 +269,14 @@ def test_an_injection_must_expose_as_many_reports_as_are_asked_for(min_exposed: 
 
 @pytest.mark.parametrize(
     ("last_us", "healed_us", "early"),
-    [(BITE, None, True), (BITE + 1, None, False), (HEALED, HEALED, True), (HEALED + 1, HEALED, False)],
+    [(EFFECT_AT, None, True), (EFFECT_AT + 1, None, False), (HEALED, HEALED, True), (HEALED + 1, HEALED, False)],
 )
 def test_an_injection_without_a_recovery_is_over_when_it_was_healed_or_else_when_it_bit(
     last_us: int, healed_us: int | None, early: bool
 ) -> None:
     def change(rows: Rows) -> None:
         for row in rows["timeline/load.parquet"]:
-            row["at_us"] = last_us if row["at_us"] == LAST else BITE - SECOND
+            row["at_us"] = last_us if row["at_us"] == LAST else EFFECT_AT - SECOND
 
     found = names(change, recovered_at_us=None, healed_at_us=healed_us)
     assert ("load_over_too_early" in found) == early
@@ -303,8 +303,8 @@ def test_an_unplanned_unclean_election_counts_where_the_topic_allows_it_or_someb
 
 
 def test_an_arm_without_counts_attempted_and_reported_nothing() -> None:
-    books = evidence_of(RUN).books
-    run = SimpleNamespace(scenario=RUN, ended_early={}, injections=[], books=books)
+    tally = evidence_of(RUN).tally
+    run = SimpleNamespace(scenario=RUN, ended_early={}, injections=[], tally=tally)
     arm = SimpleNamespace(name="a", spec=RUN.arm(SUBJECT), totals={}, run=run)
     assert list(_load(cast(ArmEvidence, arm))) == [
         ("nothing_reported", "a: not one record was reported, there is nothing to hold"),
@@ -315,7 +315,7 @@ def test_an_arm_without_counts_attempted_and_reported_nothing() -> None:
 @pytest.mark.parametrize(("reported", "few"), [(98, True), (99, False)])
 def test_of_9900_records_99_must_be_reported(reported: int, few: bool) -> None:
     scenario = SimpleNamespace(min_exposed=9999)
-    run = SimpleNamespace(scenario=scenario, ended_early={}, injections=[], books=evidence_of(RUN).books)
+    run = SimpleNamespace(scenario=scenario, ended_early={}, injections=[], tally=evidence_of(RUN).tally)
     totals = {"attempted": 9900, "reported": reported}
     arm = SimpleNamespace(name="a", spec=SimpleNamespace(records=9900), totals=totals, run=run)
     assert [name for name, _ in _load(cast(ArmEvidence, arm))] == (["too_little_reported"] if few else [])
@@ -323,13 +323,13 @@ def test_of_9900_records_99_must_be_reported(reported: int, few: bool) -> None:
 
 @pytest.mark.parametrize(("reported", "few"), [(0, True), (1, False)])
 def test_without_a_least_exposure_an_injection_must_expose_one_report(reported: int, few: bool) -> None:
-    exposed = setting("books/exposure.parquet", "reported", reported, arm=SUBJECT)
+    exposed = setting("counts/exposure.parquet", "reported", reported, arm=SUBJECT)
     assert ("too_little_exposed" in names(exposed, min_exposed=0)) is few
 
 
 def test_cases_elsewhere_name_the_first_cause_and_a_cause_without_a_topic_may_touch_every_partition() -> None:
-    books = SimpleNamespace(cases_at=lambda *_: 3)
-    run = SimpleNamespace(scenario=SimpleNamespace(load=SimpleNamespace(partitions=2)), books=books)
+    tally = SimpleNamespace(cases_at=lambda *_: 3)
+    run = SimpleNamespace(scenario=SimpleNamespace(load=SimpleNamespace(partitions=2)), tally=tally)
     rulings = {Anomaly.LOST: SimpleNamespace(because=("leader_change", "isr_power_loss"))}
 
     def doubts(*causes: Disturbance) -> list[tuple[str, str]]:

@@ -42,7 +42,7 @@ def corrupted(rows: Rows) -> None:
     """Makes 21 records of partition 1 of the subject corrupted."""
     row = next(
         row
-        for row in rows["books/producers.parquet"]
+        for row in rows["counts/producers.parquet"]
         if (row["arm"], row["producer"], row["partition"]) == (SUBJECT, 0, 1)
     )
     row["corrupted"] = 21
@@ -88,7 +88,7 @@ def test_a_control_whose_losses_are_unproven_lost_at_least_those_that_are_proven
     more = "and 1,007 that were not found may be at unreadable offsets."
     assert f"The fault took at least 3 of 1,200 records from the control acks_0, {more}" in verdict.sentence
     control = arm(verdict, WEAK)
-    assert cases(control.books, Anomaly.LOST) is None and cases(arm(verdict).books, Anomaly.LOST) == 0
+    assert cases(control.tally, Anomaly.LOST) is None and cases(arm(verdict).tally, Anomaly.LOST) == 0
     quiet = run_sentence(evidence_of(a_scenario(fault="none")), [arm(verdict)], [control])
     assert quiet.endswith(f"at least 3 of 1,200 records were lost, without a fault, {more}")
     many = run_sentence(evidence_of(RUN), [arm(verdict)], [control] * 3)
@@ -106,7 +106,7 @@ def test_a_bound_on_losses_is_met_only_if_every_possible_number_of_them_meets_it
     assert arm(judged(evidence_of(scenario)), WEAK).as_expected
 
 
-def test_unreadable_offsets_forbid_held_whatever_the_books_count() -> None:
+def test_unreadable_offsets_forbid_held_whatever_the_tally_count() -> None:
     said = judged(damaged(lambda rows: None))
     assert (arm(said).verdict, doubts(said)) == ("INCONCLUSIVE", {("coverage", "log_unreadable")})
     of_canary = judged(damaged(lambda rows: None, CANARY_ARM))

@@ -1,4 +1,4 @@
-"""Tests of the evidence: what stands in place of a count that the books lack, and what the canary has
+"""Tests of the evidence: what stands in place of a count that the counts lack, and what the canary has
 not."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from support.evidence import (
-    BITE,
+    EFFECT_AT,
     RUN,
     SUBJECT,
     WEAK,
@@ -26,12 +26,12 @@ from support.evidence import (
 from support.stored_data import NAMES, relink, stored_run
 
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.run_directory.books import Books
 from delivery_verifier.run_directory.counts import LATE, UNPROVEN
 from delivery_verifier.run_directory.run_directory import IncompleteRun
+from delivery_verifier.run_directory.tally import Tally
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence, is_power_loss
 
-PRODUCERS = "books/producers.parquet"
+PRODUCERS = "counts/producers.parquet"
 
 
 def arm_of(evidence: Evidence, name: str = SUBJECT) -> ArmEvidence:
@@ -46,7 +46,7 @@ def test_late_records_count_only_where_brokers_refuse_them() -> None:
         assert not arm.late_convicts and LATE not in arm.totals and arm.totals["resolved_late"] >= 3
 
 
-def test_books_without_a_column_of_late_records_have_none() -> None:
+def test_tally_without_a_column_of_late_records_have_none() -> None:
     def without(rows: Rows) -> None:
         for row in rows[PRODUCERS]:
             del row["resolved_late"]
@@ -63,7 +63,7 @@ def test_an_arm_has_the_unproven_losses_of_its_own_partitions() -> None:
 
 def test_an_exposure_that_is_null_is_none_and_an_unknown_injection_is_of_no_cycle() -> None:
     def change(rows: Rows) -> None:
-        rows["books/exposure.parquet"] = [
+        rows["counts/exposure.parquet"] = [
             {"arm": SUBJECT, "injection": 9, "reported": None, "outstanding": None},
             {"arm": SUBJECT, "injection": 1, "reported": 5, "outstanding": 6},
         ]
@@ -78,16 +78,18 @@ def test_an_exposure_that_is_null_is_none_and_an_unknown_injection_is_of_no_cycl
 
 
 @pytest.mark.parametrize("column", ["injection", "reported", "outstanding"])
-def test_books_without_the_columns_of_exposure_expose_nothing(column: str) -> None:
+def test_tally_without_the_columns_of_exposure_expose_nothing(column: str) -> None:
     evidence = evidence_of(RUN)
-    tables = dict(evidence.books.tables)
-    name = "books/exposure.parquet"
+    tables = dict(evidence.tally.tables)
+    name = "counts/exposure.parquet"
     bare: pa.Table = tables[name].drop_columns([column])
-    assert arm_of(replace(evidence, books=Books.from_tables(tables | {name: bare}))).exposure == []
+    assert arm_of(replace(evidence, tally=Tally.from_tables(tables | {name: bare}))).exposure == []
 
 
 def test_cases_belong_to_injections_in_loaded_arms_and_only_if_there_are_any() -> None:
-    with_cases = evidence_of(RUN, cases=cases(case(BITE, BITE, arm=SUBJECT), case(BITE, BITE, arm="canary")))
+    with_cases = evidence_of(
+        RUN, cases=cases(case(EFFECT_AT, EFFECT_AT, arm=SUBJECT), case(EFFECT_AT, EFFECT_AT, arm="canary"))
+    )
     assert arm_of(with_cases).cases_by_injection == {"LOST": [1]}
     assert arm_of(with_cases, WEAK).cases_by_injection == {}
     assert arm_of(with_cases, "canary").cases_by_injection is None
@@ -104,7 +106,7 @@ def test_only_losses_of_power_that_bit_end_before_what_was_sent_afterwards() -> 
     for injection, sent in (
         (kill, afterwards),
         (power, {}),
-        (msgspec.structs.replace(power, bit=False), afterwards),
+        (msgspec.structs.replace(power, took_effect=False), afterwards),
     ):
         assert evidence_of(RUN, cases=late, injections=[injection]).kinds_sent_afterwards == sent
     assert [is_power_loss(each) for each in (kill, power)] == [False, True]
@@ -115,8 +117,11 @@ def test_arms_with_load_are_all_but_the_canary_and_the_load_began_at_no_known_ti
     evidence = evidence_of(RUN)
     assert [arm.name for arm in evidence.loaded] == [SUBJECT, WEAK] and evidence.canary.name == "canary"
     assert evidence.load_began_us == 0
-    assert evidence.biting == the_injections(RUN)
-    assert evidence_of(RUN, injections=[msgspec.structs.replace(the_injections(RUN)[0], bit=False)]).biting == []
+    assert evidence.effective == the_injections(RUN)
+    assert (
+        evidence_of(RUN, injections=[msgspec.structs.replace(the_injections(RUN)[0], took_effect=False)]).effective
+        == []
+    )
 
 
 @pytest.mark.parametrize("step", ["produce", "inject_fault", "settle", "reconcile"])

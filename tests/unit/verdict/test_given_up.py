@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from support.evidence import (
-    BITE,
+    EFFECT_AT,
     RUN,
     SECOND,
     SUBJECT,
@@ -75,14 +75,14 @@ def test_it_stands_between_the_reason_and_the_circumstances_of_the_verdict() -> 
 
 
 def test_a_run_that_is_inconclusive_for_another_reason_says_it_too() -> None:
-    subject = verdict_of(TIMED_OUT, change=setting("books/exposure.parquet", "reported", 0, arm=SUBJECT))
+    subject = verdict_of(TIMED_OUT, change=setting("counts/exposure.parquet", "reported", 0, arm=SUBJECT))
     assert (subject.verdict, {doubt.kind for doubt in subject.doubts}) == ("INCONCLUSIVE", {"coverage"})
     assert ". 60 of 1,200 records (5 %) were not acknowledged" in subject.sentence
     assert subject.sentence.endswith("no running leader for 3.0 s.")
 
 
 def test_where_the_check_itself_is_in_doubt_no_count_is_told() -> None:
-    subject = verdict_of(TIMED_OUT, change=setting("books/laws.parquet", "left", 8, arm=SUBJECT))
+    subject = verdict_of(TIMED_OUT, change=setting("counts/invariants.parquet", "left", 8, arm=SUBJECT))
     assert "checker" in {doubt.kind for doubt in subject.doubts}
     assert subject.given_up is None and "not acknowledged" not in subject.sentence
 
@@ -133,10 +133,10 @@ def test_one_record_is_reported_in_the_singular() -> None:
 QUEUED = 8
 
 
-def ended(left: object = QUEUED, action: str = "terminate_producer", bit: bool = True) -> Injection:
+def ended(left: object = QUEUED, action: str = "terminate_producer", took_effect: bool = True) -> Injection:
     proof = {"process": {left_key(SUBJECT): left}}
     (kill,) = the_injections(RUN)
-    return msgspec.structs.replace(kill, action=action, brokers=[], bit=bit, proof=proof)
+    return msgspec.structs.replace(kill, action=action, brokers=[], took_effect=took_effect, proof=proof)
 
 
 def how(*injections: Injection, on_sigterm: str = "exit", never_reported: int = QUEUED) -> str:
@@ -169,7 +169,7 @@ def test_what_a_program_dropped_on_sigterm_is_said_with_its_number() -> None:
         ([ended()], {"on_sigterm": "flush"}),
         ([ended()], {"never_reported": QUEUED + 1}),
         ([ended(QUEUED - 1)], {}),
-        ([ended(bit=False)], {}),
+        ([ended(took_effect=False)], {}),
         ([ended(action="kill_producer")], {}),
         ([ended("8")], {}),
         ([], {}),
@@ -242,8 +242,8 @@ def test_a_single_replica_is_reported_as_three_are() -> None:
     )
     leaders = [partition(one, 1, name, at, 1, 0, [1]) for name in one.arm_names for at in range(3)]
     frozen = [
-        Observation(at_us=BITE, kind="process", broker=1, state="frozen"),
-        Observation(at_us=BITE + 10 * SECOND, kind="process", broker=1, state="running"),
+        Observation(at_us=EFFECT_AT, kind="process", broker=1, state="frozen"),
+        Observation(at_us=EFFECT_AT + 10 * SECOND, kind="process", broker=1, state="running"),
     ]
     evidence = evidence_of(one, given_up={"acks_all": TIMED_OUT}, observations=[*leaders, *frozen])
     subject = arm(judged(evidence), "acks_all")

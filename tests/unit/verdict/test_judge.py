@@ -12,8 +12,8 @@ import pytest
 from support import oracle
 from support.applications import applied
 from support.evidence import (
-    BITE,
     CANARY_ARM,
+    EFFECT_AT,
     RUN,
     SECOND,
     SUBJECT,
@@ -89,7 +89,7 @@ def test_a_permitted_loss_is_violated_under_a_claim_that_forbids_it() -> None:
 
 def test_a_reordering_hidden_under_a_permitted_duplicate_convicts_under_a_claim_of_order() -> None:
     def change(rows: Rows) -> None:
-        row = next(row for row in rows["books/producers.parquet"] if row["producer"] == 0)
+        row = next(row for row in rows["counts/producers.parquet"] if row["producer"] == 0)
         row["duplicated"], row["also_reordered"] = 1, 1
 
     ordered = judged(evidence_of(a_scenario("acks_all", claim="ordered"), change))
@@ -107,12 +107,12 @@ def test_the_log_1_2_3_2_is_ordered_by_its_first_copies_and_convicts_under_exact
     history = History("acks_all", 1)
     duplicated_behind_later_records(history)
     assert [line["partition_sequence"] for line in history.lines] == [0, 1, 2, 1]
-    books, _ = oracle.judge(history.attempts, history.lines, history.seen)
-    assert (books["duplicated"], books["reordered"], books["also_reordered"]) == (1, 0, 0)
+    tally, _ = oracle.judge(history.attempts, history.lines, history.seen)
+    assert (tally["duplicated"], tally["reordered"], tally["also_reordered"]) == (1, 0, 0)
 
     def change(rows: Rows) -> None:
-        row = next(row for row in rows["books/producers.parquet"] if row["producer"] == 0)
-        row |= {name: books[name] for name in ("duplicated", "reordered", "also_reordered")}
+        row = next(row for row in rows["counts/producers.parquet"] if row["producer"] == 0)
+        row |= {name: tally[name] for name in ("duplicated", "reordered", "also_reordered")}
 
     assert judged(evidence_of(a_scenario("acks_all", claim=claim), change)).verdict == verdict
 
@@ -136,7 +136,7 @@ def test_every_anomaly_that_is_forbidden_convicts_and_is_named_in_the_sentence(a
     subject = run.subjects[0].name
 
     def change(rows: Rows) -> None:
-        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == subject and row["producer"] == 0)
+        row = next(row for row in rows["counts/producers.parquet"] if row["arm"] == subject and row["producer"] == 0)
         row[name] = 3
 
     verdict = judged(evidence_of(run, change, transactions={subject: TransactionCounts(3, 2, 1)}))
@@ -153,11 +153,13 @@ def test_a_quiet_run_is_held_and_says_that_it_shows_nothing_of_faults() -> None:
 
 
 def test_a_violation_beside_a_fault_without_proof_does_not_say_that_there_was_no_fault() -> None:
-    verdict = judged(evidence_of(RUN, lost(3), injections=[msgspec.structs.replace(the_injections(RUN)[0], bit=False)]))
+    verdict = judged(
+        evidence_of(RUN, lost(3), injections=[msgspec.structs.replace(the_injections(RUN)[0], took_effect=False)])
+    )
     assert verdict.verdict == "VIOLATED"
     assert verdict.sentence.startswith("VIOLATED: of 1,200 acknowledged records, 3 lost")
-    assert "no injected fault is proven to have bitten" in verdict.sentence
-    assert verdict.limits[0].startswith("No injected fault is proven to have bitten")
+    assert "no injected fault is proven to have taken effect" in verdict.sentence
+    assert verdict.limits[0].startswith("No injected fault is proven to have taken effect")
 
 
 def expecting(*verdicts: Any, bounds: tuple[Bound, ...] = (), of: Scenario = RUN) -> Scenario:
@@ -187,12 +189,12 @@ def test_an_arm_is_as_expected_only_within_its_bounds(bound: Bound, met: bool) -
 
 
 def test_a_bound_on_a_count_that_nobody_keeps_is_an_error_and_no_verdict() -> None:
-    with pytest.raises(ValueError, match="no column of the books"):
+    with pytest.raises(ValueError, match="no column of the counts"):
         judged(evidence_of(expecting("HELD", bounds=(Bound(count="angels", op="=", value=0),))))
 
 
 def test_a_violated_run_exits_with_1_whatever_doubts_its_other_arms_have() -> None:
-    unproven = [msgspec.structs.replace(the_injections(RUN)[0], bit=False)]
+    unproven = [msgspec.structs.replace(the_injections(RUN)[0], took_effect=False)]
     verdict = judged(evidence_of(RUN, lost(3), injections=unproven))
     assert [each.verdict for each in verdict.arms if each.role == "control"] == ["INCONCLUSIVE"]
     assert (verdict.verdict, verdict.exit_code) == ("VIOLATED", 1)
@@ -201,8 +203,8 @@ def test_a_violated_run_exits_with_1_whatever_doubts_its_other_arms_have() -> No
 
 
 def test_a_planned_fault_without_proof_is_no_unplanned_disturbance() -> None:
-    verdict = judged(evidence_of(RUN, injections=[msgspec.structs.replace(the_injections(RUN)[0], bit=False)]))
-    assert {doubt.name for doubt in arm(verdict).doubts} == {"fault_did_not_bite"}
+    verdict = judged(evidence_of(RUN, injections=[msgspec.structs.replace(the_injections(RUN)[0], took_effect=False)]))
+    assert {doubt.name for doubt in arm(verdict).doubts} == {"fault_took_no_effect"}
 
 
 def test_a_strong_control_that_breaks_is_not_green_though_the_subject_is_as_expected() -> None:
@@ -220,14 +222,14 @@ def test_the_run_is_the_worst_of_its_subjects() -> None:
         records=1200,
     )
     two = msgspec.structs.replace(RUN, arms=(*RUN.arms, second))
-    few = setting("books/exposure.parquet", "reported", 5, arm=SUBJECT)
+    few = setting("counts/exposure.parquet", "reported", 5, arm=SUBJECT)
     assert judged(evidence_of(two)).verdict == "HELD"
     assert judged(evidence_of(two, few)).verdict == "INCONCLUSIVE"
     assert judged(evidence_of(two, both(few, lost(1, "second")))).verdict == "VIOLATED"
 
 
 def test_cases_that_were_cut_are_noted() -> None:
-    cut = setting("books/cases.parquet", "cut", True, arm=SUBJECT, kind="LOST")
+    cut = setting("counts/cases.parquet", "cut", True, arm=SUBJECT, kind="LOST")
     assert "cases of LOST were written down" in judged(evidence_of(RUN, cut)).notes[0]
 
 
@@ -235,8 +237,8 @@ def test_the_bound_for_no_anomaly_in_n_injections_is_stated() -> None:
     many = [msgspec.structs.replace(the_injections(RUN)[0], id=number, cycle=number) for number in range(20)]
 
     def exposed(rows: Rows) -> None:
-        first = rows["books/exposure.parquet"]
-        rows["books/exposure.parquet"] = [row | {"injection": number} for row in first for number in range(20)]
+        first = rows["counts/exposure.parquet"]
+        rows["counts/exposure.parquet"] = [row | {"injection": number} for row in first for number in range(20)]
 
     verdict = judged(evidence_of(RUN, exposed, injections=many))
     assert "up to 14 % of such faults" in verdict.limits[1]
@@ -247,8 +249,8 @@ def test_injections_of_one_cycle_are_one_trial_and_expose_no_record_twice() -> N
     two = [msgspec.structs.replace(the_injections(RUN)[0], id=number) for number in range(2)]
 
     def exposed(rows: Rows) -> None:
-        rows["books/exposure.parquet"] = [
-            row | {"injection": n} for row in rows["books/exposure.parquet"] for n in range(2)
+        rows["counts/exposure.parquet"] = [
+            row | {"injection": n} for row in rows["counts/exposure.parquet"] for n in range(2)
         ]
 
     once, twice = judged(evidence_of(RUN)), judged(evidence_of(RUN, exposed, injections=two))
@@ -261,8 +263,8 @@ def test_injections_of_one_cycle_are_one_trial_and_expose_no_record_twice() -> N
 
 def test_evidence_is_pure_data_and_tables_with_other_types_do_not_become_zero() -> None:
     plain: Evidence = evidence_of(RUN)
-    assert isinstance(plain.books.tables["books/laws.parquet"], pa.Table)
-    assert plain.books.totals("nobody")["lost"] == 0
+    assert isinstance(plain.tally.tables["counts/invariants.parquet"], pa.Table)
+    assert plain.tally.totals("nobody")["lost"] == 0
 
 
 def test_one_judgement_works_out_the_contract_of_each_arm_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +339,7 @@ def test_a_bound_of_an_anomaly_or_of_a_column_is_met_up_to_its_value(op: str, va
         assert _meets({"lost": 3, "failed": 3, "acked": 9}, bound) is met
 
 
-def test_a_bound_of_what_the_books_do_not_have_is_an_error() -> None:
+def test_a_bound_of_what_the_tally_do_not_have_is_an_error() -> None:
     with pytest.raises(ValueError, match="no anomaly and no column"):
         _meets({"lost": 3}, Bound(count="missing", op="=", value=0))
 
@@ -345,14 +347,14 @@ def test_a_bound_of_what_the_books_do_not_have_is_an_error() -> None:
 def test_a_run_is_green_only_if_every_arm_is_as_expected_and_its_worst_subject_decides() -> None:
     verdict = judged(evidence_of(RUN))
     assert (verdict.verdict, verdict.green) == ("HELD", True) and verdict.notes == []
-    lost = judged(evidence_of(RUN, setting("books/producers.parquet", "duplicated", 1, arm=SUBJECT, producer=0)))
+    lost = judged(evidence_of(RUN, setting("counts/producers.parquet", "duplicated", 1, arm=SUBJECT, producer=0)))
     assert not lost.green
 
 
 # ---- At the edges: equal counts that must not cancel out, several bounds, and what decides on green.
 
 
-PRODUCERS = "books/producers.parquet"
+PRODUCERS = "counts/producers.parquet"
 
 
 def counted(name: str = SUBJECT, **counts: int) -> object:
@@ -370,7 +372,7 @@ def findings_of(name: str, scenario: Scenario, change: object, anomaly: str, *ro
 
 
 def test_as_many_hidden_as_plain_cases_that_are_unexplained_convict() -> None:
-    late = BITE + 60 * SECOND
+    late = EFFECT_AT + 60 * SECOND
     rows = [
         case(late, late + 1, "MISPLACED", arm="acks_1"),
         case(late, late + 1, "DUPLICATED", "MISPLACED", arm="acks_1"),
@@ -397,7 +399,7 @@ def test_an_arm_of_transactions_has_a_finding_for_each_anomaly() -> None:
 
 
 def test_a_run_that_was_expected_to_be_inconclusive_is_as_expected_but_not_green() -> None:
-    few = setting("books/exposure.parquet", "reported", 5, arm=SUBJECT)
+    few = setting("counts/exposure.parquet", "reported", 5, arm=SUBJECT)
     verdict = judged(evidence_of(expecting("INCONCLUSIVE"), few))
     assert (arm(verdict).verdict, arm(verdict).as_expected, verdict.green) == ("INCONCLUSIVE", True, False)
 
@@ -438,7 +440,7 @@ def test_the_canary_has_a_finding_for_each_anomaly_with_what_was_planted() -> No
     assert all(item.sentence.startswith(f"{item.tolerance} were planted") for item in canary.findings)
 
 
-def test_a_control_without_books_is_no_control_in_the_sentence() -> None:
+def test_a_control_without_tally_is_no_control_in_the_sentence() -> None:
     verdict = judged(evidence_of(RUN, lambda rows: [row.pop("lost") for row in rows[PRODUCERS]]))
     assert "control" not in verdict.sentence
 

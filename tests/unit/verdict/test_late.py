@@ -19,7 +19,7 @@ LATE_ATTEMPTS = 2
 
 def late(rows: Rows, name: str = SUBJECT, column: str = "resolved_late") -> None:
     """Two attempts of the arm are INDETERMINATE, and stand in the log behind records that were sent after them."""
-    row = next(row for row in rows["books/producers.parquet"] if row["arm"] == name and row["producer"] == 0)
+    row = next(row for row in rows["counts/producers.parquet"] if row["arm"] == name and row["producer"] == 0)
     for reported in ("acked", "reported", "found"):
         row[reported] -= LATE_ATTEMPTS
     row["indeterminate"] = row["resolved_present"] = row[column] = LATE_ATTEMPTS
@@ -56,9 +56,9 @@ def test_no_page_calls_a_late_attempt_acknowledged_or_its_arm_unhurt() -> None:
 
 
 def test_tables_of_arms_show_the_late_attempts_that_convict() -> None:
-    books = arm(judged(evidence_of(a_scenario(), late))).books
-    assert cases(books, Anomaly.REORDERED) == LATE_ATTEMPTS
-    assert Anomaly.REORDERED in columns([books])
+    tally = arm(judged(evidence_of(a_scenario(), late))).tally
+    assert cases(tally, Anomaly.REORDERED) == LATE_ATTEMPTS
+    assert Anomaly.REORDERED in columns([tally])
 
 
 def test_a_bound_on_reorderings_counts_the_late_attempts_that_convict() -> None:
@@ -77,7 +77,7 @@ def test_a_transactional_producer_is_convicted_too() -> None:
 def test_an_attempt_of_unknown_outcome_in_its_place_convicts_nobody() -> None:
     verdict = judged(evidence_of(a_scenario(), in_order))
     assert arm(verdict).verdict == "HELD"
-    assert "reordered_late" not in arm(verdict).books
+    assert "reordered_late" not in arm(verdict).tally
     assert reordered(arm(verdict)).rule == "reordered.never"
 
 
@@ -88,18 +88,18 @@ def test_without_idempotence_a_late_attempt_is_legitimate(profile: str, claim: C
     assert arm(judged(evidence_of(run, lambda rows: late(rows, profile))), profile).verdict == "HELD"
 
 
-@pytest.mark.parametrize("bit", [True, False])
-def test_what_a_killed_producer_left_behind_may_land_late(bit: bool) -> None:
+@pytest.mark.parametrize("took_effect", [True, False])
+def test_what_a_killed_producer_left_behind_may_land_late(took_effect: bool) -> None:
     run = a_scenario()
     (kill,) = the_injections(run)
-    killed = msgspec.structs.replace(kill, id=2, action="kill_producer", brokers=[], bit=bit)
+    killed = msgspec.structs.replace(kill, id=2, action="kill_producer", brokers=[], took_effect=took_effect)
     verdict = judged(evidence_of(run, late, injections=[kill, killed]))
-    assert "reordered_late" not in arm(verdict).books
+    assert "reordered_late" not in arm(verdict).tally
     assert arm(verdict).verdict != "VIOLATED"
 
 
 def test_the_late_attempt_that_the_canary_plants_convicts_nobody() -> None:
     verdict = judged(evidence_of(a_scenario()))
-    assert arm(verdict, "canary").books["resolved_late"] == 1
-    assert "reordered_late" not in arm(verdict, "canary").books
+    assert arm(verdict, "canary").tally["resolved_late"] == 1
+    assert "reordered_late" not in arm(verdict, "canary").tally
     assert arm(verdict, "canary").verdict == "HELD"

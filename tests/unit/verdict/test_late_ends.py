@@ -1,4 +1,4 @@
-"""Tests of late ends of transactions: whom they excuse, which their proof says, and for how long."""
+"""Tests of late ends of transactions: whom they explain, which their proof says, and for how long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from support.evidence import (
-    BITE,
+    EFFECT_AT,
     SECOND,
     Rows,
     a_scenario,
@@ -34,7 +34,7 @@ RUN = with_arm(a_scenario(NAME), NAME, producers=2)
 IDS = RUN.arm(NAME).transactional_ids
 PATIENT, IMPATIENT = facts_of(0, 6000, {}), facts_of(0, 6000, {"AddPartitionsToTxn": 1, "EndTxn": 1})
 REFUSED = facts_of(48, 6000, {"EndTxn": 1})
-LATE_US, OVER_US = BITE - 60 * SECOND, BITE - 50 * SECOND
+LATE_US, OVER_US = EFFECT_AT - 60 * SECOND, EFFECT_AT - 50 * SECOND
 """When the proxy begins to make ends of transactions late, and when the cluster has recovered from that."""
 
 
@@ -42,8 +42,15 @@ def late(*facts: dict[str, int], **more: Any) -> Injection:
     """Returns an injection whose proof says `facts` of the late ends of the arm's producers, in their order."""
     (kill,) = the_injections(RUN)
     proof = {name_of(of, True, 1): fact for of, fact in zip(IDS, facts, strict=False)}
-    times = {"bite_at_us": LATE_US, "healed_at_us": OVER_US - SECOND, "recovered_at_us": OVER_US}
-    fields: dict[str, Any] = {"id": 2, "action": "delay_end", "brokers": [1, 2, 3], "bit": True, **times, **more}
+    times = {"effect_at_us": LATE_US, "healed_at_us": OVER_US - SECOND, "recovered_at_us": OVER_US}
+    fields: dict[str, Any] = {
+        "id": 2,
+        "action": "delay_end",
+        "brokers": [1, 2, 3],
+        "took_effect": True,
+        **times,
+        **more,
+    }
     return msgspec.structs.replace(kill, proof={"process_before_heal": proof}, **fields)
 
 
@@ -58,9 +65,9 @@ def torn(injection: Injection, sent_us: int, settled_us: int | None, producer: i
     injections = [*the_injections(RUN), injection]
 
     def change(rows: Rows) -> None:
-        books = rows["books/producers.parquet"]
-        next(it for it in books if (it["arm"], it["producer"]) == (NAME, producer))["torn"] = 1
-        rows["books/exposure.parquet"] = [
+        tally = rows["counts/producers.parquet"]
+        next(it for it in tally if (it["arm"], it["producer"]) == (NAME, producer))["torn"] = 1
+        rows["counts/exposure.parquet"] = [
             {"arm": it.name, "injection": cause.id, "reported": 150, "outstanding": 20}
             for it in RUN.loaded
             for cause in injections
@@ -80,7 +87,7 @@ def torn(injection: Injection, sent_us: int, settled_us: int | None, producer: i
         (late(REFUSED, PATIENT), []),
         (late(IMPATIENT), [([0], True), ([1], False)]),  # nobody knows what became of the other's end
         (late(), [([0, 1], False)]),
-        (late(IMPATIENT, PATIENT, bit=False), [([0, 1], False)]),
+        (late(IMPATIENT, PATIENT, took_effect=False), [([0, 1], False)]),
     ],
 )
 def test_a_late_end_concerns_the_producers_that_its_proof_does_not_clear(
@@ -99,13 +106,13 @@ SENT = (LATE_US + SECOND, LATE_US + 2 * SECOND)
 """When a record of the next transaction was sent, and when it was acknowledged."""
 
 
-def test_a_client_that_did_not_wait_is_excused_and_one_that_waited_is_not() -> None:
+def test_a_client_that_did_not_wait_is_explained_and_one_that_waited_is_not() -> None:
     assert arm(torn(late(IMPATIENT, PATIENT), *SENT), NAME).verdict == "HELD"
     assert arm(torn(late(PATIENT, PATIENT), *SENT), NAME).verdict == "VIOLATED"
     assert arm(torn(late(REFUSED, PATIENT), *SENT), NAME).verdict == "VIOLATED"
 
 
-def test_the_late_end_of_one_producer_does_not_excuse_another() -> None:
+def test_the_late_end_of_one_producer_does_not_explain_another() -> None:
     verdict = torn(late(IMPATIENT, PATIENT), *SENT, producer=1)
     assert (arm(verdict, NAME).verdict, doubts(verdict, NAME)) == ("INCONCLUSIVE", {("coverage", "unexplained")})
 
@@ -128,7 +135,7 @@ def test_a_producer_that_the_proof_does_not_name_is_a_doubt() -> None:
         ({}, []),
     ],
 )
-def test_ends_that_a_plan_of_the_user_makes_late_excuse_with_a_doubt(
+def test_ends_that_a_plan_of_the_user_makes_late_explain_with_a_doubt(
     action: str, options: dict[str, Any], expected: list[tuple[list[int], bool]]
 ) -> None:
     injection = late(IMPATIENT, IMPATIENT, action=action, options=options)
@@ -150,16 +157,16 @@ END_US = OVER_US + OBSERVER_LAG_US
         (LATE_US - LEAD_US - 1, None, "INCONCLUSIVE"),
         (END_US, END_US + 9 * SECOND, "HELD"),
         (END_US + 1, END_US + 2, "INCONCLUSIVE"),
-        (BITE + SECOND, BITE + 2 * SECOND, "INCONCLUSIVE"),  # in the time of the kill
+        (EFFECT_AT + SECOND, EFFECT_AT + 2 * SECOND, "INCONCLUSIVE"),  # in the time of the kill
     ],
 )
-def test_a_late_end_excuses_transactions_that_were_open_while_it_was_late(
+def test_a_late_end_explains_transactions_that_were_open_while_it_was_late(
     sent_us: int, settled_us: int | None, verdict: str
 ) -> None:
     assert arm(torn(late(IMPATIENT, PATIENT), sent_us, settled_us), NAME).verdict == verdict
 
 
-def test_a_late_end_from_which_the_cluster_never_recovered_excuses_until_the_end() -> None:
+def test_a_late_end_from_which_the_cluster_never_recovered_explains_until_the_end() -> None:
     forever = late(IMPATIENT, PATIENT, healed_at_us=None, recovered_at_us=None)
     windows = effect_windows(disturbances([], [forever]), [], [forever])
     assert {(it.since_us, it.until_us) for it in windows} == {(LATE_US - LEAD_US, None)}

@@ -15,10 +15,10 @@ from support.stored_data import NAMES, RUNS
 from delivery_verifier import catalogue
 from delivery_verifier.model.scenario import FEWEST_RECORDS, Arm, Scenario
 from delivery_verifier.planning.build import scenario_from_params
-from delivery_verifier.run_directory import books
+from delivery_verifier.run_directory import tally
 from delivery_verifier.verdict import limits as module
 from delivery_verifier.verdict.attribution import confidence_interval
-from delivery_verifier.verdict.evaluation import LAWS
+from delivery_verifier.verdict.evaluation import INVARIANTS
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.judge import load_and_judge
 from delivery_verifier.verdict.limits import limits
@@ -32,7 +32,7 @@ def _quick() -> Iterator[None]:
 
 
 def advice(command: str) -> str:
-    """What the limits advise after a run of `command` in which one fault bit."""
+    """What the limits advise after a run of `command` in which one fault took effect."""
     evidence = evidence_of(RUN)
     done: Any = plan(command) if command else RUN
     return limits(
@@ -145,11 +145,11 @@ def test_more_records_are_advised_only_if_there_are_too_few(records: int, more: 
 
 def test_a_run_without_a_second_opinion_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not [line for line in limits(EVIDENCE) if "second_opinion" in line]
-    monkeypatch.setattr(books, "SECOND_OPINION_RECORDS", EVIDENCE.offsets.records - 1)
+    monkeypatch.setattr(tally, "SECOND_OPINION_RECORDS", EVIDENCE.offsets.records - 1)
     monkeypatch.setattr(module, "SECOND_OPINION_RECORDS", EVIDENCE.offsets.records - 1)
     (line,) = [line for line in limits(EVIDENCE) if "second_opinion" in line]
-    sizes = f"This run has {EVIDENCE.offsets.records:,} records. Above {EVIDENCE.offsets.records - 1:,}, the law "
-    assert line.startswith(sizes) and line.endswith(LAWS["second_opinion"])
+    sizes = f"This run has {EVIDENCE.offsets.records:,} records. Above {EVIDENCE.offsets.records - 1:,}, the invariant "
+    assert line.startswith(sizes) and line.endswith(INVARIANTS["second_opinion"])
 
 
 @pytest.mark.parametrize("column", ["corrupted", "unattributed"])
@@ -157,12 +157,12 @@ def test_an_arm_with_damaged_records_is_named_as_not_counted_twice(
     column: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damage(rows: Rows) -> None:
-        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == SUBJECT)
+        row = next(row for row in rows["counts/producers.parquet"] if row["arm"] == SUBJECT)
         row[column] += 1
 
     (line,) = [line for line in limits(evidence_of(RUN, damage)) if "second_opinion" in line]
-    assert line == f"{SUBJECT} has damaged records: the law second_opinion was not checked for it."
-    monkeypatch.setattr(books, "SECOND_OPINION_RECORDS", 10)
+    assert line == f"{SUBJECT} has damaged records: the invariant second_opinion was not checked for it."
+    monkeypatch.setattr(tally, "SECOND_OPINION_RECORDS", 10)
     assert not [line for line in limits(evidence_of(RUN, damage)) if "has damaged records" in line]
 
 

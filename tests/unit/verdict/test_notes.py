@@ -19,7 +19,7 @@ from delivery_verifier.verdict.notes import notes
 def _unanswered(rows: Rows) -> None:
     """Gives each of the two arms with load 12 INDETERMINATE attempts."""
     for name in (SUBJECT, WEAK):
-        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == name and row["producer"] == 0)
+        row = next(row for row in rows["counts/producers.parquet"] if row["arm"] == name and row["producer"] == 0)
         row |= {"attempted": 412, "indeterminate": 12, "resolved_absent": 12}
 
 
@@ -47,7 +47,7 @@ def test_a_terminal_shows_the_note(tmp_path: Path) -> None:
         assert "no delivery report ever came" in " ".join(stream.read().split())
 
 
-def test_reports_are_counted_over_all_producers_and_lives_of_an_arm() -> None:
+def test_reports_are_counted_over_all_producers_and_incarnations_of_an_arm() -> None:
     counts = {
         outcomes_key(Outcome.INDETERMINATE, "safe/0/0"): 3,
         outcomes_key(Outcome.INDETERMINATE, "safe/1/0"): 4,
@@ -78,25 +78,25 @@ def test_cases_that_were_not_all_written_down_are_noted() -> None:
     cut = {"cases": 1200, "written": 1000, "cut": True}
 
     def change(rows: Rows) -> None:
-        next(row for row in rows["books/cases.parquet"] if row["arm"] == SUBJECT and row["kind"] == "LOST").update(cut)
+        next(row for row in rows["counts/cases.parquet"] if row["arm"] == SUBJECT and row["kind"] == "LOST").update(cut)
 
     assert notes(EVIDENCE) == []
     (note,) = notes(evidence_of(RUN, change))
     assert note.startswith(f"{SUBJECT}: 1,000 of 1,200 cases of LOST were written down")
-    (column, *others) = evidence_of(RUN, change).books.rows("cases").column_names
+    (column, *others) = evidence_of(RUN, change).tally.rows("cases").column_names
     assert column == "arm" and len(others) == 4, "no other column hides that one is missing"
 
 
 @pytest.mark.parametrize(("reported", "noted"), [({}, 0), ({SUBJECT: 2}, 1), ({SUBJECT: 3}, 0), ({SUBJECT: 4}, 0)])
 def test_attempts_without_a_report_are_noted(reported: dict[str, int], noted: int) -> None:
-    change = setting("books/producers.parquet", "indeterminate", 3, arm=SUBJECT, producer=0)
+    change = setting("counts/producers.parquet", "indeterminate", 3, arm=SUBJECT, producer=0)
     found = notes(evidence_of(RUN, change, indeterminate=reported))
     assert len(found) == noted and all("for 1 of 3 INDETERMINATE" in note for note in found)
 
 
-def test_books_without_a_count_of_indeterminate_attempts_have_nothing_to_note() -> None:
+def test_tally_without_a_count_of_indeterminate_attempts_have_nothing_to_note() -> None:
     def without(rows: Rows) -> None:
-        for row in rows["books/producers.parquet"]:
+        for row in rows["counts/producers.parquet"]:
             del row["indeterminate"]
 
     assert notes(evidence_of(RUN, without, indeterminate={SUBJECT: 0})) == []

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from support.evidence import (
-    BITE,
+    EFFECT_AT,
     LAST,
     RECOVERED,
     RUN,
@@ -61,10 +61,10 @@ def test_a_run_without_any_heartbeat_is_a_doubt(violated: bool) -> None:
 @pytest.mark.parametrize(
     ("without", "doubted"),
     [
-        ((BITE, BITE + 2 * SECOND), True),
-        ((BITE - 3 * SECOND, BITE - SECOND // 2), True),  # ends within the second before the bite
+        ((EFFECT_AT, EFFECT_AT + 2 * SECOND), True),
+        ((EFFECT_AT - 3 * SECOND, EFFECT_AT - SECOND // 2), True),  # ends within the second before the effect
         ((RECOVERED + SECOND // 2, RECOVERED + 3 * SECOND), True),  # begins within the second after the recovery
-        ((BITE - 20 * SECOND, BITE - 10 * SECOND), False),
+        ((EFFECT_AT - 20 * SECOND, EFFECT_AT - 10 * SECOND), False),
         ((RECOVERED + 2 * SECOND, LAST), False),
     ],
 )
@@ -76,7 +76,7 @@ def test_a_gap_is_a_doubt_if_it_is_in_the_time_of_an_injection(without: tuple[in
 
 QUIET = (RECOVERED + 2 * SECOND, LAST)
 """A time after every injection, in which load still flows."""
-BEFORE = (BITE - 20 * SECOND, BITE - 10 * SECOND)
+BEFORE = (EFFECT_AT - 20 * SECOND, EFFECT_AT - 10 * SECOND)
 """A time before the load begins."""
 
 
@@ -85,7 +85,7 @@ def late_loss(profile: str, without: tuple[int, int], **more: Any) -> RunVerdict
     the observer did not see the cluster in the time `without`."""
     run = a_scenario(profile, **more)
     seen = sorted([*the_observations(run), *beats(without=without)], key=lambda it: it.at_us)
-    table = cases(case(BITE + 4_500_000, BITE + 4_600_000, arm=profile))
+    table = cases(case(EFFECT_AT + 4_500_000, EFFECT_AT + 4_600_000, arm=profile))
     return judged(evidence_of(run, lost(1, profile), observations=seen, cases=table, raw=True))
 
 
@@ -97,16 +97,16 @@ def test_a_conviction_that_a_missed_disturbance_could_undo_is_in_doubt_after_a_g
     assert not doubts(verdict, "control-acks_0") & BLIND, "that arm is not convicted"
 
 
-def test_a_conviction_that_nothing_could_excuse_stands_after_a_gap_outside_of_injections() -> None:
+def test_a_conviction_that_nothing_could_explain_stands_after_a_gap_outside_of_injections() -> None:
     assert late_loss("idempotent", QUIET).verdict == "VIOLATED", "no disturbance permits it"
     assert late_loss("acks_1", QUIET, claim="at_least_once").verdict == "VIOLATED", "the claim forbids it"
 
 
-def test_a_reordering_that_a_missed_shrink_could_excuse_is_in_doubt_after_a_gap() -> None:
+def test_a_reordering_that_a_missed_shrink_could_explain_is_in_doubt_after_a_gap() -> None:
     profile = PROFILES["acks_all"]
     one = msgspec.structs.replace(profile, producer=profile.producer | {"max.in.flight.requests.per.connection": 1})
     run = with_arm(a_scenario("acks_all", "none"), "acks_all", profile=one)
-    swapped = setting("books/producers.parquet", "reordered", 1, arm="acks_all", producer=0, partition=0)
+    swapped = setting("counts/producers.parquet", "reordered", 1, arm="acks_all", producer=0, partition=0)
     verdicts = []
     for without in (BEFORE, QUIET):
         seen = sorted([*the_observations(run), *beats(without=without)], key=lambda it: it.at_us)
@@ -116,25 +116,27 @@ def test_a_reordering_that_a_missed_shrink_could_excuse_is_in_doubt_after_a_gap(
 
 @pytest.mark.parametrize("pause_us", [999_999, 1_000_000, 1_000_001])
 def test_the_longest_pause_that_is_no_gap_is_the_lag_that_the_contract_allows_for(pause_us: int) -> None:
-    looks = [beat(it.at_us, pause_us) if it.at_us == BITE + 1 else it for it in beats()]
+    looks = [beat(it.at_us, pause_us) if it.at_us == EFFECT_AT + 1 else it for it in beats()]
     assert (doubts(judged(run_with(looks))) == BLIND) == (pause_us > SECOND)
 
 
-@pytest.mark.parametrize(("first_us", "doubted"), [(BITE - 3 * SECOND // 5, False), (BITE - 2 * SECOND // 5, True)])
+@pytest.mark.parametrize(
+    ("first_us", "doubted"), [(EFFECT_AT - 3 * SECOND // 5, False), (EFFECT_AT - 2 * SECOND // 5, True)]
+)
 def test_what_was_not_seen_before_anything_was_sent_is_no_doubt(first_us: int, doubted: bool) -> None:
-    """A fault may bite less than a second after the load begins."""
-    evidence = dataclasses.replace(run_with(beats(first_us=first_us)), load_began_us=BITE - SECOND // 2)
+    """A fault may take effect less than a second after the load begins."""
+    evidence = dataclasses.replace(run_with(beats(first_us=first_us)), load_began_us=EFFECT_AT - SECOND // 2)
     assert ("observer_blind" in {doubt.name for doubt in observer_doubts(evidence)}) == doubted
 
 
 def test_an_observer_that_began_late_or_ended_early_is_a_doubt() -> None:
-    assert doubts(judged(run_with(beats(first_us=BITE + SECOND)))) == BLIND
-    assert doubts(judged(run_with(beats(last_us=BITE + 2 * SECOND)))) == BLIND
+    assert doubts(judged(run_with(beats(first_us=EFFECT_AT + SECOND)))) == BLIND
+    assert doubts(judged(run_with(beats(last_us=EFFECT_AT + 2 * SECOND)))) == BLIND
     assert doubts(judged(run_with(beats(last_us=RECOVERED - SECOND)))) == BLIND
 
 
 def test_heartbeats_that_are_missing_are_a_gap_though_no_pause_is_named() -> None:
-    some = [it for it in beats() if not BITE < it.at_us < BITE + 4 * SECOND]
+    some = [it for it in beats() if not EFFECT_AT < it.at_us < EFFECT_AT + 4 * SECOND]
     assert doubts(judged(run_with(some))) == BLIND
 
 
@@ -147,8 +149,8 @@ def test_an_injection_that_was_never_recovered_lasts_until_the_snapshot() -> Non
 
 @pytest.mark.parametrize("violated", [False, True], ids=["clean", "with_a_loss"])
 def test_a_clock_that_was_set_back_forbids_held_and_violated_alike(violated: bool) -> None:
-    looks = [*the_observations(RUN), *beats(first_us=BITE + 4 * SECOND)]
-    early = sorted([*beats(last_us=BITE + 3 * SECOND), *looks], key=lambda it: it.at_us)
+    looks = [*the_observations(RUN), *beats(first_us=EFFECT_AT + 4 * SECOND)]
+    early = sorted([*beats(last_us=EFFECT_AT + 3 * SECOND), *looks], key=lambda it: it.at_us)
     back = [*early, beat(LAST - SECOND)]
     for observations in (back, [*early, beat(LAST, pause_us=-1)]):
         more: dict[str, Any] = {"observations": observations, "raw": True}
@@ -183,7 +185,7 @@ def test_a_stored_run_is_doubted_without_its_heartbeats(tmp_path: Path, name: st
 # ---- At the edges: the last microsecond in which the observer saw enough, and the first after.
 
 
-BEGAN = BITE - SECOND
+BEGAN = EFFECT_AT - SECOND
 """When the load begins, in the hand-made run."""
 QUIET_RUN = evidence_of(RUN, injections=[])
 
@@ -225,10 +227,12 @@ def test_the_last_observation_must_be_what_the_snapshot_says(epoch: int, doubted
     assert not any("last saw" in detail for detail in details(QUIET_RUN, SUBJECT))
 
 
-@pytest.mark.parametrize(("bit", "action", "doubts"), [(True, "kill", 1), (False, "kill", 0), (True, "delay", 0)])
-def test_an_injection_that_bit_must_have_an_effect_that_was_seen(bit: bool, action: str, doubts: int) -> None:
+@pytest.mark.parametrize(
+    ("took_effect", "action", "doubts"), [(True, "kill", 1), (False, "kill", 0), (True, "delay", 0)]
+)
+def test_an_injection_that_bit_must_have_an_effect_that_was_seen(took_effect: bool, action: str, doubts: int) -> None:
     (kill,) = evidence_of(RUN).injections
-    evidence = replace(QUIET_RUN, injections=[msgspec.structs.replace(kill, bit=bit, action=action)])
+    evidence = replace(QUIET_RUN, injections=[msgspec.structs.replace(kill, took_effect=took_effect, action=action)])
     seen = [each for each in QUIET_RUN.observations if each.kind == "heartbeat" or each.at_us == 1]
     blind = [detail for detail in details(replace(evidence, observations=seen)) if "saw nothing" in detail]
     assert len(blind) == doubts
@@ -237,8 +241,8 @@ def test_an_injection_that_bit_must_have_an_effect_that_was_seen(bit: bool, acti
 @pytest.mark.parametrize(("over_us", "doubts"), [(0, 0), (1, 1), (2, 1)])
 def test_one_microsecond_in_the_time_of_an_injection_is_a_doubt(over_us: int, doubts: int) -> None:
     (kill,) = evidence_of(RUN).injections
-    begin_us = kill.bite_at_us - SECOND
-    looks = [beat(1), beat(begin_us + over_us, 2 * SECOND), *(beat(at) for at in range(BITE, LAST + 1, SECOND))]
+    begin_us = kill.effect_at_us - SECOND
+    looks = [beat(1), beat(begin_us + over_us, 2 * SECOND), *(beat(at) for at in range(EFFECT_AT, LAST + 1, SECOND))]
     looks = [beat(1, 0), *(beat(at) for at in range(SECOND, begin_us - SECOND, SECOND)), *looks[1:]]
     partitions = [each for each in evidence_of(RUN).observations if each.kind != "heartbeat"]
     blind = [detail for detail in details(evidence_of(RUN, observations=[*partitions, *looks], raw=True))

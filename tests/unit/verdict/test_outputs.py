@@ -16,16 +16,16 @@ from support.evidence import SUBJECT, WEAK, a_scenario, arm, doubts, evidence_of
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run_directory.group_log import read_outputs
+from delivery_verifier.run_directory.group_log_tables import OUTPUTS
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.run_directory.table import arrow_schema
-from delivery_verifier.run_directory.witness import read_outputs
-from delivery_verifier.run_directory.witness_tables import OUTPUTS
 from delivery_verifier.verdict.outputs import output_doubts
 
 OF_TOPIC = replace(application("own"), effects="topic")
 SCENARIO = with_arm(a_scenario(fault="none"), SUBJECT, application=OF_TOPIC)
 OUTPUT = output_topic(SCENARIO.arm(SUBJECT).topic_name)
-SKIPPED = setting("books/producers.parquet", "skipped", 1, arm=SUBJECT, producer=0, partition=0)
+SKIPPED = setting("counts/producers.parquet", "skipped", 1, arm=SUBJECT, producer=0, partition=0)
 Row = dict[str, Any]
 
 
@@ -138,5 +138,5 @@ def test_the_table_of_output_topics_is_read_back_and_a_run_that_lacks_it_has_no_
         output.write_table(OUTPUTS.name, pa.Table.from_pylist([row(0)], arrow_schema(OUTPUTS)))
     assert read_outputs(run) == [dict.fromkeys(OUTPUTS.column_names) | row(0)]
     (tmp_path / OUTPUTS.file).unlink()
-    with pytest.raises(IncompleteRun, match=r"witness/outputs\.parquet is missing"):
+    with pytest.raises(IncompleteRun, match=r"group_log/outputs\.parquet is missing"):
         read_outputs(run)

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from support.evidence import (
     ABOVE,
-    BITE,
     CUT,
+    EFFECT_AT,
     HEALED,
     RECOVERED,
     SECOND,
@@ -42,10 +42,10 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict
 
 S, AT_ONCE = SECOND, Trigger(kind="at_once")
-CHANGED = BITE + 3 * S
+CHANGED = EFFECT_AT + 3 * S
 """When another broker leads partition 0, in every history here."""
 BEFORE, AFTER, LATE = (
-    (BITE - S // 2, BITE - S // 2 + 1),
+    (EFFECT_AT - S // 2, EFFECT_AT - S // 2 + 1),
     (CHANGED, CHANGED + 1),
     (RECOVERED + 2 * S, RECOVERED + 3 * S),
 )
@@ -82,8 +82,8 @@ def frozen() -> History:
     """acks=1, and the leader stands still until it is deposed."""
     run = a_scenario("acks_1", "pause_leader")
     (kill,) = the_injections(run)
-    seen = [it for it in the_observations(run) if it.at_us < BITE]
-    seen += [Observation(at_us=BITE, kind="process", broker=1, state="frozen")]
+    seen = [it for it in the_observations(run) if it.at_us < EFFECT_AT]
+    seen += [Observation(at_us=EFFECT_AT, kind="process", broker=1, state="frozen")]
     seen += [partition(run, CHANGED, it.name, 0, 2, 1, [2, 3]) for it in run.arms]
     seen += [Observation(at_us=HEALED, kind="process", broker=1, state="running")]
     seen += [partition(run, RECOVERED, it.name, 0, 2, 1, [1, 2, 3]) for it in run.arms]
@@ -96,13 +96,15 @@ def unclean(profile: str) -> History:
     topic = {**settings.topic, "unclean.leader.election.enable": True}
     run = with_arm(a_scenario(profile), profile, profile=msgspec.structs.replace(settings, topic=topic))
     (kill,) = the_injections(run)
-    seen = [it for it in the_observations(run) if it.at_us < BITE]
-    seen += [partition(run, BITE - 20 * S, it.name, 0, 1, 0, [1, 3]) for it in run.arms]
-    seen += exited(BITE, 1, 3)
+    seen = [it for it in the_observations(run) if it.at_us < EFFECT_AT]
+    seen += [partition(run, EFFECT_AT - 20 * S, it.name, 0, 1, 0, [1, 3]) for it in run.arms]
+    seen += exited(EFFECT_AT, 1, 3)
     seen += [partition(run, CHANGED, it.name, 0, 2, 1, [2]) for it in run.arms]
-    early = msgspec.structs.replace(kill, id=2, brokers=[2], bite_at_us=BITE - 21 * S, healed_at_us=BITE - 19 * S)
+    early = msgspec.structs.replace(
+        kill, id=2, brokers=[2], effect_at_us=EFFECT_AT - 21 * S, healed_at_us=EFFECT_AT - 19 * S
+    )
     both_killed = msgspec.structs.replace(kill, brokers=[1, 3])
-    return History(run, seen, [msgspec.structs.replace(early, recovered_at_us=BITE - 18 * S), both_killed])
+    return History(run, seen, [msgspec.structs.replace(early, recovered_at_us=EFFECT_AT - 18 * S), both_killed])
 
 
 def powerless(profile: str) -> History:
@@ -111,10 +113,10 @@ def powerless(profile: str) -> History:
     plan = FaultPlan(name="power", summary="All brokers lose power.", steps=steps)
     run = msgspec.structs.replace(a_scenario(profile), fault=plan)
     (kill,) = the_injections(run)
-    seen = [it for it in the_observations(run) if it.at_us < BITE]
-    seen += exited(BITE, 1, 2, 3, back_us=BITE + S)
+    seen = [it for it in the_observations(run) if it.at_us < EFFECT_AT]
+    seen += exited(EFFECT_AT, 1, 2, 3, back_us=EFFECT_AT + S)
     seen += [partition(run, CHANGED, it.name, 0, 2, 1, [2, 3]) for it in run.arms]
-    cut = msgspec.structs.replace(kill, action="power_off", brokers=[1, 2, 3], healed_at_us=BITE + S)
+    cut = msgspec.structs.replace(kill, action="power_off", brokers=[1, 2, 3], healed_at_us=EFFECT_AT + S)
     return History(run, seen, [cut])
 
 
@@ -140,16 +142,16 @@ def history(request: pytest.FixtureRequest) -> History:
 def lost(name: str, at: int, kind: str) -> Change:
     where: dict[str, Any] = {"arm": name, "producer": 0, "partition": at}
     if kind == "MISPLACED":
-        return setting("books/producers.parquet", "misplaced", 1, **where)
+        return setting("counts/producers.parquet", "misplaced", 1, **where)
     return both(
-        setting("books/producers.parquet", "lost", 1, **where),
-        setting("books/producers.parquet", "found", 399, **where),
+        setting("counts/producers.parquet", "lost", 1, **where),
+        setting("counts/producers.parquet", "found", 399, **where),
     )
 
 
 def exposed(of: History) -> Change:
     def change(rows: Rows) -> None:
-        rows["books/exposure.parquet"] = [
+        rows["counts/exposure.parquet"] = [
             {"arm": it.name, "injection": injection.id, "reported": 150, "outstanding": 20}
             for it in of.run.loaded
             for injection in of.injections
@@ -181,7 +183,7 @@ def doubts_of(verdict: ArmVerdict) -> set[tuple[str, str]]:
 def test_what_the_new_leader_did_not_have_is_permitted(history: History, kind: str) -> None:
     verdict = verdict_on(history, BEFORE, CUT, kind=kind)
     assert (verdict.verdict, doubts_of(verdict)) == ("HELD", set())
-    assert [sum(it.count for it in found.excuses) for found in verdict.findings if found.count] == [1]
+    assert [sum(it.count for it in found.explained_by) for found in verdict.findings if found.count] == [1]
 
 
 @pytest.mark.parametrize("kind", ["LOST", "MISPLACED"])
@@ -245,9 +247,9 @@ def test_where_two_leaders_can_have_acknowledged_a_record_the_log_decides(
     overwritten: bool | None, verdict: str
 ) -> None:
     """It was under way when the leader was killed, and its report came after the new one had taken over."""
-    found = verdict_on(killed(), (BITE - 1, CHANGED), ABOVE, case={"overwritten": overwritten})
+    found = verdict_on(killed(), (EFFECT_AT - 1, CHANGED), ABOVE, case={"overwritten": overwritten})
     assert found.verdict == verdict
-    below = verdict_on(killed(), (BITE - 1, CHANGED), CUT - 1, case={"overwritten": overwritten})
+    below = verdict_on(killed(), (EFFECT_AT - 1, CHANGED), CUT - 1, case={"overwritten": overwritten})
     assert below.verdict == "VIOLATED", "below the end of the new leader's log, both had it"
 
 
@@ -259,17 +261,21 @@ def test_a_surviving_copy_in_another_partition_is_no_retry() -> None:
 def duplicated(profile: str, **more: Any) -> ArmVerdict:
     """Returns the verdict on a record that stands in the log twice."""
     run = a_scenario(profile)
-    row = case(BITE, CHANGED, "DUPLICATED", arm=profile, **{"partitions": [0, 0]} | more)
-    change = setting("books/producers.parquet", "duplicated", 1, arm=profile, producer=0, partition=0)
+    row = case(EFFECT_AT, CHANGED, "DUPLICATED", arm=profile, **{"partitions": [0, 0]} | more)
+    change = setting("counts/producers.parquet", "duplicated", 1, arm=profile, producer=0, partition=0)
     return arm(judged(evidence_of(run, change, cases=cases(row))), profile)
 
 
 @pytest.mark.parametrize("profile", ["acks_1", "acks_all", "in_flight_1", "retries_off"])
 def test_a_copy_that_cannot_be_a_retry_convicts(profile: str) -> None:
     """With retries_off, librdkafka sends again what an old leader refused: the change of leader permits that."""
-    retried = duplicated(profile, appended_after=BITE - S, appended_before=CHANGED + S)
+    retried = duplicated(profile, appended_after=EFFECT_AT - S, appended_before=CHANGED + S)
     assert (retried.verdict, rules_of(retried)) == ("HELD", [])
-    for impossible in ({"appended_before": BITE - S}, {"appended_after": BITE + 60 * S}, {"partitions": [0, 1]}):
+    for impossible in (
+        {"appended_before": EFFECT_AT - S},
+        {"appended_after": EFFECT_AT + 60 * S},
+        {"partitions": [0, 1]},
+    ):
         verdict = duplicated(profile, **impossible)
         assert (verdict.verdict, rules_of(verdict)) == ("VIOLATED", ["duplicated.unexplained"]), impossible
         assert "1 duplicated, which the contract forbids" in verdict.sentence
@@ -278,9 +284,9 @@ def test_a_copy_that_cannot_be_a_retry_convicts(profile: str) -> None:
 @pytest.mark.parametrize("profile", ["acks_1", "acks_all", "in_flight_1"])
 def test_a_record_that_stands_where_no_retry_can_have_written_it_convicts(profile: str) -> None:
     run = a_scenario(profile)
-    change = setting("books/producers.parquet", "reordered", 1, arm=profile, producer=0, partition=0)
+    change = setting("counts/producers.parquet", "reordered", 1, arm=profile, producer=0, partition=0)
     for late_us, verdict in ((S, "HELD"), (5 * S, "INCONCLUSIVE"), (60 * S, "VIOLATED")):
-        row = case(BITE, CHANGED, "REORDERED", arm=profile, appended_after=CHANGED + late_us)
+        row = case(EFFECT_AT, CHANGED, "REORDERED", arm=profile, appended_after=CHANGED + late_us)
         assert arm(judged(evidence_of(run, change, cases=cases(row))), profile).verdict == verdict
 
 
@@ -292,10 +298,10 @@ def test_where_it_was_not_written_down_when_copies_were_appended_they_neither_co
 
 def test_not_all_copies_written_down_is_a_doubt_even_on_a_quiet_day() -> None:
     run = a_scenario("acks_1")
-    row = case(BITE, BITE + S, "DUPLICATED", arm="acks_1", partitions=[0, 0])
+    row = case(EFFECT_AT, EFFECT_AT + S, "DUPLICATED", arm="acks_1", partitions=[0, 0])
     change = both(
-        setting("books/producers.parquet", "duplicated", 2, arm="acks_1", producer=0, partition=0),
-        setting("books/cases.parquet", "cut", True, arm="acks_1", kind="DUPLICATED"),
+        setting("counts/producers.parquet", "duplicated", 2, arm="acks_1", producer=0, partition=0),
+        setting("counts/cases.parquet", "cut", True, arm="acks_1", kind="DUPLICATED"),
     )
     verdict = arm(judged(evidence_of(run, change, cases=cases(row))), "acks_1")
     assert (verdict.verdict, doubts_of(verdict)) == ("INCONCLUSIVE", {("coverage", "unexplained")})
@@ -305,16 +311,20 @@ def test_not_all_copies_written_down_is_a_doubt_even_on_a_quiet_day() -> None:
 def test_a_loss_of_power_takes_nothing_that_an_earlier_clean_election_had_taken(profile: str) -> None:
     """Broker 1 was killed, and its successor lacked the record: that was seen before any power was cut."""
     run, _, (cut,) = powerless(profile)
-    times = {"requested_at_us": BITE - 9 * S - 1, "bite_at_us": BITE - 9 * S, "healed_at_us": BITE - 2 * S}
+    times = {
+        "requested_at_us": EFFECT_AT - 9 * S - 1,
+        "effect_at_us": EFFECT_AT - 9 * S,
+        "healed_at_us": EFFECT_AT - 2 * S,
+    }
     kill = msgspec.structs.replace(cut, id=2, action="kill", brokers=[1], recovered_at_us=RECOVERED, **times)
-    seen = [it for it in the_observations(run) if it.at_us < BITE - 9 * S]
-    seen += exited(BITE - 9 * S, 1, back_us=BITE - 2 * S)
-    for at_us, leader, starts in ((BITE - 7 * S, 2, {0: 0, 1: CUT}), (CHANGED, 3, {0: 0, 1: CUT, 2: CUT + 60})):
+    seen = [it for it in the_observations(run) if it.at_us < EFFECT_AT - 9 * S]
+    seen += exited(EFFECT_AT - 9 * S, 1, back_us=EFFECT_AT - 2 * S)
+    for at_us, leader, starts in ((EFFECT_AT - 7 * S, 2, {0: 0, 1: CUT}), (CHANGED, 3, {0: 0, 1: CUT, 2: CUT + 60})):
         elected = [partition(run, at_us, it.name, 0, leader, len(starts) - 1, [leader, 3]) for it in run.arms]
         seen += [*elected, *(answer(it, starts) for it in elected)]
-        seen += exited(BITE, 1, 2, 3, back_us=BITE + S) if leader == 2 else []
+        seen += exited(EFFECT_AT, 1, 2, 3, back_us=EFFECT_AT + S) if leader == 2 else []
     plan = (FaultStep(trigger=AT_ONCE, action="kill", target="leader"), *run.fault.steps)
     run = msgspec.structs.replace(run, fault=msgspec.structs.replace(run.fault, steps=plan))
     history = History(run, sorted(seen, key=lambda it: it.at_us), [kill, cut])
-    verdict = verdict_on(history, (BITE - 10 * S, BITE - 10 * S + 1000), CUT + 20, case={"overwritten": True})
+    verdict = verdict_on(history, (EFFECT_AT - 10 * S, EFFECT_AT - 10 * S + 1000), CUT + 20, case={"overwritten": True})
     assert (verdict.verdict, rules_of(verdict)) == ("VIOLATED", ["lost.unexplained"])

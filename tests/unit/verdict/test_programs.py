@@ -60,7 +60,7 @@ def test_a_program_has_the_verdict_that_it_deserves_and_the_evidence_says_who_di
     subject = arm(verdict)
     assert (subject.verdict, verdict.exit_code) == (name, int(name == "VIOLATED")), subject.doubts
     assert subject.doubts == [], "the kill is proven, and planned"
-    counts = [subject.books[column] for column in ("skipped", "reapplied")]
+    counts = [subject.tally[column] for column in ("skipped", "reapplied")]
     assert [count > 0 for count in counts] == [skips, repeats or (counts[1] > 0 and program == "swallow")]
     if not what:
         assert subject.causes == []
@@ -76,21 +76,21 @@ def test_a_program_has_the_verdict_that_it_deserves_and_the_evidence_says_who_di
 def test_the_evidence_names_the_record_its_commit_the_member_and_the_kill() -> None:
     verdict = judged(evidence("ahead", is_killed=True, claim="contract"))
     (told,) = causes_of(arm(verdict))
-    count, played = arm(verdict).books["skipped"], play("ahead", is_killed=True)
+    count, played = arm(verdict).tally["skipped"], play("ahead", is_killed=True)
     assert told.heading.startswith(f"{count} skipped: The program, or its client library, committed offsets")
     assert (
         "Record 200 of producer 0 stands in partition 0 at offset 200, and no member ever applied it." in told.evidence
     )
     assert "Offset 210 of this partition was committed at 00:01:40.001 UTC by member sink-7f:" in told.evidence
-    assert "Its members were killed at 00:01:4" in told.evidence and played.in_hand == count
+    assert "Its members were killed at 00:01:4" in told.evidence and played.in_progress == count
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_without_commits_that_show_it_nobody_says_that_the_program_did_it(claim: Claim) -> None:
     made = evidence("swallow", is_killed=False, claim=claim)
-    assert made.witness is not None
-    bare = made.witness._replace(commits=[], positions=[row | {"position": 0} for row in made.witness.positions])
-    subject = arm(judged(replace(made, witness=bare)), SUBJECT)
+    assert made.group_log is not None
+    bare = made.group_log._replace(commits=[], positions=[row | {"position": 0} for row in made.group_log.positions])
+    subject = arm(judged(replace(made, group_log=bare)), SUBJECT)
     assert subject.verdict == "VIOLATED" and subject.causes == []
     broken = [finding for finding in subject.findings if finding.cases]
     _, text = who_broke_it(subject, broken)

@@ -10,8 +10,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 from support.evidence import (
-    BITE,
     CANARY_ARM,
+    EFFECT_AT,
     RUN,
     SUBJECT,
     WEAK,
@@ -25,7 +25,7 @@ from support.findings import finding
 
 from delivery_verifier.model.figures import times
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.verdict import ArmVerdict, Doubt, Excuse, Finding, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict, Doubt, ExplainedBy, Finding, RunVerdict
 from delivery_verifier.run_directory.counts import LATE, UNPROVEN
 from delivery_verifier.verdict import sentences
 from delivery_verifier.verdict.evidence import ArmEvidence
@@ -34,7 +34,7 @@ from delivery_verifier.verdict.transaction_counts import TransactionCounts
 
 EVIDENCE = evidence_of(RUN)
 QUIET = evidence_of(a_scenario(fault="none"))
-UNPROVEN_FAULT = evidence_of(RUN, injections=[msgspec.structs.replace(the_injections(RUN)[0], bit=False)])
+UNPROVEN_FAULT = evidence_of(RUN, injections=[msgspec.structs.replace(the_injections(RUN)[0], took_effect=False)])
 PERMITS = "as the settings permit, and nothing they forbid"
 
 
@@ -51,11 +51,11 @@ def doubt(detail: str, kind: Any = "coverage") -> Doubt:
     return Doubt(kind=kind, name="d", detail=detail)
 
 
-def control(name: str = "weak", lost: int = 0, *doubts: Doubt, **books: int) -> ArmVerdict:
-    counts = {"lost": lost, "reported": 9000, **books}
+def control(name: str = "weak", lost: int = 0, *doubts: Doubt, **tally: int) -> ArmVerdict:
+    counts = {"lost": lost, "reported": 9000, **tally}
     findings = [finding(count=lost, tolerance=None)]
     return msgspec.structs.replace(
-        arm(verdict(), WEAK), arm=name, profile=name, books=counts, doubts=list(doubts), findings=findings
+        arm(verdict(), WEAK), arm=name, profile=name, tally=counts, doubts=list(doubts), findings=findings
     )
 
 
@@ -91,7 +91,7 @@ def held(*findings: Finding, **totals: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("books", "text"),
+    ("tally", "text"),
     [
         ({}, "The fault took none of 9,000 records from the control weak."),
         ({"lost": 1200}, "The fault took 1,200 of 9,000 records from the control weak."),
@@ -102,12 +102,12 @@ def held(*findings: Finding, **totals: int) -> str:
         ),
     ],
 )
-def test_one_control_says_what_the_fault_took_and_what_nobody_knows(books: dict[str, int], text: str) -> None:
-    assert of_the_controls(control(**books)) == text
+def test_one_control_says_what_the_fault_took_and_what_nobody_knows(tally: dict[str, int], text: str) -> None:
+    assert of_the_controls(control(**tally)) == text
 
 
 def test_a_control_without_counts_lost_none_of_none() -> None:
-    uncounted = msgspec.structs.replace(control(), books={})
+    uncounted = msgspec.structs.replace(control(), tally={})
     assert of_the_controls(uncounted) == "The fault took none of 0 records from the control weak."
 
 
@@ -215,23 +215,23 @@ def test_a_violation_says_how_many_landed_late() -> None:
     assert late == f"1,500 out of order {landed}, which the contract forbids"
 
 
-def excuse(count: int) -> Excuse:
-    cause = Disturbance(kind="leader_change", at_us=BITE, planned=True)
-    return Excuse(disturbance=cause, since_us=None, until_us=BITE, count=count)
+def cause_of_cases(count: int) -> ExplainedBy:
+    cause = Disturbance(kind="leader_change", at_us=EFFECT_AT, planned=True)
+    return ExplainedBy(disturbance=cause, since_us=None, until_us=EFFECT_AT, count=count)
 
 
 @pytest.mark.parametrize(
-    ("excuses", "clause"),
+    ("explained_by", "clause"),
     [
-        ([excuse(3)], ""),
-        ([excuse(1), excuse(1)], " (a disturbance excuses 2)"),
-        ([], " (a disturbance excuses none)"),
+        ([cause_of_cases(3)], ""),
+        ([cause_of_cases(1), cause_of_cases(1)], " (a disturbance explains 2)"),
+        ([], " (a disturbance explains none)"),
     ],
 )
 def test_permitted_cases_are_named_beside_forbidden_ones_of_the_same_anomaly(
-    excuses: list[Excuse], clause: str
+    explained_by: list[ExplainedBy], clause: str
 ) -> None:
-    beside = finding(count=2, also=1, tolerance=None, excuses=excuses)
+    beside = finding(count=2, also=1, tolerance=None, explained_by=explained_by)
     other = finding("DUPLICATED", 5, tolerance=None), finding("LOST", 0, tolerance=None)
     text = violated(finding(count=1), beside, *other)
     assert text == f"1 lost, which the contract forbids, and 3 lost, which it permits{clause}"
@@ -274,10 +274,10 @@ def test_an_arm_of_transactions_says_what_a_consumer_sees_of_them(
     )
 
 
-def test_the_circumstances_name_one_bite_or_several_and_no_fault_without_proof() -> None:
+def test_the_circumstances_name_one_take_effect_or_several_and_no_fault_without_proof() -> None:
     first = the_injections(RUN)[0]
     again = msgspec.structs.replace(first, id=2, cycle=2)
-    unproven = msgspec.structs.replace(first, id=3, bit=False)
+    unproven = msgspec.structs.replace(first, id=3, took_effect=False)
 
     def circumstances(*injections: Any) -> str:
         evidence = replace(EVIDENCE, injections=list(injections))
@@ -288,7 +288,7 @@ def test_the_circumstances_name_one_bite_or_several_and_no_fault_without_proof()
     assert circumstances(first) == f"the leader was killed once, {exposed.format('the fault')}"
     assert circumstances(first, unproven) == f"the leader was killed once, {exposed.format('the fault')}"
     assert circumstances(first, again) == f"the leader was killed twice, {exposed.format('the faults')}"
-    assert circumstances(unproven) == "no injected fault is proven to have bitten."
+    assert circumstances(unproven) == "no injected fault is proven to have taken effect."
 
 
 def test_numbers_of_times_are_words_up_to_two() -> None:

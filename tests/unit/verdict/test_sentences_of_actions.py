@@ -15,7 +15,7 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import TARGETS, FaultStep, Trigger
 from delivery_verifier.verdict.sentences import _done
 
-BITING = [name for name, act in ACTS.items() if act.bites]
+EFFECTIVE = [name for name, act in ACTS.items() if act.takes_effect]
 OF_BROKERS = {target.in_a_sentence for target in TARGETS.values()}
 SUBJECTS = {
     "broker": OF_BROKERS,
@@ -37,7 +37,7 @@ def sentence(action: str, *targets: str) -> str:
     return _done(dataclasses.replace(evidence, injections=[replace(kill, action=action)]))
 
 
-@pytest.mark.parametrize(("action", "target"), list(itertools.product(BITING, (*TARGETS, "same"))))
+@pytest.mark.parametrize(("action", "target"), list(itertools.product(EFFECTIVE, (*TARGETS, "same"))))
 def test_every_action_on_every_target_has_a_right_sentence(action: str, target: str) -> None:
     text, act = sentence(action, target), ACTS[action]
     assert "hit by" not in text
@@ -77,8 +77,8 @@ def test_the_sentence_names_who_suffered_what(action: str, targets: tuple[str, .
     assert sentence(action, *targets) == text
 
 
-def test_only_what_bites_has_words_for_what_was_done() -> None:
-    assert [name for name, act in ACTS.items() if act.done] == BITING
+def test_only_what_takes_effect_has_words_for_what_was_done() -> None:
+    assert [name for name, act in ACTS.items() if act.done] == EFFECTIVE
 
 
 def test_an_action_of_another_version_is_named_as_it_is() -> None:
@@ -87,5 +87,5 @@ def test_an_action_of_another_version_is_named_as_it_is() -> None:
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_no_scenario_of_the_catalogue_says_hit_by(name: str) -> None:
-    steps = [step for step in ENTRIES[name].fault.steps if step.act.bites]
+    steps = [step for step in ENTRIES[name].fault.steps if step.act.takes_effect]
     assert all("hit by" not in sentence(step.action, step.target) for step in steps)

@@ -11,7 +11,7 @@ from support import applications
 from support import stored_data as stored
 from support.defects import DEFECTS, Defect
 from support.evidence import arm, judged, validation_of
-from support.sound_runs import BITING, STRONG, SoundRun, sound_run
+from support.sound_runs import EFFECTIVE, STRONG, SoundRun, sound_run
 
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.reporting.doubts import ADVICE
@@ -21,7 +21,7 @@ from delivery_verifier.verdict.judge import load_and_judge
 
 QUIET = [(seed, "") for seed in range(30)]
 FAULTED = [
-    *((seed, BITING[seed % len(BITING)]) for seed in range(2 * len(BITING))),
+    *((seed, EFFECTIVE[seed % len(EFFECTIVE)]) for seed in range(2 * len(EFFECTIVE))),
     (31, "elect_unclean"),
     (38, "elect_unclean"),
 ]
@@ -96,19 +96,19 @@ def test_there_is_a_defect_for_every_doubt_that_a_run_can_have() -> None:
     }
     in_test_checker_doubts = {"anomaly_unproven"}
     of_user_applications = {"effects_torn", "group_never_committed"}
-    in_test_witness = {"witness_disagrees", "witness_lacks_commit", "witness_stranger"}
+    in_test_group_log = {"group_log_disagrees", "group_log_lacks_commit", "group_log_foreign_writer"}
     in_test_outputs = {"output_cut_off", "output_held_back", "output_unproven"}
-    others = in_test_checker_doubts | of_user_applications | in_test_witness | in_test_outputs | IN_TEST_AUDITS
+    others = in_test_checker_doubts | of_user_applications | in_test_group_log | in_test_outputs | IN_TEST_AUDITS
     assert set(ADVICE) - follows == others
 
 
 def test_the_sound_runs_go_through_everything_that_a_sound_cluster_shows() -> None:
     quiet, faulted = ([sound_run(*drawn) for drawn in runs] for runs in (QUIET, FAULTED))
     assert {run.subject.profile.name for run in quiet} == {run.subject.profile.name for run in faulted} == set(STRONG)
-    assert {injection.action for run in faulted for injection in run.injections} == set(BITING)
+    assert {injection.action for run in faulted for injection in run.injections} == set(EFFECTIVE)
     pairs = {(run.subject.profile.name, run.injections[-1].action) for run in faulted}
-    assert len(pairs) >= 2 * len(BITING), "each action meets two profiles"
-    assert set(BITING) == {name for name, act in ACTS.items() if act.bites and act.whom != "application"}
+    assert len(pairs) >= 2 * len(EFFECTIVE), "each action meets two profiles"
+    assert set(EFFECTIVE) == {name for name, act in ACTS.items() if act.takes_effect and act.whom != "application"}
     assert not any(run.injections for run in quiet)
     for shown in (
         _leaderless,
@@ -142,7 +142,7 @@ def _flapping(run: SoundRun) -> bool:
 
 
 def _counted(run: SoundRun, name: str, arm: str) -> int:
-    return sum(row[name] for row in run.rows["books/producers.parquet"] if row["arm"] == arm)
+    return sum(row[name] for row in run.rows["counts/producers.parquet"] if row["arm"] == arm)
 
 
 def _unanswered_and_found(run: SoundRun) -> bool:

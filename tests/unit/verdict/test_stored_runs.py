@@ -25,8 +25,8 @@ def test_a_stored_run_is_judged_as_it_was(name: str) -> None:
 def test_the_stored_runs_show_what_they_are_named_for() -> None:
     assert [stored_judgement(name)["verdict"] for name in NAMES] == ["HELD", "VIOLATED"]
     convicted = stored_judgement(VIOLATED)["arms"]["acks_1"]
-    assert convicted["books"]["lost"]
-    assert convicted["bites"]["LOST"]
+    assert convicted["tally"]["lost"]
+    assert convicted["seen_in"]["LOST"]
 
 
 @pytest.mark.parametrize("other", [{"format": "kdv-run 2"}, {"schema": "0" * 16}])
@@ -75,14 +75,14 @@ def test_output_of_another_run_and_altered_counts_are_refused_by_name_and_never_
         load_and_judge(run.path)
 
 
-def test_a_run_that_does_not_say_how_many_strangers_wrote_is_refused(tmp_path: Path) -> None:
+def test_a_run_that_does_not_say_how_many_foreign_writers_wrote_is_refused(tmp_path: Path) -> None:
     run = stored_run(HELD, tmp_path)
     file = run.path / "reconcile.json"
     manifest = json.loads(file.read_bytes())
-    manifest["counts"] = {name: n for name, n in manifest["counts"].items() if not name.startswith("strangers/")}
+    manifest["counts"] = {name: n for name, n in manifest["counts"].items() if not name.startswith("foreign_writers/")}
     file.write_text(json.dumps(manifest))
     relink(run)
-    with pytest.raises(IncompleteRun, match="does not say how many strangers"):
+    with pytest.raises(IncompleteRun, match="does not say how many foreign writers"):
         load_and_judge(run.path)
 
 

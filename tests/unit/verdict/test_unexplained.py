@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from support.evidence import BITE, SECOND, Change, a_scenario, case, cases, evidence_of, lost
+from support.evidence import EFFECT_AT, SECOND, Change, a_scenario, case, cases, evidence_of, lost
 
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.run_directory.books import with_totals
+from delivery_verifier.run_directory.tally import with_totals
 from delivery_verifier.verdict.evidence import ArmEvidence
 from delivery_verifier.verdict.unexplained import (
     UNEXPLAINED,
@@ -15,8 +15,8 @@ from delivery_verifier.verdict.unexplained import (
 )
 
 RUN, NAME = a_scenario("acks_1"), "acks_1"
-SENT = BITE + 5 * SECOND
-"""After the last change of the leader: no disturbance excuses what was acknowledged later."""
+SENT = EFFECT_AT + 5 * SECOND
+"""After the last change of the leader: no disturbance explains what was acknowledged later."""
 LOST = case(SENT, SENT + 1, "LOST", arm=NAME)
 HIDDEN = case(SENT, SENT + 1, "DUPLICATED", "MISPLACED", arm=NAME)
 
@@ -28,7 +28,7 @@ def subject(*rows: dict[str, object], change: Change = lost(7, NAME), **more: ob
 
 def column_of(arm: ArmEvidence, anomaly: Anomaly) -> list[int | None]:
     """Returns the counts of unexplained cases, by producer and partition; those that are 0 are left out."""
-    rows = with_unexplained(with_totals(arm.run.books.rows("producers", arm=NAME)), arm)
+    rows = with_unexplained(with_totals(arm.run.tally.rows("producers", arm=NAME)), arm)
     counts: list[int | None] = rows[unexplained_column(anomaly)].to_pylist()
     assert len(counts) == rows.num_rows > 3
     return [count for count in counts if count != 0]
@@ -45,7 +45,7 @@ def test_a_record_that_shows_an_anomaly_but_is_a_case_of_another_counts_too() ->
     assert counts == {Anomaly.LOST: 2, Anomaly.MISPLACED: 1}
 
 
-def test_the_books_show_unexplained_cases_where_they_are() -> None:
+def test_the_tally_show_unexplained_cases_where_they_are() -> None:
     arm = subject(LOST, LOST, HIDDEN)
     assert column_of(arm, Anomaly.LOST) == [2] and column_of(arm, Anomaly.MISPLACED) == [1]
 
@@ -55,5 +55,5 @@ def test_without_a_list_of_cases_their_number_is_unknown_where_the_anomaly_is_pe
     assert column_of(subject(change=lost(0, NAME)), Anomaly.LOST) == []
     strict = evidence_of(a_scenario(), lost(7, "idempotent"))
     arm = next(arm for arm in strict.loaded if arm.name == "idempotent")
-    rows = with_unexplained(with_totals(arm.run.books.rows("producers", arm=arm.name)), arm)
+    rows = with_unexplained(with_totals(arm.run.tally.rows("producers", arm=arm.name)), arm)
     assert set(rows[unexplained_column(Anomaly.LOST)].to_pylist()) == {0}, "no disturbance permits a loss here"

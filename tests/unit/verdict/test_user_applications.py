@@ -26,7 +26,7 @@ from delivery_verifier.model.scenario import Claim, Scenario
 from delivery_verifier.verdict.applications import application_doubts, torn_effects
 from delivery_verifier.verdict.evidence import Evidence
 
-EFFECTS, PRODUCERS = "books/effects.parquet", "books/producers.parquet"
+EFFECTS, PRODUCERS = "counts/effects.parquet", "counts/producers.parquet"
 
 
 def applied_by(discipline: Discipline, claim: Claim = "contract", reset: str = "earliest") -> Scenario:
@@ -36,7 +36,7 @@ def applied_by(discipline: Discipline, claim: Claim = "contract", reset: str = "
 
 
 def counted(kind: Anomaly, count: int) -> Change:
-    """Returns a change that makes `count` records of the subject cases of `kind`, and keeps the books in balance."""
+    """Returns a change that makes `count` records of the subject cases of `kind`, and keeps the counts in balance."""
 
     def change(rows: Rows) -> None:
         setting(PRODUCERS, column(kind), count, arm=SUBJECT, producer=0, partition=0)(rows)
@@ -85,7 +85,7 @@ def test_lines_without_a_record_may_be_the_skipped_records(skipped: int, unparse
 
 
 def run_of(discipline: Discipline, change: Change = lambda rows: None, arm: str = SUBJECT) -> Evidence:
-    """Returns the evidence of a run in which `arm` alone has an application, with `change` to its books."""
+    """Returns the evidence of a run in which `arm` alone has an application, with `change` to its counts."""
     plain = a_scenario(fault="none")
     return evidence_of(with_arm(plain, arm, application=application(discipline)), change)
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from delivery_verifier.applications.lives import lives_of
+from delivery_verifier.applications.incarnations import incarnations_of
 from delivery_verifier.applications.own.scan import MAGIC, RecordPattern, Scan, blocks_of, count, scan
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
 from delivery_verifier.model import record
@@ -87,7 +87,7 @@ class Files:
         return 0
 
     def keep(self) -> None:
-        """Remembers the last bytes of each file. So `sizes` notices if a later life replaces a file."""
+        """Remembers the last bytes of each file. So `sizes` notices if a later incarnation replaces a file."""
         self.sizes()
         (self._folder / _TAILS).write_bytes(msgspec.json.encode(self._tails))
 
@@ -126,7 +126,7 @@ def files_of(location: SinkLocation, folder: Path) -> list[Path]:
     """Returns the files that hold effects of a member. `folder` is the folder of the member. A file with several names
     (links) appears once."""
     if location.output:
-        return [file for life in lives_of(folder).values() if (file := life / STDOUT).is_file()]
+        return [file for incarnation in incarnations_of(folder).values() if (file := incarnation / STDOUT).is_file()]
     is_inside = location.where.startswith(IN_FOLDER)
     root, pattern = (
         (folder / WORK, location.where.removeprefix(IN_FOLDER)) if is_inside else (Path("/"), location.where[1:])

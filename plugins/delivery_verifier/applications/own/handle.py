@@ -1,9 +1,9 @@
-"""The handle of running user applications (programs of the user's own). It finds out what they have in hand, and
+"""The handle of running user applications (programs of the user's own). It finds out what they have in progress, and
 freezes them.
 
-An user application does not report which records it has in hand. So the handle compares what the application has
-applied with what its group has committed, offset by offset (see `in_hand`). A record of the output topic is in hand if
-its transaction has not ended.
+An user application does not report which records it has in progress. So the handle compares what the application has
+applied with what its group has committed, offset by offset (see `in_progress`). A record of the output topic is in
+progress if its transaction has not ended.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from delivery_verifier.applications.control import Control, Word
-from delivery_verifier.applications.lives import application_folder, folder_of
+from delivery_verifier.applications.incarnations import application_folder, folder_of
 from delivery_verifier.applications.own.described import location_of, pattern_of
-from delivery_verifier.applications.own.in_hand import Applied, Commits, InHand, Offsets, unapplied, uncommitted
+from delivery_verifier.applications.own.in_progress import Applied, Commits, InProgress, Offsets, unapplied, uncommitted
 from delivery_verifier.applications.own.readers import EffectReader, reader_of
 from delivery_verifier.applications.own.scan import RecordPattern
 from delivery_verifier.applications.own.topic import Topic
@@ -49,23 +49,23 @@ class OwnHandle:
                 if not control.is_down and control[Word.PID]:
                     send_to_tree(control[Word.PID], number)
 
-    def in_hand(self, arm: Arm, committed: Offsets, positions: Mapping[int, Positions]) -> InHand:
-        """Returns what the application of `arm` has in hand. Call it while its members are frozen or dead.
+    def in_progress(self, arm: Arm, committed: Offsets, positions: Mapping[int, Positions]) -> InProgress:
+        """Returns what the application of `arm` has in progress. Call it while its members are frozen or dead.
 
         `committed` has the offsets that its group has committed. `positions` maps each producer to the positions of its
-        records. Nothing is in hand while a transaction of an earlier life is open, because nobody knows what stands
-        behind this transaction.
+        records. Nothing is in progress while a transaction of an earlier incarnation is open, because nobody knows what
+        stands behind this transaction.
         """
         commits = self._commits[arm.name]
         commits.note(committed)
         if not any(committed.values()):
-            return InHand(has_committed=False)
+            return InProgress(has_committed=False)
         if self._is_blocked(arm):
-            return InHand()
+            return InProgress()
         applied = self._applied(arm)
         # In a topic with transactions, records of aborted transactions are never applied.
         not_applied = 0 if arm.transactional_id else unapplied(positions, applied, commits)
-        return InHand(uncommitted(positions, applied, commits), not_applied, self._undecided(arm))
+        return InProgress(uncommitted(positions, applied, commits), not_applied, self._undecided(arm))
 
     def undecided(self) -> dict[str, int]:
         """Maps each arm to the number of offsets of its output topic that are not decided: those from the oldest open
@@ -78,21 +78,22 @@ class OwnHandle:
         return sum(reader.undecided() for reader, _ in self._readers(arm))
 
     def records(self) -> dict[str, int]:
-        """Maps each arm to the number of records of the run that the effects of its members hold, over all lives."""
+        """Maps each arm to the number of records of the run that the effects of its members hold, over all
+        incarnations."""
         return {arm.name: len(self._applied(arm).sequence) for arm in self.arms}
 
-    def begin_life(self, committed: Mapping[str, Offsets]) -> None:
-        """Tells the handle that the members are about to begin another life. From now on, the handle does not count the
-        records that the members had in hand before. `committed` maps each arm to the offsets that its group has
-        committed."""
+    def begin_incarnation(self, committed: Mapping[str, Offsets]) -> None:
+        """Tells the handle that the members are about to begin another incarnation. From now on, the handle does not
+        count the records that the members had in progress before. `committed` maps each arm to the offsets that its
+        group has committed."""
         for arm in self.arms:
-            self._commits[arm.name].begin_life(committed[arm.name])
+            self._commits[arm.name].begin_incarnation(committed[arm.name])
             parts = [reader.sizes() for reader, _ in self._readers(arm)]
             self._sizes_before[arm.name] = {name: size for sizes in parts for name, size in sizes.items()}
 
     def _is_blocked(self, arm: Arm) -> bool:
-        """Returns whether a transaction of an earlier life is still open. Then nobody can know what is in hand behind
-        this transaction."""
+        """Returns whether a transaction of an earlier incarnation is still open. Then nobody can know what is in
+        progress behind this transaction."""
         topics = [reader for reader, _ in self._readers(arm) if isinstance(reader, Topic)]
         return any(topic.is_open_below(self._sizes_before[arm.name]) for topic in topics)
 

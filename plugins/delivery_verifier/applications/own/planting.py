@@ -31,8 +31,8 @@ def in_folder(location: SinkLocation) -> SinkLocation:
 
 
 def plant_values(reader: EffectReader, location: SinkLocation, folder: Path, values: Sequence[bytes]) -> None:
-    """Writes the records `values` to the place `location`, as effects of life 0. `location` comes from `in_folder`.
-    `reader` is the reader of this place. `folder` is the folder of the member.
+    """Writes the records `values` to the place `location`, as effects of incarnation 0. `location` comes from
+    `in_folder`. `reader` is the reader of this place. `folder` is the folder of the member.
 
     Also writes some lines without the text `location.containing`. These lines are no effects.
     """

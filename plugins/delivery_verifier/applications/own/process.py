@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from delivery_verifier.applications.control import Control, State, Word
-from delivery_verifier.applications.lives import note_marker
+from delivery_verifier.applications.incarnations import note_marker
 from delivery_verifier.applications.own.described import location_of, pattern_of, read_own, secret_environment
 from delivery_verifier.applications.own.files import WORK
 from delivery_verifier.applications.own.readers import EffectReader, check_grown, reader_of
@@ -44,9 +44,9 @@ _REDACTED = "redacted"
 
 
 class Secrets:
-    """The variables that the operator gives to one life of a member (`environment`), and the texts in them that must
-    stay secret (`texts`). They are kept in memory until the life has ended, because the operator may change them
-    meanwhile, and the life may have printed the old ones.
+    """The variables that the operator gives to one incarnation of a member (`environment`), and the texts in them that
+    must stay secret (`texts`). They are kept in memory until the incarnation has ended, because the operator may change
+    them meanwhile, and the incarnation may have printed the old ones.
 
     The constructor raises BadInput if a connection has no value. The representation shows no value.
     """
@@ -57,16 +57,18 @@ class Secrets:
         self.texts = secrets_of(self.environment)
 
 
-def start_own(inputs: SinkInputs, group: str, member: int, life: int, secrets: Secrets) -> subprocess.Popen[bytes]:
-    """Starts one life of a member: its subreaper with the command, in a process group of their own.
+def start_own(
+    inputs: SinkInputs, group: str, member: int, incarnation: int, secrets: Secrets
+) -> subprocess.Popen[bytes]:
+    """Starts one incarnation of a member: its subreaper with the command, in a process group of their own.
 
     The number of the group is the pid of the returned process.
     """
     assert inputs.arm.application is not None, "only an arm with an application has members"
     own, folder = read_own(inputs.arm.application.name), inputs.folder / str(member)
-    work, life_folder = folder / WORK, folder / str(life)
+    work, incarnation_folder = folder / WORK, folder / str(incarnation)
     work.mkdir(exist_ok=True)
-    life_folder.mkdir(parents=True)
+    incarnation_folder.mkdir(parents=True)
     values: dict[str, object] = {
         "bootstrap.servers": inputs.connection["bootstrap.servers"],
         "topic": inputs.arm.topic_name,
@@ -74,14 +76,14 @@ def start_own(inputs: SinkInputs, group: str, member: int, life: int, secrets: S
         "output.topic": output_topic(inputs.arm.topic_name),
         "folder": work,
         "member": member,
-        "life": life,
+        "incarnation": incarnation,
         "home": folders.applications_dir(),
     }
     environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
     environment |= secrets.environment | {name: str(values[key]) for name, key in VARIABLES.items()}
     python_path = os.pathsep.join(path for path in sys.path if path)
     subreaper = [sys.executable, "-E", "-c", _SUBREAPER, python_path]
-    with (life_folder / STDOUT).open("ab") as stdout, (life_folder / "stderr").open("ab") as stderr:
+    with (incarnation_folder / STDOUT).open("ab") as stdout, (incarnation_folder / "stderr").open("ab") as stderr:
         return subprocess.Popen(
             [*subreaper, *own.words(values)],
             cwd=work,
@@ -113,9 +115,10 @@ def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 class Progress(NamedTuple):
-    """How far an own member has come in one life. `began_s` is the time at which the life began, by the monotonic
-    clock. `size` is the size of the member's place at this time, in bytes, offsets or rows. `searched` maps each part
-    of the place to the position up to which the verifier has looked for markers. `secrets` are those of the life."""
+    """How far an own member has come in one incarnation. `began_s` is the time at which the incarnation began, by the
+    monotonic clock. `size` is the size of the member's place at this time, in bytes, offsets or rows. `searched` maps
+    each part of the place to the position up to which the verifier has looked for markers. `secrets` are those of the
+    incarnation."""
 
     inputs: SinkInputs
     location: SinkLocation
@@ -129,7 +132,8 @@ class Progress(NamedTuple):
 
     @classmethod
     def begin(cls, inputs: SinkInputs, member: int, control: Control) -> Progress:
-        """Returns the progress of a life that is about to begin. Raises BadInput if a connection has no value."""
+        """Returns the progress of an incarnation that is about to begin. Raises BadInput if a connection has no
+        value."""
         folder = inputs.folder / str(member)
         reader = reader_of(inputs, folder)
         sizes = reader.sizes()
@@ -150,15 +154,15 @@ class Progress(NamedTuple):
 
     def update(self, before: Mapping[str, int]) -> Mapping[str, int]:
         """Notes in the control block how far the member has come. From outside, only the place of its effects can be
-        seen. So the number of applied records is replaced by the amount written in this life, in bytes, offsets or
-        rows. A member that has written something, or has run for BEGUN_S seconds, counts as one that has partitions. If
-        all members write to one place, this is the amount that all have written since the life began.
-        Also cuts long outputs.
+        seen. So the number of applied records is replaced by the amount written in this incarnation, in bytes, offsets
+        or rows. A member that has written something, or has run for BEGUN_S seconds, counts as one that has partitions.
+        If all members write to one place, this is the amount that all have written since the incarnation began. Also
+        cuts long outputs.
 
         `before` has the sizes at the last call. Returns the present sizes, or `before` if the effects are locked.
         Raises StepFailed if a part of the place is gone or has shrunk. An output topic is exempt (see `check_grown`).
         """
-        life, sizes = self.folder / str(self.control[Word.LIFE]), before
+        incarnation, sizes = self.folder / str(self.control[Word.INCARNATION]), before
         with suppress(PlaceBusy):  # this is about progress, from which no verdict follows
             sizes = self.reader.sizes()
             check_grown(before, sizes, self.location)
@@ -167,58 +171,62 @@ class Progress(NamedTuple):
             self.control[Word.STATE] = State.ASSIGNED
         for name in _OUTPUTS:
             if name != self.location.output:
-                _cut(life / name)
+                _cut(incarnation / name)
         return sizes
 
     def note_markers(self) -> None:
-        """Notes in the folder of the life which markers the member has applied since the last call: the partition of
-        each, and the round in which it was written (see `settlement.snapshot`)."""
+        """Notes in the folder of the incarnation which markers the member has applied since the last call: the
+        partition of each, and the round in which it was written (see `settlement.snapshot`)."""
         if not self.has_effects:
             return
-        pattern, life = pattern_of(self.inputs, self.location), self.folder / str(self.control[Word.LIFE])
+        pattern, incarnation = pattern_of(self.inputs, self.location), self.folder / str(self.control[Word.INCARNATION])
         with suppress(PlaceBusy):  # a later call finds the same markers
             for partition, number in self.reader.markers(pattern, self.searched):
-                note_marker(life, partition, number)
+                note_marker(incarnation, partition, number)
 
 
-def keep_output(location: SinkLocation, life: Path, secrets: Sequence[str]) -> None:
-    """Cuts what a life has printed down to its end, and takes `secrets` out of it. The life has ended.
+def keep_output(location: SinkLocation, incarnation: Path, secrets: Sequence[str]) -> None:
+    """Cuts what an incarnation has printed down to its end, and takes `secrets` out of it. The incarnation has ended.
 
-    Leaves an output with effects as it is, and writes a copy without secrets, if it holds any. `life` is the folder of
-    the life.
+    Leaves an output with effects as it is, and writes a copy without secrets, if it holds any. `incarnation` is the
+    folder of the incarnation.
     """
     for name in _OUTPUTS:
-        file = life / name
+        file = incarnation / name
         if name != location.output:
             file.write_text(redacted_end(_end_of(file), list(secrets)))
             continue
         words = [secret.encode() for secret in secrets]
         if any(word in text for _, text in blocks_of(file) for word in words):
-            with (life / _REDACTED).open("wb") as stream:
+            with (incarnation / _REDACTED).open("wb") as stream:
                 for _, text in blocks_of(file):
                     stream.write(reduce(lambda rest, word: rest.replace(word, b"***"), words, text))
 
 
-def redact_effects(life: Path) -> None:
+def redact_effects(incarnation: Path) -> None:
     """Replaces the secrets in an output with effects. Call it when the effects have been read.
 
-    `life` is the folder of the life. Files that the program has opened itself stay as they are.
+    `incarnation` is the folder of the incarnation. Files that the program has opened itself stay as they are.
     """
     with suppress(FileNotFoundError):  # nothing was secret
-        (life / _REDACTED).replace(life / STDOUT)
+        (incarnation / _REDACTED).replace(incarnation / STDOUT)
 
 
-def printed(inputs: SinkInputs, life: Path) -> str:
-    """Returns what a life has printed, except an output that holds effects. Call it after `keep_output`. `life` is the
-    folder of the life."""
+def printed(inputs: SinkInputs, incarnation: Path) -> str:
+    """Returns what an incarnation has printed, except an output that holds effects. Call it after `keep_output`.
+    `incarnation` is the folder of the incarnation."""
     output = location_of(inputs).output
-    return "".join(f"[{name}]\n{(life / name).read_text(errors='replace')}\n" for name in _OUTPUTS if name != output)
+    return "".join(
+        f"[{name}]\n{(incarnation / name).read_text(errors='replace')}\n" for name in _OUTPUTS if name != output
+    )
 
 
-def last_words(life: Path) -> str:
-    """Returns the last 500 characters of each output of a life, joined. Call it after `keep_output`. `life` is the
-    folder of the life."""
-    return "\n".join((life / name).read_text(errors="replace").strip()[-500:] for name in reversed(_OUTPUTS)).strip()
+def last_words(incarnation: Path) -> str:
+    """Returns the last 500 characters of each output of an incarnation, joined. Call it after `keep_output`.
+    `incarnation` is the folder of the incarnation."""
+    return "\n".join(
+        (incarnation / name).read_text(errors="replace").strip()[-500:] for name in reversed(_OUTPUTS)
+    ).strip()
 
 
 def _cut(file: Path) -> None:

@@ -45,8 +45,8 @@ class EffectReader(Protocol):
         each partition."""
 
     def keep(self) -> None:
-        """Remembers which effects there are at the end of a life. Does nothing if the positions of the effects show in
-        which life they were written."""
+        """Remembers which effects there are at the end of an incarnation. Does nothing if the positions of the effects
+        show in which incarnation they were written."""
 
 
 def reader_of(inputs: SinkInputs, folder: Path, location: SinkLocation | None = None) -> EffectReader:

@@ -1,7 +1,8 @@
 """A table of a database as the place of the effects of an user application: each row is one effect.
 
-This module only reads the rows. Their order is unknown. So `Table.keep` remembers after each life which rows there are.
-Other modules import this one inside functions, because few runs have a table, and SQLAlchemy is slow to import.
+This module only reads the rows. Their order is unknown. So `Table.keep` remembers after each incarnation which rows
+there are. Other modules import this one inside functions, because few runs have a table, and SQLAlchemy is slow to
+import.
 """
 
 from __future__ import annotations
@@ -171,7 +172,8 @@ class Table:
                 later += 1
         if gone := sum(map(len, free.values())):
             raise StepFailed(
-                f"{gone} rows of the table {self._location.table} are gone that were there when a life ended: their "
+                f"{gone} rows of the table {self._location.table} are gone that were there when an incarnation ended: "
+                "their "
                 "effects can be counted no more; let the program only insert rows: it must not change or delete them"
             )
         return positions

@@ -90,7 +90,7 @@ class Topic:
         return any(offset < ends.get(name, 0) for name, offset in stable.items())
 
     def keep(self) -> None:
-        """Does nothing, because the offset of a record shows in which life the record was written."""
+        """Does nothing, because the offset of a record shows in which incarnation the record was written."""
 
     def plant(self, values: Sequence[bytes]) -> None:
         """Writes records with the identities `values` in one transaction. Then writes the same records in a transaction

@@ -32,7 +32,8 @@ _KIP_98 = "KIP-98: the idempotent producer's guarantee covers one producer sessi
 _KILLED_PRODUCER = Entry(
     name="idempotent.killed_producer",
     title="Idempotence: a producer that is killed and starts again writes twice what it was not answered",
-    promise="An idempotent producer recognises its own retries, within its own life. One that is killed after the "
+    promise="An idempotent producer recognises its own retries, within its own incarnation. One that is killed after "
+    "the "
     "append and before the answer does not know what it wrote: if its application sends that again, it is in "
     "the log twice. Nothing is lost by it, and what was answered before the kill is not sent again.",
     source=_KIP_98,
@@ -81,7 +82,7 @@ _TIMED_OUT = Entry(
     name="idempotent.resend_after_timeout",
     title="Idempotence: an application that sends again what timed out writes it twice",
     promise="A record that timed out (_MSG_TIMED_OUT) may be written all the same. If the application sends it again, "
-    "in the same life of the same idempotent producer, that is a new record to Kafka. A producer that goes on "
+    "in the same incarnation of the same idempotent producer, that is a new record to Kafka. A producer that goes on "
     "trying, with the default delivery.timeout.ms of two minutes, writes each record once.",
     source=_KIP_98,
     tags=("promises",),

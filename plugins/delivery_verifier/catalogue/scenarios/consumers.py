@@ -43,7 +43,7 @@ _CRASH = FaultPlan(
 
 _COMMIT_FIRST = Entry(
     name="consumer.commit_first",
-    title="At most once: a consumer that commits before applying skips what it had in hand when it was killed",
+    title="At most once: a consumer that commits before applying skips what it had in progress when it was killed",
     promise="A consumer that commits the offsets of a batch before it applies the batch applies nothing twice. What it "
     "had committed and not yet applied when it was killed is never delivered again: 6 records of this batch.",
     source=f"{SEMANTICS} (at most once)",

@@ -51,9 +51,9 @@ _APART = Entry(
 
 _ZOMBIE = Entry(
     name="database.zombie",
-    title="A member that stood still applies what it has in hand, unless its database compares the offset",
+    title="A member that stood still applies what it has in progress, unless its database compares the offset",
     promise="A group replaces a member that is silent for longer than session.timeout.ms. No call of the client stops "
-    "it: when it goes on, it applies the 10 records that it has in hand, after its successor. If it commits "
+    "it: when it goes on, it applies the 10 records that it has in progress, after its successor. If it commits "
     "afterwards, they are applied twice. If it has committed before, they are applied late, out of order. If the "
     "offset is in the database, it sets this offset back, so that everything from there on, 40 records, is applied "
     "twice. If it compares the offset before moving it, it is refused, and applies nothing.",

@@ -2,7 +2,7 @@
 nobody chose, and when an operator sets the committed offsets of its group back.
 
 Two scenarios are statistical. Each has ten arms with librdkafka's defaults, under the same fault. In each arm, chance
-decides whether the timer commits the batch in hand before the fault.
+decides whether the timer commits the batch in progress before the fault.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _STALL = Entry(
     name="group.stall",
     title="librdkafka's defaults: chance decides whether a member that stood still applies records twice, or late",
     promise="A group replaces a member that is silent for longer than session.timeout.ms. When the member goes on, it "
-    "applies what it has in hand. If its timer had not committed the batch, the successor has applied it, too: 10 "
+    "applies what it has in progress. If its timer had not committed the batch, the successor has applied it, too: 10 "
     "records are applied twice. If the timer had committed it, 6 records are applied late, behind those of the "
     "successor. A transform with transactions is refused, and writes nothing twice.",
     source="KIP-62; KIP-447, motivation: zombies; librdkafka: CONFIGURATION.md, enable.auto.offset.store",

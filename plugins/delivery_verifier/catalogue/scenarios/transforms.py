@@ -103,7 +103,8 @@ _ENDS_LOST = Entry(
     name="transform.end_lost",
     title="Consume, transform, produce: the end of the transaction is lost with the program that asked for it",
     promise="A program that dies while it waits for the end of its transaction does not know whether it was committed. "
-    "The next life with the same transactional.id ends it first, and then begins where the group stands: what was "
+    "The next incarnation with the same transactional.id ends it first, and then begins where the group stands: what "
+    "was "
     "committed is not written again, and what was not is. Without a transaction the batch is written twice.",
     source="KIP-98, transactional.id; KIP-447",
     tags=("promises",),
@@ -129,7 +130,7 @@ _ZOMBIE = Entry(
     "subscribed, its group refuses its offsets when it goes on, and its transaction is aborted: nothing is written "
     "twice. The same holds if its successor has the same transactional.id, which fences it. A member that assigns its "
     "partitions itself and whose successor has another transactional.id is refused nothing: it writes on, 50 records "
-    "twice. Without transactions, the batch in hand is written twice.",
+    "twice. Without transactions, the batch in progress is written twice.",
     source="KIP-447; KIP-98, transactional.id",
     tags=("promises",),
     arms=(

@@ -67,7 +67,7 @@ class Agent(agent.Agent):
         super().__init__(spec, Observer(RepeatedRequests(self.layout.connection), self.layout.brokers, file))
         self._gateway, self._lease = client, client.begin(spec.run_id, GATEWAY_LEASE_S)
         self._failure: VerifierError | None = None
-        self.capabilities = self.layout.spec.equipment
+        self.capabilities = self.layout.spec.capabilities
         self.nodes: dict[int, Node] = {}
         self.looks: dict[int, int] = {}
         """How often each broker that is cut off now was seen so."""

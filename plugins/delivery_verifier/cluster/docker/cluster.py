@@ -68,7 +68,7 @@ class DockerCluster:
     def capabilities(self) -> tuple[Capability, ...]:
         """The capabilities that the run's scenario requires. The backend has all of them, because otherwise the run
         would not have started."""
-        return self.layout.spec.equipment
+        return self.layout.spec.capabilities
 
     def proxy_listens(self) -> bool:
         """Returns True, because there is no proxy to wait for."""

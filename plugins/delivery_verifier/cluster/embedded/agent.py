@@ -14,7 +14,7 @@ import msgspec
 from delivery_verifier.cluster import agent
 from delivery_verifier.cluster.embedded import disks
 from delivery_verifier.cluster.embedded.backend import EmbeddedAgentSpec
-from delivery_verifier.cluster.embedded.equipment import PACKAGE
+from delivery_verifier.cluster.embedded.capabilities import PACKAGE
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.layout import CONTROLLER
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
@@ -31,7 +31,7 @@ class Agent(NodeProcesses, agent.Agent):
         observer = Observer(RepeatedRequests(layout.connection), layout.brokers, workspace / OBSERVATIONS)
         agent.Agent.__init__(self, spec, observer)
         NodeProcesses.__init__(self, workspace, layout, observer)
-        self.capabilities = layout.spec.equipment
+        self.capabilities = layout.spec.capabilities
 
     def begin(self) -> None:
         """Starts the controller and the brokers. Starts the proxy, too, if the cluster has one."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from delivery_verifier.cluster import means
 from delivery_verifier.cluster.agent import AgentSpec, start_agent
 from delivery_verifier.cluster.backend import Breakable, Owned, StartRequest, Unavailability
-from delivery_verifier.cluster.embedded import disks, equipment, nodes, packet_filter
+from delivery_verifier.cluster.embedded import capabilities, disks, nodes, packet_filter
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.layout import ClusterLayout
 from delivery_verifier.model.act import Capability
@@ -31,11 +31,11 @@ class EmbeddedBackend(Owned, Breakable):
         Without `capability` the result is always None, because every host that passes `kdv doctor` can run a cluster
         without capabilities.
         """
-        return None if capability is None else equipment.tried(capability)
+        return None if capability is None else capabilities.tried(capability)
 
     def means(self) -> tuple[str, ...]:
         """Returns the names of the means."""
-        return means.names(equipment.PACKAGE)
+        return means.names(capabilities.PACKAGE)
 
     def describe(self, spec: ClusterSpec) -> str:
         """Describes, in words, the cluster that a run with `spec` gets."""
@@ -80,14 +80,16 @@ class EmbeddedBackend(Owned, Breakable):
         """Returns the names of all things that killed processes left on this host.
 
         They are chains of rules in the packet filter, and temporary folders in which processes tried the capability
-        `power` (see `equipment.abandoned`).
+        `power` (see `capabilities.abandoned`).
         """
-        return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
+        return [chain.name for chain in packet_filter.abandoned()] + [
+            folder.name for folder in capabilities.abandoned()
+        ]
 
     def sweep(self) -> list[str]:
         """Removes the chains and folders that `leftovers` names. Returns what was removed, in words."""
         chains = [f"the packet filter's chain {chain}" for chain in packet_filter.sweep()]
-        return chains + [str(folder) for folder in equipment.sweep()]
+        return chains + [str(folder) for folder in capabilities.sweep()]
 
 
 BACKEND = EmbeddedBackend()

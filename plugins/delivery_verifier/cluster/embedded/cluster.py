@@ -39,7 +39,7 @@ class EmbeddedCluster:
     @property
     def capabilities(self) -> tuple[Capability, ...]:
         """The capabilities that this cluster was started with."""
-        return self.layout.spec.equipment
+        return self.layout.spec.capabilities
 
     @property
     def connection(self) -> Connection:

@@ -70,7 +70,7 @@ class NodeProcesses:
             )
 
     def _has(self, capability: Capability) -> bool:
-        return capability in self.layout.spec.equipment
+        return capability in self.layout.spec.capabilities
 
     def _group(self, node: int) -> int | None:
         """Returns the group id (gid) for the process of a broker. The packet filter recognises the broker's packets by

@@ -62,8 +62,8 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
         controller_port=controller,
         client_ports=client,
         replication_ports=replication,
-        proxied_ports=proxied if "proxy" in spec.equipment else {},
-        proxy_ports=proxy if "proxy" in spec.equipment else {},
+        proxied_ports=proxied if "proxy" in spec.capabilities else {},
+        proxy_ports=proxy if "proxy" in spec.capabilities else {},
     )
     for folder in ("conf", "data", "logs"):
         (workspace / folder).mkdir(parents=True)
@@ -85,7 +85,7 @@ def _disks(layout: ClusterLayout) -> list[Disk]:
 
     The controller has no disk of its own, because no fault cuts the power of the controller.
     """
-    has_own = "power" in layout.spec.equipment
+    has_own = "power" in layout.spec.capabilities
     return [Disk.of_broker(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
 
 

@@ -53,7 +53,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         applies=lambda settings: settings.discipline == "at_handover",
         kinds=("application_crash",),
         sentence="librdkafka's defaults store the offset of a record when it is handed over, and a timer commits it: "
-        "what a killed member had in hand is committed, and is never applied.",
+        "what a killed member had in progress is committed, and is never applied.",
         source=f"{LIBRDKAFKA_DOCS}: enable.auto.offset.store; {MEASURED}",
     ),
     ContractRule(
@@ -123,7 +123,8 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         condition="database_together or transform_assigned",
         applies=lambda settings: settings.discipline in ("database_together", "transform_assigned"),
         kinds=("application_freeze",),
-        sentence="A member that stood still goes on with what it has in hand, after another process has applied the "
+        sentence="A member that stood still goes on with what it has in progress, after another process has applied "
+        "the "
         "same records. Nothing refuses it: no comparison of the offset in the database, no generation of a group in "
         "which it has not subscribed, and no transactional.id that the other process shares.",
         source=f"KIP-447, motivation: zombies; {MEASURED}",

@@ -43,7 +43,7 @@ _COPIES = subset(
 
 def unexplained(anomaly: Anomaly) -> Promise:
     """Returns the reason why one case of `anomaly` is forbidden although the contract permits the anomaly in general:
-    nothing that was seen can excuse this case."""
+    nothing that was seen can explain this case."""
     reason, promise = _COPIES.get(anomaly, _NOT_TAKEN), PROMISES[anomaly]
     return Promise(f"{column(anomaly)}.unexplained", f"{reason} {promise.sentence}", f"{promise.source}; KIP-101")
 

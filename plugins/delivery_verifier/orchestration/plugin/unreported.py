@@ -53,7 +53,7 @@ def void(name: str) -> str:
     The report then shows figures that are no longer valid.
     """
     explanation = (
-        f"Run {name} was reconciled or validated again since, and this report tells of books that are gone. It is "
+        f"Run {name} was reconciled or validated again since, and this report tells of counts that are gone. It is "
         f"written anew by the step conclude, or by: kdv reconcile {name}"
     )
     return _page("This report is void", explanation, [], [], None)

@@ -1,7 +1,7 @@
 """The form with which a user triggers the DAG verify_catalogue in the Airflow UI.
 
 The DAG runs many scenarios. The form asks which scenarios to run. It also asks which scenarios this host may be unable
-to run because it lacks equipment.
+to run because it lacks a capability.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def params() -> dict[str, Param]:
             type="string",
             title="Expected to be unavailable",
             pattern=f"^ *(({_EXPECTABLE})( *, *({_EXPECTABLE}))*)? *$",
-            description="Equipment, kinds or names, separated by commas, of scenarios that this host may be unable to "
+            description="Capabilities, kinds or names, separated by commas, of scenarios that this host may be unable "
+            "to "
             "run, e.g. power,network. One that is unavailable and not named here turns the run red.",
         ),
     }

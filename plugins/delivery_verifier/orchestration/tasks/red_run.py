@@ -39,8 +39,8 @@ def lines(verdict: RunVerdict, report: str) -> list[str]:
 
 def _of_arm(arm: ArmVerdict) -> Iterator[str]:
     """Yields the lines about one arm: its verdict, its counts and its doubts. A count that is not known is left out."""
-    counts = {"acknowledged": arm.books.get("acked")} | ({HEADING: count_of(arm)} if arm.given_up else {})
-    counts |= {heading(anomaly): cases(arm.books, anomaly) for anomaly in columns([arm.books])}
+    counts = {"acknowledged": arm.tally.get("acked")} | ({HEADING: count_of(arm)} if arm.given_up else {})
+    counts |= {heading(anomaly): cases(arm.tally, anomaly) for anomaly in columns([arm.tally])}
     figures = ", ".join(f"{name} {number(count)}" for name, count in counts.items() if count is not None)
     end = "as expected" if arm.as_expected else f"expected: {arm.expected}"
     yield from _wrapped(f"{arm.arm} ({arm.role}): {arm.verdict}, {end}. {figures}")

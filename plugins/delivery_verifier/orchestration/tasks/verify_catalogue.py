@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from delivery_verifier.host import folders
 from delivery_verifier.host.optional import optional
-from delivery_verifier.host.processes import lives
+from delivery_verifier.host.processes import incarnations
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.orchestration.names import DAG_ID
@@ -79,7 +79,7 @@ class RunScenario(TriggerDagRunOperator):
         """
         gate.require_not_passed(context, GATE)
         owner = (context["dag_run"].conf or {}).get("owner")
-        if owner and not lives(str(owner)):
+        if owner and not incarnations(str(owner)):
             raise AirflowFailException(f"the command that asked for this catalogue run (process {owner}) has ended")
         number = context["ti"].try_number
         self.trigger_run_id = self.cell["run"] + (f"-try{number}" if number > 1 else "")

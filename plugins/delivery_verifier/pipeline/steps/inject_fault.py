@@ -43,4 +43,4 @@ def inject_fault(run_dir: Path) -> None:
         injections = runner.run()
         output.write_json("injections.json", list(injections))
         output.counts["injections"] = len(injections)
-        output.counts["bit"] = sum(injection.bit for injection in injections)
+        output.counts["took_effect"] = sum(injection.took_effect for injection in injections)

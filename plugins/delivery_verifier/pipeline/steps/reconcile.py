@@ -35,10 +35,10 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
 
 
 def reconcile(run_dir: Path, spark: SparkProvider) -> None:
-    """Performs the second half of the step: compares log/ with ledger/, and writes anomalies/, books/ and timeline/.
+    """Performs the second half of the step: compares log/ with ledger/, and writes anomalies/, counts/ and timeline/.
 
-    log/ holds the records of the topics. ledger/ holds every send with its outcome. The books are tables of counts per
-    arm. One of the books holds pairs of counts that must be equal. The result depends only on the run directory, so no
+    log/ holds the records of the topics. ledger/ holds every send with its outcome. The counts are tables of counts per
+    arm. One of the counts holds pairs of counts that must be equal. The result depends only on the run directory, so no
     cluster is needed.
 
     `spark` returns the session that compares. Raises SparkGone if Spark's JVM has ended. Any other error of Spark is

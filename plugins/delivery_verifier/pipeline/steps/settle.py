@@ -28,11 +28,11 @@ from delivery_verifier.settlement.applications import drain_applications
 from delivery_verifier.settlement.canary_effects import apply_canary
 from delivery_verifier.settlement.canary_records import plant_canary
 from delivery_verifier.settlement.early_reading import EarlyReading
+from delivery_verifier.settlement.group_log import write_group_log
 from delivery_verifier.settlement.outputs import VisibleRecords
 from delivery_verifier.settlement.sealing import seal_ledgers
 from delivery_verifier.settlement.snapshot import DEADLINE_S, take_snapshot
 from delivery_verifier.settlement.unreadable import with_unreadable
-from delivery_verifier.settlement.witness import write_witness
 
 UNWATCHED_S = 30.0
 """How long the cluster agent may take to answer that its observer watches no topic any more, in seconds."""
@@ -47,7 +47,7 @@ def settle(run_dir: Path) -> None:
     * the canary's ledgers
     * offsets.json: the snapshot. It also names the offsets that cannot be read, because bytes on the leader's disk have
       changed. If a partition was not searched completely for such offsets, a note in the step's manifest names it.
-    * witness/: what the brokers keep of the groups of the applications, and of their output topics.
+    * group log/: what the brokers keep of the groups of the applications, and of their output topics.
     * replicas.parquet. If a replica differs from its leader, or cannot be read, the verdict cannot be HELD.
     * observations.json: all that the cluster's observer saw (changes of leaders, of in-sync replicas and of brokers'
       processes), and the observer's own heartbeats.
@@ -79,7 +79,7 @@ def settle(run_dir: Path) -> None:
         connection, folder = cluster.load_connection.client_properties(), cluster.workspace / "canary-effects"
         apply_canary(scenario, layout, offsets, snapshot, folder, connection, output, VisibleRecords(cluster))
         drain_applications(scenario, cluster, snapshot, output)
-        write_witness(scenario, cluster, output, run.manifest("produce").started_at_us)
+        write_group_log(scenario, cluster, output, run.manifest("produce").started_at_us)
         _compare_replicas(cluster, snapshot, early, output)
         output.write_json("observations.json", list(_observations(cluster)))
     # Nothing reads what would be observed from now on, and the reconciliation needs the processor.

@@ -1,4 +1,4 @@
-"""The step validate: lets Great Expectations check the books (the counts of each arm) that the step reconcile has
+"""The step validate: lets Great Expectations check the counts (the counts of each arm) that the step reconcile has
 written.
 
 One suite has expectations about the anomalies of each arm. Another suite has expectations about the evidence itself,

@@ -1,6 +1,6 @@
-"""The bands. A band is the span of time from the bite of one fault to the recovery of the cluster from this fault.
+"""The bands. A band is the span of time from the effect of one fault to the recovery of the cluster from this fault.
 
-The bite is the time when the fault took effect. The recovery is the time when all replicas were in sync again. If the
+The effect is the time when the fault took effect. The recovery is the time when all replicas were in sync again. If the
 cluster never recovered, the band ends at the end of the time axis.
 
 The timeline shows each band twice: as a bar in one plot, which is called the strip, and as a red background in every
@@ -27,7 +27,7 @@ _BAR_COLUMNS = (
     "align",
     "y",
     "above",
-    "bite",
+    "effect_at",
     "healed",
     "recovered",
     "name",
@@ -42,9 +42,9 @@ bars share one row without names. The tooltip of a bar still shows the name."""
 def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> Figure:
     """Returns the strip: the plot of the faults, with one bar per fault.
 
-    `end_s`: the end of the time axis in s. A bar is solid from the bite of the fault to its healing, that is, the time
-    when the fault was undone. The bar is pale from the healing to the recovery. If the fault was not healed, the solid
-    part lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
+    `end_s`: the end of the time axis in s. A bar is solid from the effect of the fault to its healing, that is, the
+    time when the fault was undone. The bar is pale from the healing to the recovery. If the fault was not healed, the
+    solid part lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
     """
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
@@ -55,14 +55,14 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
     source = ColumnDataSource(_bars(drawn, clock, end_s, named))
     bar = {"y": "y", "height": 0.42 if named else 0.7, "line_color": None, "color": FAULT, "source": source}
     plot.hbar(**bar, left="healed", right="recovered", alpha=0.35)
-    plot.hbar(**bar, left="bite", right="healed", alpha=0.9)
-    whole = plot.hbar(**bar, left="bite", right="recovered", alpha=0)
+    plot.hbar(**bar, left="effect_at", right="healed", alpha=0.9)
+    whole = plot.hbar(**bar, left="effect_at", right="recovered", alpha=0)
     hover(
         plot,
         whole,
         [
             ("fault", "@name"),
-            ("bit at", "@bite{0.000} s"),
+            ("took effect at", "@effect_at{0.000} s"),
             ("healed at", "@healed_text"),
             ("recovered at", "@recovered_text"),
         ],
@@ -76,19 +76,20 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
 def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> dict[str, Any]:
     """Returns the data of the bars by column, with one value per bar. Times are in s.
 
-    `named`: whether each fault has a row with its name. The name normally begins at the bite of the fault. If the bite
-    is in the second half of the time axis, the name ends at the recovery, so that the name stays inside the plot.
+    `named`: whether each fault has a row with its name. The name normally begins at the effect of the fault. If the
+    effect is in the second half of the time axis, the name ends at the recovery, so that the name stays inside the
+    plot.
     """
     columns: dict[str, list[Any]] = {name: [] for name in _BAR_COLUMNS}
     for row, injection in enumerate(drawn):
-        bite_s = clock.seconds(injection.bite_at_us)
+        effect_s = clock.seconds(injection.effect_at_us)
         recovered_s = _end_seconds(injection.recovered_at_us, clock, end_s)
-        is_late = bite_s > 0.5 * end_s
-        columns["x"].append(recovered_s if is_late else bite_s)
+        is_late = effect_s > 0.5 * end_s
+        columns["x"].append(recovered_s if is_late else effect_s)
         columns["align"].append("right" if is_late else "left")
         columns["y"].append(row + 0.72 if named else 0.5)
         columns["above"].append(row + 0.28)
-        columns["bite"].append(bite_s)
+        columns["effect_at"].append(effect_s)
         columns["healed"].append(_end_seconds(injection.healed_at_us, clock, end_s))
         columns["recovered"].append(recovered_s)
         columns["name"].append(safe(injection_name(injection)))
@@ -108,17 +109,17 @@ def _time_text(at_us: int | None, clock: Clock) -> str:
 
 
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
-    """Gives `plot` a red background from the bite of each fault to the recovery.
+    """Gives `plot` a red background from the effect of each fault to the recovery.
 
-    `end_s`: the end of the time axis in s. The red is strong from the bite until the fault is healed, and pale from
+    `end_s`: the end of the time axis in s. The red is strong from the effect until the fault is healed, and pale from
     then on. If the fault was not healed, the strong red lasts until `end_s`. If the cluster did not recover, the pale
     red lasts until `end_s`.
     """
     drawn = material.injections[:BANDS_DRAWN]
-    bites = [clock.seconds(injection.bite_at_us) for injection in drawn]
+    effects_at = [clock.seconds(injection.effect_at_us) for injection in drawn]
     heals = [_end_seconds(injection.healed_at_us, clock, end_s) for injection in drawn]
     recoveries = [_end_seconds(injection.recovered_at_us, clock, end_s) for injection in drawn]
-    for starts, ends, alpha in ((bites, heals, 0.16), (heals, recoveries, 0.07)):
+    for starts, ends, alpha in ((effects_at, heals, 0.16), (heals, recoveries, 0.07)):
         source = ColumnDataSource({"left": starts, "right": ends})
         plot.vstrip(
             x0="left",

@@ -102,7 +102,7 @@ class Comparison:
 def compare(left: Path, right: Path) -> Comparison:
     """Returns the comparison of two finished runs. `left`, `right`: their run directories.
 
-    Raises IncompleteRun if a run has no scenario, books or verdict, or if one of these files was altered.
+    Raises IncompleteRun if a run has no scenario, counts or verdict, or if one of these files was altered.
     """
     sides = _side(left), _side(right)
     first, second = (side.scenario for side in sides)

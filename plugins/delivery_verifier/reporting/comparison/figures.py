@@ -9,8 +9,8 @@ from delivery_verifier.reporting.throughput import records_per_s
 from delivery_verifier.reporting.words import latency, number
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
-BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""The columns of the books that the comparison shows. It takes the numbers of anomalies from the verdict."""
+TALLY = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
+"""The columns of the counts that the comparison shows. It takes the numbers of anomalies from the verdict."""
 
 
 def figures(material: Material, arm: ArmVerdict) -> dict[str, object]:
@@ -18,11 +18,11 @@ def figures(material: Material, arm: ArmVerdict) -> dict[str, object]:
 
     A count is None if it is not known. The throughput and the latencies are left out if they are not known.
     """
-    counts: dict[str, object] = {name: number(arm.books[name]) for name in BOOKS if name in arm.books}
+    counts: dict[str, object] = {name: number(arm.tally[name]) for name in TALLY if name in arm.tally}
     gap = None if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     counts |= {
         "exposed records": number(exposed(arm.exposure)) if arm.exposure else None,
-        "outstanding at the bite": number(exposed(arm.exposure, "outstanding")) if arm.exposure else None,
+        "outstanding at the effect": number(exposed(arm.exposure, "outstanding")) if arm.exposure else None,
         "longest silence": gap,
     }
     return counts | _throughput(material, arm.arm) | _latency(material, arm.arm)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.reporting.matrix import tables as matrix
-from delivery_verifier.reporting.matrix.page import counts, excused, headline
+from delivery_verifier.reporting.matrix.page import counts, explained, headline
 from delivery_verifier.reporting.matrix.tables import ScenarioRow
 from delivery_verifier.run_directory import catalogue_runs
 
@@ -34,7 +34,7 @@ def document(catalogue: CatalogueRun) -> str:
             "",
             f"{how}; on {catalogue.machine}; commit {catalogue.commit}; {versions}.",
             "",
-            f"{headline(catalogue)}: {counts(catalogue)}. {excused(catalogue)}".rstrip(),
+            f"{headline(catalogue)}: {counts(catalogue)}. {explained(catalogue)}".rstrip(),
             "",
             "Counts are those of all rounds, from the least to the greatest; gap and p99 are the greatest. An attempt "
             "that ended INCONCLUSIVE was run once more; both are counted.",

@@ -52,7 +52,7 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
             columns=columns(tables),
             headline=headline(catalogue),
             counts=counts(catalogue),
-            excused=excused(catalogue),
+            explained=explained(catalogue),
             repeated=sum(len(item.attempts) > 1 for item in catalogue.items),
             seconds=_seconds(catalogue),
             signs=SIGNS,
@@ -98,18 +98,18 @@ def counts(catalogue: CatalogueRun) -> str:
     )
 
 
-def excused(catalogue: CatalogueRun) -> str:
+def explained(catalogue: CatalogueRun) -> str:
     """Returns a sentence about the cases that settings permit only because of a disturbance. It says how many of these
-    cases are excused by a known disturbance.
+    cases are explained by a known disturbance.
 
     Returns an empty text if there are no such cases.
     """
-    count, whole = catalogue.excused
+    count, whole = catalogue.explained
     if not whole:
         return ""
     return (
         f"Of {number(whole)} cases that settings permit only because of a disturbance, {number(count)} "
-        f"({share(count, whole)}) name the one that excuses them; the others are doubts."
+        f"({share(count, whole)}) name the one that explains them; the others are doubts."
     )
 
 

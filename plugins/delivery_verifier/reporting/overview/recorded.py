@@ -56,7 +56,7 @@ class RecordedArmVerdict(Struct, frozen=True):
     """The verdict of an arm in verdict.json."""
 
     role: str
-    books: dict[str, int] = {}
+    tally: dict[str, int] = {}
     exposure: list[Exposure] = []
     longest_gap_s: float | None = None
     given_up: RecordedGivenUp | None = None

@@ -209,7 +209,7 @@ def _figures(subjects: list[RecordedArmVerdict]) -> Figures:
         given_up=sum(arm.given_up.attempts for arm in subjects if arm.given_up),
         others={
             anomaly: _sum(subjects, anomaly) or 0
-            for anomaly in columns(arm.books for arm in subjects)
+            for anomaly in columns(arm.tally for arm in subjects)
             if anomaly not in ALWAYS
         },
     )
@@ -218,7 +218,7 @@ def _figures(subjects: list[RecordedArmVerdict]) -> Figures:
 def _sum(subjects: list[RecordedArmVerdict], anomaly: Anomaly) -> int | None:
     """Returns the number of cases of `anomaly` in all subjects together. Returns None if the number is known for no
     subject."""
-    counts = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
+    counts = [count for arm in subjects if (count := cases(arm.tally, anomaly)) is not None]
     return sum(counts) if counts else None
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from delivery_verifier.catalogue.prices import Condition
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.anomalies import column as books_column
+from delivery_verifier.model.anomalies import column as tally_column
 from delivery_verifier.reporting.anomaly_columns import heading
 from delivery_verifier.reporting.html import asset, environment, source_of
 from delivery_verifier.reporting.price.price import MeasuredRun, Price
@@ -149,14 +149,14 @@ def groups(price: Price) -> list[Group]:
 def _other_columns(price: Price, group: Group) -> list[Column]:
     runs = [run for run in price.measured if run.condition in group.conditions]
     with_cases = {name for run in runs for name in run.other_cases}
-    others = [anomaly for anomaly in Anomaly if books_column(anomaly) in with_cases]
-    return [Column(heading(anomaly), _other_count(books_column(anomaly)), count=True) for anomaly in others]
+    others = [anomaly for anomaly in Anomaly if tally_column(anomaly) in with_cases]
+    return [Column(heading(anomaly), _other_count(tally_column(anomaly)), count=True) for anomaly in others]
 
 
 def _other_count(name: str) -> Callable[[MeasuredRun], str]:
     """Returns a function that takes a run, and returns the number of cases of one kind of anomaly as text.
 
-    `name`: the column of the kind in the books. The text is `0` if the run has no case of this kind. The text is an en
+    `name`: the column of the kind in the counts. The text is `0` if the run has no case of this kind. The text is an en
     dash if the run has a doubt of the kind `checker`, because the counts may be wrong.
     """
     return lambda run: number(None if run.lost is None else run.other_cases.get(name, 0))

@@ -38,7 +38,7 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
       latency, rounded up by at most 12 %. None under `flat_out`, where records wait in the client's own queue.
     * `unanswered`: the number of attempts that were FAILED or INDETERMINATE.
     * `guarantees`: the claims that the settings of the arm guarantee, by the contract, if a broker crashes.
-    * `other_cases`: the number of cases of each other kind of anomaly, by the column of the kind in the books. Kinds
+    * `other_cases`: the number of cases of each other kind of anomaly, by the column of the kind in the counts. Kinds
       without a case are left out.
 
     If the run has a doubt of the kind `checker`, the check itself may be wrong: `lost`, `duplicated`, `reordered` and
@@ -136,7 +136,7 @@ def measure(path: Path, scenario: Scenario) -> MeasuredRun:
         condition=msgspec.convert(condition, Condition),
         verdict=arm.verdict,
         doubts=sorted({doubt.name for doubt in arm.doubts}),
-        reported=arm.books.get("reported", 0),
+        reported=arm.tally.get("reported", 0),
         records_per_s=known_records_per_s(run, arm.arm),
         latency_ms_p50=latency[0],
         latency_ms_p99=latency[1],
@@ -168,21 +168,21 @@ def _scenario(path: Path) -> Scenario:
 
 
 def _other_cases(arm: ArmVerdict) -> dict[str, int]:
-    """Returns the number of cases per kind of anomaly, by the kind's column in the books.
+    """Returns the number of cases per kind of anomaly, by the kind's column in the counts.
 
     LOST, DUPLICATED and REORDERED are left out, because each has a field in MeasuredRun. Kinds without a case are left
     out, too. Returns an empty dictionary if the arm has a doubt of the kind `checker`.
     """
-    others = [anomaly for anomaly in columns([_reliable_books(arm)]) if anomaly not in ALWAYS]
-    return {column(anomaly): cases(arm.books, anomaly) or 0 for anomaly in others}
+    others = [anomaly for anomaly in columns([_reliable_tally(arm)]) if anomaly not in ALWAYS]
+    return {column(anomaly): cases(arm.tally, anomaly) or 0 for anomaly in others}
 
 
-def _reliable_books(arm: ArmVerdict) -> dict[str, int]:
-    """Returns the books of the arm, i.e. the arm's totals by column.
+def _reliable_tally(arm: ArmVerdict) -> dict[str, int]:
+    """Returns the counts of the arm, i.e. the arm's totals by column.
 
-    Returns an empty dictionary if the arm has a doubt of the kind `checker`, because the books may be wrong.
+    Returns an empty dictionary if the arm has a doubt of the kind `checker`, because the counts may be wrong.
     """
-    return {} if any(doubt.kind == "checker" for doubt in arm.doubts) else arm.books
+    return {} if any(doubt.kind == "checker" for doubt in arm.doubts) else arm.tally
 
 
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
@@ -190,9 +190,9 @@ def _counts(arm: ArmVerdict) -> dict[str, int | None]:
 
     Each value is None if the arm has a doubt of the kind `checker`.
     """
-    books = _reliable_books(arm)
-    unanswered = [books.get(name) for name in ("failed", "indeterminate")]
-    return {column(anomaly): cases(books, anomaly) for anomaly in ALWAYS} | {
+    tally = _reliable_tally(arm)
+    unanswered = [tally.get(name) for name in ("failed", "indeterminate")]
+    return {column(anomaly): cases(tally, anomaly) for anomaly in ALWAYS} | {
         "unanswered": None if None in unanswered else sum(count or 0 for count in unanswered)
     }
 

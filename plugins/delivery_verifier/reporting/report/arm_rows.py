@@ -53,7 +53,7 @@ def arm_rows(verdict: RunVerdict | None) -> list[ArmRow]:
     judged."""
     arms = [arm for arm in (verdict.arms if verdict else []) if arm.role != "canary"]
     arms.sort(key=lambda arm: arm.role != "subject")
-    anomalies = columns(arm.books for arm in arms)
+    anomalies = columns(arm.tally for arm in arms)
     if any(arm.application for arm in arms):
         anomalies += [anomaly for anomaly in OF_APPLICATIONS if anomaly not in anomalies]
     given_up = is_given_up(arms)
@@ -87,8 +87,8 @@ def run_tone(verdict: RunVerdict | None) -> str:
 
 
 def _cells(arm: ArmVerdict, anomalies: list[Anomaly], applied: bool, given_up: bool) -> list[Cell]:
-    sent = arm.books.get("sent", 0)
-    reported = Cell("reported", number(arm.books.get("reported")), note="sent, no acks" if sent else "")
+    sent = arm.tally.get("sent", 0)
+    reported = Cell("reported", number(arm.tally.get("reported")), note="sent, no acks" if sent else "")
     counts = [_count(arm, anomaly, applied) for anomaly in anomalies]
     if given_up:
         count = count_of(arm)
@@ -107,9 +107,9 @@ def _cells(arm: ArmVerdict, anomalies: list[Anomaly], applied: bool, given_up: b
 def _count(arm: ArmVerdict, anomaly: Anomaly, applied: bool) -> Cell:
     if anomaly in EFFECTS and not applied:
         return Cell(heading(anomaly), "–")
-    count = cases(arm.books, anomaly)
-    if anomaly is Anomaly.LOST and UNPROVEN in arm.books:
-        return Cell(heading(anomaly), f"≥ {number(arm.books.get('lost', 0))}", _mark(arm, anomaly), "more not found")
+    count = cases(arm.tally, anomaly)
+    if anomaly is Anomaly.LOST and UNPROVEN in arm.tally:
+        return Cell(heading(anomaly), f"≥ {number(arm.tally.get('lost', 0))}", _mark(arm, anomaly), "more not found")
     mark = _mark(arm, anomaly) if count else "none"
     note = {"permitted": "permitted", "within": "tolerated"}.get(mark, "")
     return Cell(heading(anomaly), number(count), mark, note)

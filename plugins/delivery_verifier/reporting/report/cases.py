@@ -10,7 +10,7 @@ import pyarrow as pa
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Observation, injection_during
 from delivery_verifier.model.verdict import ArmVerdict
-from delivery_verifier.reporting.excuses import excuse_of_case
+from delivery_verifier.reporting.explained_by import explain_of_case
 from delivery_verifier.reporting.leadership import Clock, Leadership, injection_name, topic_of
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report.truncation import Truncations
@@ -30,7 +30,7 @@ class Case:
       time `sent`. `isr`: the ISR of the partition at the same time.
     * `injection`: the name of the first injection that could have hurt the record (see `injection_during`).
     * `offsets`: the offsets of the copies of the record.
-    * `excuse`: the disturbance that excuses the case (see `excuse_of_case`).
+    * `cause_of_cases`: the disturbance that explains the case (see `explain_of_case`).
     * `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`); empty if that
       is not known.
 
@@ -44,7 +44,7 @@ class Case:
     sent: str
     settled: str
     offsets: str
-    excuse: str
+    cause_of_cases: str
     truncation: str
 
 
@@ -52,9 +52,9 @@ class Case:
 class CaseGroup:
     """The first cases of one arm and one kind of anomaly, at most CASES_LISTED cases.
 
-    `role`: the role of the arm, or an empty text if it is not known. `total`: the number of cases in the books, or None
-    if it is not known. `cut`: whether the folder anomalies/ has fewer cases than the books count, because the folder
-    holds only a limited number of cases.
+    `role`: the role of the arm, or an empty text if it is not known. `total`: the number of cases in the counts, or
+    None if it is not known. `cut`: whether the folder anomalies/ has fewer cases than the tables of counts have,
+    because the folder holds only a limited number of cases.
     """
 
     arm: str
@@ -129,7 +129,7 @@ def _case(
         sent=clock.text(row["sent_at"]),
         settled=clock.text(row["settled_at"]),
         offsets=offsets_text(row["offsets"]),
-        excuse=excuse_of_case(verdict_of(material, row["arm"]), row, clock.text),
+        cause_of_cases=explain_of_case(verdict_of(material, row["arm"]), row, clock.text),
         truncation=truncations.text(row),
     )
 

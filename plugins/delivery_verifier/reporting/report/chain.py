@@ -90,7 +90,7 @@ def _to_commit(material: Material, row: Row, clock: Clock, example: Example | No
     state: HopState = "done" if committed else "missing" if by_hand and is_told else "unknown"
     copies = max(len(row["offsets"] or []), 1) if row["kind"] != Anomaly.GHOST else 0
     if discipline == "own":
-        return _of_program(example, clock, Hop("applied", _state(len(effects), copies), _lives(effects)))
+        return _of_program(example, clock, Hop("applied", _state(len(effects), copies), _incarnations(effects)))
     return [
         Hop("handed over", _state(len(handed)) if is_told else "unknown", _passed(handed, "at", clock, is_told)),
         Hop("applied", _state(len(effects), copies), _passed(effects, "applied_at", clock)),
@@ -109,7 +109,7 @@ def _of_program(example: Example | None, clock: Clock, applied: Hop) -> list[Hop
     return [handed, applied, Hop("committed", "done" if committed else "missing", note)]
 
 
-def _lives(effects: list[Row]) -> str:
+def _incarnations(effects: list[Row]) -> str:
     """Returns, as text, how often a program of the user's own applied a record, and which members did."""
     first = "; ".join(member_name(each).lower() for each in effects[:PASSINGS_SHOWN])
     return f"{count_text(len(effects))}: {first}" if first else count_text(0)

@@ -34,7 +34,7 @@ class Event:
 def events(material: Material, clock: Clock) -> list[Event]:
     """Returns the list of events, oldest first, with at most EVENTS_SHOWN lines. `clock`: the clock of the run.
 
-    The events are the bite (the start of the effect), the healing and the recovery of each injection, the changes of
+    The events are the effect (the start of the effect), the healing and the recovery of each injection, the changes of
     leadership, and the changes of the broker processes. If there are too many events, the latest events that are not
     about injections are left out first.
     """
@@ -47,11 +47,11 @@ def events(material: Material, clock: Clock) -> list[Event]:
 def _injection_events(injection: Injection) -> Iterator[tuple[int, str]]:
     """Yields the time (µs since the epoch) and the sentence of each event of `injection`.
 
-    The events are the bite (the start of the effect), the healing and the recovery.
+    The events are the effect (the start of the effect), the healing and the recovery.
     """
     yield (
-        injection.bite_at_us,
-        f"{injection_name(injection)}: takes effect" + ("" if injection.bit else " (no proof that it did)"),
+        injection.effect_at_us,
+        f"{injection_name(injection)}: takes effect" + ("" if injection.took_effect else " (no proof that it did)"),
     )
     if injection.healed_at_us is not None:
         yield injection.healed_at_us, f"{injection_name(injection)}: healed"

@@ -111,7 +111,7 @@ def _sentence(entry: Row) -> str:
 def member_name(entry: Row) -> str:
     """The name of the member that an effect or an event of a journal is about. `A member` if nobody knows which."""
     name = f"Member {entry['member']}" if entry["member"] >= 0 else "A member"
-    return name + (f" (started again {count_text(entry['life'])})" if entry["life"] else "")
+    return name + (f" (started again {count_text(entry['incarnation'])})" if entry["incarnation"] else "")
 
 
 def count_text(count: int) -> str:

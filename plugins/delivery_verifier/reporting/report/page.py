@@ -37,7 +37,7 @@ from delivery_verifier.reporting.report.story import stories
 from delivery_verifier.reporting.report.tables import (
     finding_rows,
     gap_rows,
-    law_rows,
+    invariant_rows,
     setting_rows,
 )
 from delivery_verifier.reporting.words import producer_properties
@@ -115,7 +115,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "doubts": doubt_groups(verdict),
         "events": events(material, zero),
         "legend": _legend(material),
-        "laws": law_rows(material.table(tables.LAWS), verdict.laws if verdict else ()),
+        "invariants": invariant_rows(material.table(tables.INVARIANTS), verdict.invariants if verdict else ()),
         "gaps": gap_rows(material, zero),
         "producer_settings": setting_rows(map(producer_properties, arms)),
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),

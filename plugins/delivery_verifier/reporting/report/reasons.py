@@ -99,9 +99,9 @@ def _counted(arm: ArmVerdict, finding: Finding) -> str:
     if finding.anomaly not in Anomaly.__members__:
         return f"{number(count)} records are {finding.anomaly}{beyond}"
     kind, reported = KINDS[Anomaly(finding.anomaly)], ""
-    late = arm.books.get(LATE, 0) if finding.anomaly == Anomaly.REORDERED else 0
+    late = arm.tally.get(LATE, 0) if finding.anomaly == Anomaly.REORDERED else 0
     if kind.share_of in ("reported", "acked") and not late:
-        reported = "sent " if arm.books.get("sent") else "acknowledged "
+        reported = "sent " if arm.tally.get("sent") else "acknowledged "
     unknown = f" (of {number(late)} the client never learned the outcome)" if late else ""
     return f"{number(count)} {reported}records are {kind.records_that_are}{unknown}{beyond}"
 
@@ -110,18 +110,18 @@ def _beside(arm: ArmVerdict, finding: Finding) -> str:
     """Returns a clause on further cases of the anomaly of `finding`: cases that the contract permits because of
     disturbances.
 
-    `finding` itself counts the cases that no disturbance excuses. Returns an empty text if the contract does not permit
-    the anomaly because of disturbances.
+    `finding` itself counts the cases that no disturbance explains. Returns an empty text if the contract does not
+    permit the anomaly because of disturbances.
     """
     permitted = [other for other in arm.findings if other.anomaly == finding.anomaly and other.tolerance is None]
     others = sum(other.cases for other in permitted)
     if not permitted:
         return ""
     if not others:
-        return ", which no disturbance excuses"
-    excused = sum(other.excused for other in permitted)
-    known = "" if excused == others else f", though a disturbance surely excuses only {number(excused)}"
-    return f", which no disturbance excuses ({number(others)} more {'is' if others == 1 else 'are'} permitted{known})"
+        return ", which no disturbance explains"
+    explained = sum(other.explained for other in permitted)
+    known = "" if explained == others else f", though a disturbance surely explains only {number(explained)}"
+    return f", which no disturbance explains ({number(others)} more {'is' if others == 1 else 'are'} permitted{known})"
 
 
 def _convicting_case(finding: Finding) -> str:

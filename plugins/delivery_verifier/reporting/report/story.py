@@ -156,8 +156,10 @@ def _events(material: Material, row: dict[str, Any], example: Example | None) ->
     ended_us = hops.last_us(material, row, example) or row["settled_at"]
     injection = injection_during(material.injections, row["sent_at"], ended_us)
     if injection is not None:
-        yield from _fault_events(injection, leadership.last_observation(topic, row["partition"], injection.bite_at_us))
-    since_us = min([row["sent_at"], *([injection.bite_at_us] if injection else [])])
+        yield from _fault_events(
+            injection, leadership.last_observation(topic, row["partition"], injection.effect_at_us)
+        )
+    since_us = min([row["sent_at"], *([injection.effect_at_us] if injection else [])])
     until_us = injection.recovered_at_us if injection else None
     yield from list(_leadership_changes(leadership.observations(topic, row["partition"]), since_us, until_us))[
         :_CHANGES_SHOWN
@@ -216,14 +218,14 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
 
 
 def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:
-    """Yields the bite (start of the effect), the healing and the recovery of `injection`.
+    """Yields the effect (start of the effect), the healing and the recovery of `injection`.
 
-    `observation`: the last observation, before the bite, of the partition that holds the record of the story. It is
-    None if this partition had not been observed before the bite.
+    `observation`: the last observation, before the effect, of the partition that holds the record of the story. It is
+    None if this partition had not been observed before the effect.
     """
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""
-    yield injection.bite_at_us, f"Fault {injection_name(injection)} takes effect{role}.", True
+    yield injection.effect_at_us, f"Fault {injection_name(injection)} takes effect{role}.", True
     if injection.healed_at_us is not None:
         yield injection.healed_at_us, f"Fault {injection_name(injection)} is healed.", True
     if injection.recovered_at_us is not None:

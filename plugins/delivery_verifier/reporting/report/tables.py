@@ -1,4 +1,4 @@
-"""The tables of the report: findings, laws, gaps in the reports, and settings of the arms."""
+"""The tables of the report: findings, invariants, gaps in the reports, and settings of the arms."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.figures import share
 from delivery_verifier.model.history import injection_during
-from delivery_verifier.model.verdict import ArmVerdict, CheckedLaw, Finding
-from delivery_verifier.reporting.excuses import TimeText, excuse_lines
+from delivery_verifier.model.verdict import ArmVerdict, CheckedInvariant, Finding
+from delivery_verifier.reporting.explained_by import TimeText, explained_lines
 from delivery_verifier.reporting.leadership import Clock, injection_name
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.words import number, plain_name
@@ -30,9 +30,9 @@ class FindingRow:
 
     * `name`: the name of the anomaly in plain language. `definition`: the definition of the anomaly.
     * `tolerated`: the number of tolerated cases.
-    * `share`: the number of cases as a share of a count of the books, e.g. of the number of attempts. It is empty if
+    * `share`: the number of cases as a share of a count of the counts, e.g. of the number of attempts. It is empty if
       there is no case, if this count is not known, or if cases of REORDERED include attempts that were never reported.
-    * `excuses`: the disturbances that excuse the cases (see `excuse_lines`).
+    * `explained_by`: the disturbances that explain the cases (see `explained_lines`).
     """
 
     finding: Finding
@@ -40,7 +40,7 @@ class FindingRow:
     definition: str
     tolerated: str
     share: str
-    excuses: list[str]
+    explained_by: list[str]
     mark: str
     """How the number of cases compares with the tolerance.
 
@@ -59,7 +59,7 @@ def finding_rows(arm: ArmVerdict, time_text: TimeText) -> list[FindingRow]:
             definition=KINDS[Anomaly(finding.anomaly)].definition if finding.anomaly in Anomaly.__members__ else "",
             tolerated="any number" if finding.tolerance is None else number(finding.tolerance),
             share=_share(arm, finding),
-            excuses=excuse_lines(finding, time_text),
+            explained_by=explained_lines(finding, time_text),
             mark=_mark(finding),
         )
         for finding in arm.findings
@@ -78,24 +78,25 @@ def _mark(finding: Finding) -> str:
 
 def _share(arm: ArmVerdict, finding: Finding) -> str:
     column = KINDS[Anomaly(finding.anomaly)].share_of if finding.anomaly in Anomaly.__members__ else ""
-    whole = arm.books.get(column, 0)
+    whole = arm.tally.get(column, 0)
     count = finding.cases
-    if finding.anomaly == Anomaly.REORDERED and arm.books.get(LATE):  # these are no reported records
+    if finding.anomaly == Anomaly.REORDERED and arm.tally.get(LATE):  # these are no reported records
         return ""
     return f"{share(count, whole)} of {number(whole)} {column.replace('_', ' ')}" if count and whole else ""
 
 
 @dataclass(frozen=True)
-class LawRow:
-    """One law, with the results of its checks. A law can be checked several times, e.g. once per partition.
+class InvariantRow:
+    """One invariant, with the results of its checks. An invariant can be checked several times, e.g. once per
+    partition.
 
-    * `meaning`: the law in words. `checks`: the number of checks. Each check is a row of books/laws.
+    * `meaning`: the invariant in words. `checks`: the number of checks. Each check is a row of counts/invariants.
     * `left_name`: the name of the count on the left side. `left`: the sum of this count over all checks. `right_name`
       and `right`: the same for the count on the right side.
-    * `unbalanced`: the rows of books/laws in which the two counts differ, or the left count is null.
+    * `unbalanced`: the rows of counts/invariants in which the two counts differ, or the left count is null.
     """
 
-    law: str
+    invariant: str
     meaning: str
     checks: int
     left_name: str
@@ -105,18 +106,18 @@ class LawRow:
     unbalanced: list[dict[str, Any]]
 
 
-def law_rows(table: pa.Table | None, checked: Iterable[CheckedLaw]) -> list[LawRow]:
-    """Returns the laws of the books, in the order of `table`, which is books/laws. Returns an empty list if `table` is
-    None. `checked`: the laws of the verdict, which say what a law means."""
-    meanings = {law.law: law.meaning for law in checked}
+def invariant_rows(table: pa.Table | None, checked: Iterable[CheckedInvariant]) -> list[InvariantRow]:
+    """Returns the invariants of the counts, in the order of `table`, which is counts/invariants. Returns an empty list
+    if `table` is None. `checked`: the invariants of the verdict, which say what an invariant means."""
+    meanings = {invariant.invariant: invariant.meaning for invariant in checked}
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
-    laws = []
-    for law in dict.fromkeys(row["law"] for row in rows):
-        checks = [row for row in rows if row["law"] == law]
-        laws.append(
-            LawRow(
-                law=law,
-                meaning=meanings.get(law, ""),
+    invariants = []
+    for invariant in dict.fromkeys(row["invariant"] for row in rows):
+        checks = [row for row in rows if row["invariant"] == invariant]
+        invariants.append(
+            InvariantRow(
+                invariant=invariant,
+                meaning=meanings.get(invariant, ""),
                 checks=len(checks),
                 left_name=_name(checks, "left_name"),
                 left=sum(row["left"] or 0 for row in checks),
@@ -125,7 +126,7 @@ def law_rows(table: pa.Table | None, checked: Iterable[CheckedLaw]) -> list[LawR
                 unbalanced=[row for row in checks if row["left"] is None or row["left"] != row["right"]],
             )
         )
-    return laws
+    return invariants
 
 
 def _name(rows: list[dict[str, Any]], side: str) -> str:

@@ -35,8 +35,8 @@ def causes(arm: ArmEvidence) -> list[Cause]:
 
 
 def cause_of_case(arm: ArmEvidence, group: Group, row: Row) -> Cause | None:
-    """Returns what the arm's program did to the record of the case `row`; None if nothing in hand shows it. `group` is
-    the group of the arm. Times are in µs since the epoch."""
+    """Returns what the arm's program did to the record of the case `row`; None if nothing in progress shows it. `group`
+    is the group of the arm. Times are in µs since the epoch."""
     assert arm.run.cases is not None, "the case is one of them"
     rows = [other for other in _rows(arm, arm.run.cases) if other["kind"] == row["kind"]]
     return cause_of(group, row, rows, of_transactions=_is_of_transactions(arm))
@@ -47,11 +47,11 @@ def group_of(arm: ArmEvidence) -> Group | None:
 
     Returns None if the arm has no application of the user's own, or if the brokers' log of the group was not read.
     """
-    application, witness = arm.spec.application, arm.run.witness
-    if application is None or application.discipline != "own" or witness is None:
+    application, group_log = arm.spec.application, arm.run.group_log
+    if application is None or application.discipline != "own" or group_log is None:
         return None
     commits, generations = (
-        [row for row in rows if row["arm"] == arm.name] for rows in (witness.commits, witness.generations)
+        [row for row in rows if row["arm"] == arm.name] for rows in (group_log.commits, group_log.generations)
     )
     return Group.from_rows(arm.spec.topic_name, commits, generations, arm.run.injections, arm.run.offsets.taken_at_us)
 
@@ -71,7 +71,7 @@ def _is_of_transactions(arm: ArmEvidence) -> bool:
 def causes_of(group: Group, rows: Sequence[Row], *, of_transactions: bool = False) -> list[Cause]:
     """Returns the causes of the cases `rows`, which have the columns COLUMNS. Times are in µs since the epoch.
 
-    `of_transactions`: whether the arm writes transactions, and has lost no record. A case of which nothing in hand
+    `of_transactions`: whether the arm writes transactions, and has lost no record. A case of which nothing in progress
     shows that the program did it has no cause.
     """
     return [
@@ -84,7 +84,7 @@ def causes_of(group: Group, rows: Sequence[Row], *, of_transactions: bool = Fals
 
 def cause_of(group: Group, row: Row, rows: Sequence[Row], *, of_transactions: bool = False) -> Cause | None:
     """Returns the cause of the case `row`. `rows` are all cases of its arm and its anomaly. Returns None if nothing in
-    hand shows that the program did it."""
+    progress shows that the program did it."""
     kind, case = Anomaly(row["kind"]), _case(row)
     pattern = _PATTERNS[kind](group, [case, *map(_case, rows)], of_transactions)[0]
     return None if pattern is None else _cause(kind, group, pattern, case, 1)

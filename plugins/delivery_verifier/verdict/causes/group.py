@@ -84,7 +84,7 @@ class Group:
         stopped_us: int | None,
     ) -> Group:
         """Returns the history of a group that consumes `topic`. `commits` and `generations`: its rows of these tables
-        of the witness. `stopped_us`: a time at which the members had been stopped after the load; None if it is not
+        of the group log. `stopped_us`: a time at which the members had been stopped after the load; None if it is not
         known."""
         own = [
             Commit(row["partition"], row["offset"], as_us(row["at"]), row["log_offset"])
@@ -96,7 +96,7 @@ class Group:
             for row in generations
             if row["member_id"] is not None
         ]
-        times = [(injection.action, injection.bite_at_us) for injection in injections]
+        times = [(injection.action, injection.effect_at_us) for injection in injections]
         ends = [End(at_us, True) for action, at_us in times if action == "kill_application"]
         ends += [] if stopped_us is None else [End(stopped_us, False)]
         return cls(own, members, sorted(ends), [at_us for action, at_us in times if action == "rewind"])
@@ -192,7 +192,7 @@ def _between(times_us: list[int], since_us: int, until_us: int) -> int:
 
 
 def as_us(moment: datetime | int) -> int:
-    """Returns a time of the witness in µs since the epoch."""
+    """Returns a time of the group log in µs since the epoch."""
     return moment if isinstance(moment, int) else round(moment.timestamp() * 1_000_000)
 
 

@@ -16,7 +16,7 @@ from delivery_verifier.verdict.causes.pattern import Applied, Pattern
 
 
 def skipped(group: Group, cases: Sequence[Applied]) -> list[Pattern | None]:
-    """Returns the pattern of each case. None: nothing in hand shows that the program did it."""
+    """Returns the pattern of each case. None: nothing in progress shows that the program did it."""
     offsets = defaultdict[int, set[int]](set)
     for case in cases:
         if case.partition is not None:

@@ -37,9 +37,9 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def agent_spec(workspace: Path, *equipment: Capability, lease_s: float = 60.0) -> DockerAgentSpec:
+def agent_spec(workspace: Path, *capabilities: Capability, lease_s: float = 60.0) -> DockerAgentSpec:
     layout = DockerLayout(
-        spec=ClusterSpec(backend="docker", equipment=equipment),
+        spec=ClusterSpec(backend="docker", capabilities=capabilities),
         containers=CONTAINERS,
         addresses=dict.fromkeys((1, 2, 3), ("127.0.0.1", 1)),
     )
@@ -48,7 +48,7 @@ def agent_spec(workspace: Path, *equipment: Capability, lease_s: float = 60.0) -
 
 @pytest.fixture
 def keep(workspace: Path, gateway: Gateway) -> Callable[..., Agent]:
-    return lambda *equipment: Agent(agent_spec(workspace, *equipment), gateway.client())
+    return lambda *capabilities: Agent(agent_spec(workspace, *capabilities), gateway.client())
 
 
 def recorded(agent: Agent) -> list[tuple[int, str, int | None]]:
@@ -161,7 +161,7 @@ def test_a_broker_that_the_others_still_see_long_after_the_cut_is_not_isolated(
     )
     live = {2, 3}
     assert all(agent.is_in_force("network", [1, 2, 3])[1].values())
-    assert set(asked) == {2, 3}, "an isolated broker is no witness"
+    assert set(asked) == {2, 3}, "an isolated broker is no group log"
     engine.containers["kafka-3"]["State"]["Status"] = "paused"
     assert agent.is_in_force("network", [1, 2, 3]) == {1: {"controller": 0, "replication": 0}}, "nobody can tell"
 

@@ -272,7 +272,7 @@ def test_a_scenario_that_asks_for_what_is_lacking_is_unavailable(monkeypatch: py
     monkeypatch.setenv("KDV_CLUSTER", "docker")
     host = msgspec.structs.replace(preflight.look(), unwritable=[])
     for spec, why in (
-        (ClusterSpec(backend="docker", equipment=("proxy",)), "it needs proxy: composed brokers advertise"),
+        (ClusterSpec(backend="docker", capabilities=("proxy",)), "it needs proxy: composed brokers advertise"),
         (
             ClusterSpec(backend="docker", session_timeout_ms=6000),
             "is UNAVAILABLE on this host: the composed cluster is",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from delivery_verifier.cluster.backend import Unavailability
-from delivery_verifier.cluster.embedded import equipment, packet_filter
+from delivery_verifier.cluster.embedded import capabilities, packet_filter
 from delivery_verifier.cluster.embedded.isolation import Isolation
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.means import Facts, Means
@@ -50,7 +50,7 @@ def unavailable() -> Unavailability | None:
 
     If the rule is missing but no tool reported an error, `Unavailability.failed` is True.
     """
-    if reason := equipment.missing_programs("iptables", "iptables", "iptables-save", "iptables-restore"):
+    if reason := capabilities.missing_programs("iptables", "iptables", "iptables-save", "iptables-restore"):
         return Unavailability(reason)
     chain = packet_filter.Chain.own("trial")
     rule = packet_filter.FilterRule("trial", f"-m owner --gid-owner {packet_filter.GROUPS} -m tcp --dport 1")
@@ -59,7 +59,7 @@ def unavailable() -> Unavailability | None:
         works = chain.dropped() == [("trial", 0)]
     except packet_filter.FilterError as error:
         remedy = "run as root with CAP_NET_ADMIN, and iptables' owner match"
-        return equipment.refusal("the packet filter cannot be changed", error, remedy)
+        return capabilities.refusal("the packet filter cannot be changed", error, remedy)
     finally:
         chain.destroy()
     message = "a rule that was added to the packet filter is not there: use an iptables that the kernel knows"

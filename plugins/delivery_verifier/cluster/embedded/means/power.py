@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from delivery_verifier.cluster.backend import Unavailability
-from delivery_verifier.cluster.embedded import disks, equipment
+from delivery_verifier.cluster.embedded import capabilities, disks
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.means import Facts, Means
 from delivery_verifier.host.processes import myself
@@ -52,7 +52,7 @@ def unavailable() -> Unavailability | None:
 
     If the disk still works but no tool reported an error, `Unavailability.failed` is True.
     """
-    if reason := equipment.missing_programs("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
+    if reason := capabilities.missing_programs("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
         return Unavailability(reason)
     me = myself()
     folder = Path(tempfile.mkdtemp(prefix=f"kdv-trial-{me.pid}-{me.started}-"))
@@ -63,8 +63,8 @@ def unavailable() -> Unavailability | None:
         works = disk.is_off()
     except (disks.DiskError, OSError) as error:
         remedy = "run as root with CAP_SYS_ADMIN and loop devices"
-        return equipment.refusal("no ext4 of its own can be cut off", error, remedy)
+        return capabilities.refusal("no ext4 of its own can be cut off", error, remedy)
     finally:
-        equipment.clear(folder)
+        capabilities.clear(folder)
     message = "ext4 goes on after its shutdown: use a kernel whose ext4 has EXT4_IOC_SHUTDOWN (4.11 and later)"
     return None if works else Unavailability(message, failed=True)

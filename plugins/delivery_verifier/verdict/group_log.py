@@ -1,8 +1,8 @@
-"""Compares the witness with the journals. The witness is what the brokers wrote down of a consumer group. A journal is
-what a member of the group wrote down.
+"""Compares the group log with the journals. The group log is what the brokers wrote down of a consumer group. A journal
+is what a member of the group wrote down.
 
 All functions are pure. A difference is a doubt, and never a verdict: somebody else took part in the group, or the
-journal or the witness is wrong. In each case nobody knows what the application under test did.
+journal or the group log is wrong. In each case nobody knows what the application under test did.
 
 Members of an user application (a program of the user's own) keep no journal. So only the last commits of such an
 application are checked.
@@ -16,25 +16,25 @@ from collections.abc import Iterator, Mapping
 from delivery_verifier.model.application import STORED, TIMED, Application, member_client_id
 from delivery_verifier.model.fault_plan import replacements_of
 from delivery_verifier.model.scenario import Arm, Scenario
-from delivery_verifier.run_directory.witness import Row, Witness, last_commits
+from delivery_verifier.run_directory.group_log import GroupLog, Row, last_commits
 from delivery_verifier.verdict.evidence import Evidence
 
 NamedDetail = tuple[str, str]
 """The name and the detail of a doubt."""
 
 
-def witness_doubts(run: Evidence) -> Iterator[tuple[str, str, str]]:
-    """Yields a doubt as (arm, name, detail) for each difference between the witness and the journals."""
-    if run.witness is not None:
+def group_log_doubts(run: Evidence) -> Iterator[tuple[str, str, str]]:
+    """Yields a doubt as (arm, name, detail) for each difference between the group log and the journals."""
+    if run.group_log is not None:
         ends = {(part.arm, part.partition): part.live_end for part in run.offsets.partitions}
         is_rewound = any(injection.action == "rewind" for injection in run.injections)
-        yield from differences(run.scenario, run.witness, ends, is_rewound)
+        yield from differences(run.scenario, run.group_log, ends, is_rewound)
 
 
 def differences(
-    scenario: Scenario, witness: Witness, live_ends: Mapping[tuple[str, int], int], is_rewound: bool
+    scenario: Scenario, group_log: GroupLog, live_ends: Mapping[tuple[str, int], int], is_rewound: bool
 ) -> Iterator[tuple[str, str, str]]:
-    """Yields (arm, name, detail) for each difference between the witness and the journals.
+    """Yields (arm, name, detail) for each difference between the group log and the journals.
 
     `live_ends` maps (arm, partition) to the offset at which the partition's log ends, behind all markers. `is_rewound`:
     whether an injection set groups back to offset 0.
@@ -42,69 +42,72 @@ def differences(
     for arm in scenario.loaded:
         if arm.application is None:
             continue
-        of_arm = Witness(*([row for row in rows if row["arm"] == arm.name] for rows in witness))
+        of_arm = GroupLog(*([row for row in rows if row["arm"] == arm.name] for rows in group_log))
         doubts = [*_positions(scenario, arm, of_arm)]
         if arm.application.discipline != "own":
             ends = {partition: end for (name, partition), end in live_ends.items() if name == arm.name}
             sendable = _Sendable(arm.application, of_arm.journal, ends, is_rewound)
-            doubts += [*_lacking(arm.application, of_arm), *_strangers(scenario, arm, of_arm, sendable)]
+            doubts += [*_lacking(arm.application, of_arm), *_foreign_writers(scenario, arm, of_arm, sendable)]
         yield from ((arm.name, name, f"{arm.name}: {detail}") for name, detail in doubts)
 
 
-def _positions(scenario: Scenario, arm: Arm, witness: Witness) -> Iterator[NamedDetail]:
-    """Yields a doubt for each partition whose last commit in the witness differs from the answer of the coordinator.
+def _positions(scenario: Scenario, arm: Arm, group_log: GroupLog) -> Iterator[NamedDetail]:
+    """Yields a doubt for each partition whose last commit in the group log differs from the answer of the coordinator.
 
     Also yields a doubt for each partition about which the coordinator was not asked.
     """
-    last = last_commits([row for row in witness.commits if row["topic"] == arm.topic_name])
-    answers = {row["partition"]: row["position"] for row in witness.positions}
+    last = last_commits([row for row in group_log.commits if row["topic"] == arm.topic_name])
+    answers = {row["partition"]: row["position"] for row in group_log.positions}
     for partition in range(scenario.load.partitions):
         committed, answer = last.get((arm.name, partition), 0), answers.get(partition, -1)
         if committed != answer:
             detail = f"the last commit of partition {partition} is {committed}, and its coordinator answers {answer}"
-            yield "witness_disagrees", detail
+            yield "group_log_disagrees", detail
 
 
-def _lacking(application: Application, witness: Witness) -> Iterator[NamedDetail]:
-    """Yields a doubt for each partition for which the witness lacks commits that the journal calls accepted.
+def _lacking(application: Application, group_log: GroupLog) -> Iterator[NamedDetail]:
+    """Yields a doubt for each partition for which the group log lacks commits that the journal calls accepted.
 
     Yields nothing if the broker has compacted the log of the group. The log then has only the last commits, which
     `_positions` checks. The function overlooks commits that a client sends by its timer, because the client does not
     report these commits to the member.
     """
-    if any(row["removed"] for row in witness.positions):
+    if any(row["removed"] for row in group_log.positions):
         return
     what = "reported" if application.discipline in STORED else "committed"
     accepted = Counter(
-        (row["partition"], row["until"]) for row in witness.journal if row["what"] == what and row["answer"] is None
+        (row["partition"], row["until"]) for row in group_log.journal if row["what"] == what and row["answer"] is None
     )
-    written = Counter((row["partition"], row["offset"]) for row in witness.commits if row["committed"])
+    written = Counter((row["partition"], row["offset"]) for row in group_log.commits if row["committed"])
     missing = defaultdict[int, list[int]](list)
     for partition, offset in sorted((accepted - written).elements()):
         missing[partition].append(offset)
     for partition, offsets in missing.items():
         yield (
-            "witness_lacks_commit",
+            "group_log_lacks_commit",
             f"{len(offsets)} accepted commits of partition {partition} are not in __consumer_offsets, the first of "
             f"offset {offsets[0]}",
         )
 
 
-def _strangers(scenario: Scenario, arm: Arm, witness: Witness, sendable: _Sendable) -> Iterator[NamedDetail]:
+def _foreign_writers(scenario: Scenario, arm: Arm, group_log: GroupLog, sendable: _Sendable) -> Iterator[NamedDetail]:
     """Yields a doubt for each commit that neither a member nor a fault can have sent. Yields one more doubt if other
     clients than the members took part in the group."""
-    for row in witness.commits:
+    for row in group_log.commits:
         if row["topic"] != arm.topic_name or not sendable.has(row["partition"], row["offset"]):
             commit = "removal" if row["offset"] is None else f"commit of offset {row['offset']}"
             detail = f"no member sent the {commit} of {row['topic']}/{row['partition']}, which stands in"
             location = f"{row['log_partition']}:{row['log_offset']}"
-            yield "witness_stranger", f"{detail} __consumer_offsets at {location}"
+            yield "group_log_foreign_writer", f"{detail} __consumer_offsets at {location}"
     assert arm.application is not None, "only an application has a group"
     numbers = (*range(arm.application.members), *replacements_of(scenario.fault, arm.application))
     members = {member_client_id(arm.name, number) for number in numbers}
-    clients = {row["client_id"] for row in witness.generations if row["client_id"] is not None}
-    if strangers := sorted(clients - members):
-        yield "witness_stranger", f"clients that are no members took part in its group: {', '.join(strangers)}"
+    clients = {row["client_id"] for row in group_log.generations if row["client_id"] is not None}
+    if foreign_writers := sorted(clients - members):
+        yield (
+            "group_log_foreign_writer",
+            (f"clients that are no members took part in its group: {', '.join(foreign_writers)}"),
+        )
 
 
 class _Sendable:
@@ -126,9 +129,9 @@ class _Sendable:
         batches = [row for row in journal if row["what"] == "handed_over"]
         self._batches = {(row["partition"], row["until"]) for row in batches}
         self._ranges = {(row["partition"], row["first"], row["until"]) for row in batches}
-        closed = {(row["member"], row["life"]) for row in journal if row["what"] == "closed"}
+        closed = {(row["member"], row["incarnation"]) for row in journal if row["what"] == "closed"}
         ends = {
-            (row["member"], row["life"], row["partition"]): -1 if row["what"] == "assigned" else row["until"]
+            (row["member"], row["incarnation"], row["partition"]): -1 if row["what"] == "assigned" else row["until"]
             for row in journal
             if row["what"] in ("assigned", "handed_over")
         }

@@ -1,5 +1,5 @@
-"""Tests of the witness: each way in which `__consumer_offsets` can differ from the journals of the members is a doubt,
-and an application whose commits agree with it has none."""
+"""Tests of the group log: each way in which `__consumer_offsets` can differ from the journals of the members is a
+doubt, and an application whose commits agree with it has none."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.reporting.doubts import ADVICE
 from delivery_verifier.run_directory.effect_tables import JOURNAL
+from delivery_verifier.run_directory.group_log import GroupLog, last_commits, last_positions, read_group_log
+from delivery_verifier.run_directory.group_log_tables import COMMITS, GENERATIONS, POSITIONS
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.run_directory.table import Table, arrow_schema
-from delivery_verifier.run_directory.witness import Witness, last_commits, last_positions, read_witness
-from delivery_verifier.run_directory.witness_tables import COMMITS, GENERATIONS, POSITIONS
-from delivery_verifier.verdict.witness import _Sendable, differences
+from delivery_verifier.verdict.group_log import _Sendable, differences
 
 TOPIC = a_scenario().arm(SUBJECT).topic_name
 Row = dict[str, Any]
-Change = Callable[[Witness], object]
+Change = Callable[[GroupLog], object]
 
 
 def applied_by(discipline: Discipline) -> Scenario:
@@ -42,7 +42,7 @@ def commit(partition: int, offset: int | None, log_offset: int, **more: Any) -> 
 
 
 def event(what: str, partition: int = -1, first: int = -1, until: int = -1, **more: Any) -> Row:
-    row = {"arm": SUBJECT, "member": 0, "life": 0, "at": 1000, "what": what, "batch": 0, "partition": partition}
+    row = {"arm": SUBJECT, "member": 0, "incarnation": 0, "at": 1000, "what": what, "batch": 0, "partition": partition}
     return row | {"first": first, "until": until, "answer": None} | more
 
 
@@ -51,10 +51,10 @@ def client(client_id: str | None) -> Row:
     return row | {"log_partition": 1, "log_offset": 0}
 
 
-def of_batches(what: str) -> Witness:
-    """Returns the witness of a member with three partitions, which were handed over in two batches. `what` is what the
-    journal calls the commit of a batch; none if it is empty."""
-    rows = Witness([], [client(None), client(f"{SUBJECT}-member-0")], [], [event("assigned", at) for at in range(3)])
+def of_batches(what: str) -> GroupLog:
+    """Returns the group log of a member with three partitions, which were handed over in two batches. `what` is what
+    the journal calls the commit of a batch; none if it is empty."""
+    rows = GroupLog([], [client(None), client(f"{SUBJECT}-member-0")], [], [event("assigned", at) for at in range(3)])
     for partition in range(3):
         for first, until in ((0, 390), (390, 402)):
             rows.journal.append(event("handed_over", partition, first, until))
@@ -75,60 +75,64 @@ ALIKE: list[tuple[Discipline, str]] = [
 ]
 
 
-def judged_with(discipline: Discipline, witness: Witness | None, **more: Any) -> set[tuple[str, str]]:
-    return doubts(judged(evidence_of(applied_by(discipline), witness=witness, **more)))
+def judged_with(discipline: Discipline, group_log: GroupLog | None, **more: Any) -> set[tuple[str, str]]:
+    return doubts(judged(evidence_of(applied_by(discipline), group_log=group_log, **more)))
 
 
 @pytest.mark.parametrize(("discipline", "what"), ALIKE)
-def test_a_witness_that_agrees_with_the_journal_leaves_no_doubt(discipline: Discipline, what: str) -> None:
+def test_a_group_log_that_agrees_with_the_journal_leaves_no_doubt(discipline: Discipline, what: str) -> None:
     assert judged_with(discipline, of_batches(what)) == judged_with(discipline, None)
 
 
-def remove_first(witness: Witness) -> None:
-    del witness.commits[0]
+def remove_first(group_log: GroupLog) -> None:
+    del group_log.commits[0]
 
 
-def remove_last(witness: Witness) -> None:
-    del witness.commits[-1]
+def remove_last(group_log: GroupLog) -> None:
+    del group_log.commits[-1]
 
 
-def abort(witness: Witness) -> None:
-    witness.commits[0]["committed"] = False
+def abort(group_log: GroupLog) -> None:
+    group_log.commits[0]["committed"] = False
 
 
-def alter(witness: Witness) -> None:
-    witness.commits[0]["offset"] = 389
+def alter(group_log: GroupLog) -> None:
+    group_log.commits[0]["offset"] = 389
 
 
-def go_beyond(witness: Witness) -> None:
-    witness.commits[0]["offset"] = 403
+def go_beyond(group_log: GroupLog) -> None:
+    group_log.commits[0]["offset"] = 403
 
 
-def add(witness: Witness) -> None:
-    witness.commits.insert(0, commit(0, 17, 90))
+def add(group_log: GroupLog) -> None:
+    group_log.commits.insert(0, commit(0, 17, 90))
 
 
-def add_other_topic(witness: Witness) -> None:
-    witness.commits.append(commit(0, 402, 90, topic="other"))
+def add_other_topic(group_log: GroupLog) -> None:
+    group_log.commits.append(commit(0, 402, 90, topic="other"))
 
 
-def add_removal(witness: Witness) -> None:
-    witness.commits.insert(0, commit(0, None, 90))
+def add_removal(group_log: GroupLog) -> None:
+    group_log.commits.insert(0, commit(0, None, 90))
 
 
-def add_client(witness: Witness) -> None:
-    witness.generations.append(client("rdkafka"))
+def add_client(group_log: GroupLog) -> None:
+    group_log.generations.append(client("rdkafka"))
 
 
-def answer(witness: Witness) -> None:
-    witness.positions[1]["position"] = 390
+def answer(group_log: GroupLog) -> None:
+    group_log.positions[1]["position"] = 390
 
 
-def ask_less(witness: Witness) -> None:
-    del witness.positions[1]
+def ask_less(group_log: GroupLog) -> None:
+    del group_log.positions[1]
 
 
-UNAVAILABLE_HERE, STRANGER, DISAGREES = "witness_lacks_commit", "witness_stranger", "witness_disagrees"
+UNAVAILABLE_HERE, FOREIGN_WRITER, DISAGREES = (
+    "group_log_lacks_commit",
+    "group_log_foreign_writer",
+    "group_log_disagrees",
+)
 
 
 @pytest.mark.parametrize(
@@ -137,19 +141,19 @@ UNAVAILABLE_HERE, STRANGER, DISAGREES = "witness_lacks_commit", "witness_strange
         (remove_first, {UNAVAILABLE_HERE}),
         (remove_last, {UNAVAILABLE_HERE, DISAGREES}),
         (abort, {UNAVAILABLE_HERE}),
-        (alter, {UNAVAILABLE_HERE, STRANGER}),
-        (add, {STRANGER}),
-        (add_other_topic, {STRANGER}),
-        (add_removal, {STRANGER}),
-        (add_client, {STRANGER}),
+        (alter, {UNAVAILABLE_HERE, FOREIGN_WRITER}),
+        (add, {FOREIGN_WRITER}),
+        (add_other_topic, {FOREIGN_WRITER}),
+        (add_removal, {FOREIGN_WRITER}),
+        (add_client, {FOREIGN_WRITER}),
         (answer, {DISAGREES}),
         (ask_less, {DISAGREES}),
     ],
 )
 def test_each_difference_is_a_doubt_and_no_verdict(change: Change, names: set[str]) -> None:
-    witness = of_batches("committed")
-    change(witness)
-    verdict = judged(evidence_of(applied_by("commit_after"), witness=witness))
+    group_log = of_batches("committed")
+    change(group_log)
+    verdict = judged(evidence_of(applied_by("commit_after"), group_log=group_log))
     assert {name for kind, name in doubts(verdict) if kind == "checker"} == names
     assert arm(verdict).verdict == "INCONCLUSIVE"
     assert names <= ADVICE.keys()
@@ -157,74 +161,88 @@ def test_each_difference_is_a_doubt_and_no_verdict(change: Change, names: set[st
 
 @pytest.mark.parametrize(
     ("change", "names"),
-    [(alter, set()), (remove_first, set()), (go_beyond, {STRANGER}), (add_client, {STRANGER}), (answer, {DISAGREES})],
+    [
+        (alter, set()),
+        (remove_first, set()),
+        (go_beyond, {FOREIGN_WRITER}),
+        (add_client, {FOREIGN_WRITER}),
+        (answer, {DISAGREES}),
+    ],
 )
 def test_a_timer_may_commit_within_what_was_handed_over(change: Change, names: set[str]) -> None:
-    witness = of_batches("")
-    change(witness)
-    assert {name for _, name in judged_with("at_handover", witness)} == names
+    group_log = of_batches("")
+    change(group_log)
+    assert {name for _, name in judged_with("at_handover", group_log)} == names
 
 
 def test_a_member_that_was_killed_may_have_been_handed_more_than_its_journal_tells() -> None:
-    witness = of_batches("")
-    witness.journal.remove(event("handed_over", 0, 390, 402))
-    assert judged_with("at_handover", witness) == {("checker", STRANGER)}
-    witness.journal.remove(event("closed"))
-    assert judged_with("at_handover", witness) == set()
-    witness.commits[1]["offset"] = witness.positions[0]["position"] = 403  # behind the end of the log
-    assert judged_with("at_handover", witness) == {("checker", STRANGER)}
+    group_log = of_batches("")
+    group_log.journal.remove(event("handed_over", 0, 390, 402))
+    assert judged_with("at_handover", group_log) == {("checker", FOREIGN_WRITER)}
+    group_log.journal.remove(event("closed"))
+    assert judged_with("at_handover", group_log) == set()
+    group_log.commits[1]["offset"] = group_log.positions[0]["position"] = 403  # behind the end of the log
+    assert judged_with("at_handover", group_log) == {("checker", FOREIGN_WRITER)}
 
 
 @pytest.mark.parametrize("is_frozen", [True, False])
 def test_a_replacement_is_a_member_of_the_group_only_where_the_plan_freezes_members(is_frozen: bool) -> None:
     freeze = FaultStep(trigger=Trigger(kind="at_once"), action="freeze_application", target="none")
     plan = FaultPlan(name="frozen", summary="", steps=(freeze,) if is_frozen else ())
-    witness = of_batches("committed")
-    witness.generations.append(client(f"{SUBJECT}-member-1"))
+    group_log = of_batches("committed")
+    group_log.generations.append(client(f"{SUBJECT}-member-1"))
     scenario = msgspec.structs.replace(applied_by("commit_after"), fault=plan)
     ends = {(SUBJECT, partition): 402 for partition in range(3)}
-    names = {name for _, name, _ in differences(scenario, witness, ends, is_rewound=False)}
-    assert names == (set() if is_frozen else {"witness_stranger"})
+    names = {name for _, name, _ in differences(scenario, group_log, ends, is_rewound=False)}
+    assert names == (set() if is_frozen else {"group_log_foreign_writer"})
 
 
 def test_a_rewind_explains_a_commit_of_offset_zero_and_no_other() -> None:
-    witness = of_batches("committed")
-    witness.commits.insert(0, commit(0, 0, 90))
+    group_log = of_batches("committed")
+    group_log.commits.insert(0, commit(0, 0, 90))
     rewind = Injection(
-        id=1, cycle=0, action="rewind", brokers=[], hit={}, requested_at_us=1, bite_at_us=2, healed_at_us=3, bit=True
+        id=1,
+        cycle=0,
+        action="rewind",
+        brokers=[],
+        hit={},
+        requested_at_us=1,
+        effect_at_us=2,
+        healed_at_us=3,
+        took_effect=True,
     )
-    assert ("checker", STRANGER) in judged_with("commit_after", witness)
-    assert ("checker", STRANGER) not in judged_with("commit_after", witness, injections=[rewind])
-    add(witness)
-    assert ("checker", STRANGER) in judged_with("commit_after", witness, injections=[rewind])
+    assert ("checker", FOREIGN_WRITER) in judged_with("commit_after", group_log)
+    assert ("checker", FOREIGN_WRITER) not in judged_with("commit_after", group_log, injections=[rewind])
+    add(group_log)
+    assert ("checker", FOREIGN_WRITER) in judged_with("commit_after", group_log, injections=[rewind])
 
 
 def test_an_answer_that_was_an_error_demands_no_commit() -> None:
-    witness = of_batches("committed")
-    refused = witness.journal.index(event("committed", 0, until=390))
-    witness.journal[refused]["answer"] = "REBALANCE_IN_PROGRESS"
-    remove_first(witness)
-    assert judged_with("commit_after", witness) == set()
+    group_log = of_batches("committed")
+    refused = group_log.journal.index(event("committed", 0, until=390))
+    group_log.journal[refused]["answer"] = "REBALANCE_IN_PROGRESS"
+    remove_first(group_log)
+    assert judged_with("commit_after", group_log) == set()
 
 
 def test_of_a_compacted_log_only_the_last_commits_are_demanded() -> None:
-    witness = of_batches("committed")
-    for row in witness.positions:
+    group_log = of_batches("committed")
+    for row in group_log.positions:
         row["removed"] = 3
-    remove_first(witness)
-    assert judged_with("commit_after", witness) == set()
-    remove_last(witness)
-    assert judged_with("commit_after", witness) == {("checker", DISAGREES)}
+    remove_first(group_log)
+    assert judged_with("commit_after", group_log) == set()
+    remove_last(group_log)
+    assert judged_with("commit_after", group_log) == {("checker", DISAGREES)}
 
 
 def test_an_own_application_keeps_no_journal_and_only_its_last_commits_are_compared() -> None:
-    witness = of_batches("")
-    witness.journal.clear()
-    add(witness)
-    add_client(witness)
-    assert not {name for _, name in judged_with("own", witness)} & {UNAVAILABLE_HERE, STRANGER, DISAGREES}
-    answer(witness)
-    assert ("checker", DISAGREES) in judged_with("own", witness)
+    group_log = of_batches("")
+    group_log.journal.clear()
+    add(group_log)
+    add_client(group_log)
+    assert not {name for _, name in judged_with("own", group_log)} & {UNAVAILABLE_HERE, FOREIGN_WRITER, DISAGREES}
+    answer(group_log)
+    assert ("checker", DISAGREES) in judged_with("own", group_log)
 
 
 def test_the_last_commit_of_a_partition_is_the_last_that_counts() -> None:
@@ -239,20 +257,20 @@ def write(folder: Path, table: Table, rows: list[Row], name: str = "") -> None:
 
 
 def test_the_tables_are_read_back_and_a_run_that_lacks_one_has_no_verdict(tmp_path: Path) -> None:
-    run, witness = RunDirectory(tmp_path), of_batches("committed")
+    run, group_log = RunDirectory(tmp_path), of_batches("committed")
     with run.writing("plan") as output:
         output.write_json("scenario.json", applied_by("commit_after"))
     with run.writing("settle") as output:
-        for table, rows in zip((COMMITS, GENERATIONS, POSITIONS), witness, strict=False):
+        for table, rows in zip((COMMITS, GENERATIONS, POSITIONS), group_log, strict=False):
             write(output.staging, table, rows)
-        write(output.staging, JOURNAL, witness.journal, "journal/subject.parquet")
-    read = read_witness(run)
+        write(output.staging, JOURNAL, group_log.journal, "journal/subject.parquet")
+    read = read_group_log(run)
     assert last_commits(read.commits) == last_positions(run)
     assert last_positions(run) == {(SUBJECT, partition): 402 for partition in range(3)}
-    assert (len(read.journal), read.positions) == (len(witness.journal), witness.positions)
+    assert (len(read.journal), read.positions) == (len(group_log.journal), group_log.positions)
     (tmp_path / COMMITS.file).unlink()
-    with pytest.raises(IncompleteRun, match=r"witness/commits\.parquet is missing"):
-        read_witness(run)
+    with pytest.raises(IncompleteRun, match=r"group_log/commits\.parquet is missing"):
+        read_group_log(run)
     assert last_positions(run) is None
 
 
@@ -262,56 +280,56 @@ def test_the_tables_are_read_back_and_a_run_that_lacks_one_has_no_verdict(tmp_pa
 ENDS = {(SUBJECT, partition): 402 for partition in range(3)}
 
 
-def details(witness: Witness, discipline: Any = "commit_after") -> list[tuple[str, str]]:
+def details(group_log: GroupLog, discipline: Any = "commit_after") -> list[tuple[str, str]]:
     """Returns the name and the detail of each doubt about the subject."""
-    found = differences(applied_by(discipline), witness, ENDS, is_rewound=False)
+    found = differences(applied_by(discipline), group_log, ENDS, is_rewound=False)
     return [(name, detail.removeprefix(f"{SUBJECT}: ")) for _, name, detail in found]
 
 
-def test_a_doubt_names_what_a_stranger_sent_and_where_it_stands() -> None:
-    witness = of_batches("committed")
-    witness.commits[:0] = [commit(0, None, 90), commit(0, 17, 90)]
+def test_a_doubt_names_what_a_foreign_writer_sent_and_where_it_stands() -> None:
+    group_log = of_batches("committed")
+    group_log.commits[:0] = [commit(0, None, 90), commit(0, 17, 90)]
     place = f"of {TOPIC}/0, which stands in __consumer_offsets at 1:90"
-    assert details(witness) == [
-        (STRANGER, f"no member sent the removal {place}"),
-        (STRANGER, f"no member sent the commit of offset 17 {place}"),
+    assert details(group_log) == [
+        (FOREIGN_WRITER, f"no member sent the removal {place}"),
+        (FOREIGN_WRITER, f"no member sent the commit of offset 17 {place}"),
     ]
 
 
 def test_the_doubt_about_lacking_commits_names_the_first_of_them() -> None:
-    witness = of_batches("committed")
-    del witness.commits[:2]
+    group_log = of_batches("committed")
+    del group_log.commits[:2]
     lacking = "2 accepted commits of partition 0 are not in __consumer_offsets, the first of offset 390"
-    assert ("witness_lacks_commit", lacking) in details(witness)
-    witness.positions[2]["removed"] = 1  # the log of the group was compacted, whichever partition it was
-    assert "witness_lacks_commit" not in dict(details(witness))
+    assert ("group_log_lacks_commit", lacking) in details(group_log)
+    group_log.positions[2]["removed"] = 1  # the log of the group was compacted, whichever partition it was
+    assert "group_log_lacks_commit" not in dict(details(group_log))
 
 
 def test_a_partition_without_commits_is_at_offset_0_and_its_coordinator_must_say_so() -> None:
-    witness = of_batches("committed")
-    witness.commits[:] = [row for row in witness.commits if row["partition"] != 1]
-    witness.positions[1] |= {"position": 0, "removed": 1}
-    assert details(witness) == []
-    del witness.positions[1]
-    witness.positions[0]["removed"] = 1
+    group_log = of_batches("committed")
+    group_log.commits[:] = [row for row in group_log.commits if row["partition"] != 1]
+    group_log.positions[1] |= {"position": 0, "removed": 1}
+    assert details(group_log) == []
+    del group_log.positions[1]
+    group_log.positions[0]["removed"] = 1
     silent = "the last commit of partition 1 is 0, and its coordinator answers -1"
-    assert details(witness) == [("witness_disagrees", silent)]
+    assert details(group_log) == [("group_log_disagrees", silent)]
 
 
 def test_every_arm_with_an_application_is_compared_with_the_ends_of_its_own_topic() -> None:
     scenario = applied_by("at_handover")
     others = [msgspec.structs.replace(arm, application=None) for arm in scenario.loaded if arm.name != SUBJECT]
     scenario = msgspec.structs.replace(scenario, arms=[*others, scenario.arm(SUBJECT), scenario.canary])
-    witness = of_batches("")
-    witness.journal.remove(event("closed"))
-    witness.commits[1]["offset"] = witness.positions[0]["position"] = 403
-    for ends, names in ((402, [STRANGER]), (403, [])):
+    group_log = of_batches("")
+    group_log.journal.remove(event("closed"))
+    group_log.commits[1]["offset"] = group_log.positions[0]["position"] = 403
+    for ends, names in ((402, [FOREIGN_WRITER]), (403, [])):
         of_all = {
             (arm.name, part): ends if arm.name == SUBJECT else 805 - ends
             for arm in scenario.loaded
             for part in range(3)
         }
-        assert [name for _, name, _ in differences(scenario, witness, of_all, is_rewound=False)] == names
+        assert [name for _, name, _ in differences(scenario, group_log, of_all, is_rewound=False)] == names
 
 
 OF_ONE_PARTITION: list[Row] = [

@@ -1,5 +1,5 @@
-"""The books of effects: counts per partition. This module also counts the cases of the anomalies of effects. These
-counts belong in the books of the log, i.e. in the table PRODUCERS."""
+"""The counts of effects: counts per partition. This module also counts the cases of the anomalies of effects. These
+counts belong in the counts of the log, i.e. in the table PRODUCERS."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from delivery_verifier.model.application import IN_GROUP
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run_directory.effect_tables import EFFECT_COUNTS
+from delivery_verifier.run_directory.group_log import last_positions
 from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
-from delivery_verifier.run_directory.witness import last_positions
 from spark_jobs.effects import effect_attempts, effect_screen
 from spark_jobs.effects.own_effects import with_places
-from spark_jobs.matching.books import NOBODY, SESSIONS, BookKey
 from spark_jobs.matching.match import REFUTED, MatchingInputs
 from spark_jobs.matching.screen import Screen, unproven
+from spark_jobs.matching.tally import NOBODY, SESSIONS, TallyKey
 from spark_jobs.reading.read_topic import COMMITTED
-from spark_jobs.schemas import ANOMALIES, EFFECT_BOOKS, EFFECTS, arrow
+from spark_jobs.schemas import ANOMALIES, EFFECT_TALLY, EFFECTS, arrow
 
 COUNTS = tuple(count.name for count in EFFECT_COUNTS)
 KEY_NAMES = ("arm", "producer", "session", "partition")
@@ -33,12 +33,12 @@ Row = dict[str, Any]
 
 
 class Effects(NamedTuple):
-    """The results of a comparison. `books`: EFFECT_BOOKS. `anomalies`: the numbers of cases that are added to
+    """The results of a comparison. `tally`: EFFECT_TALLY. `anomalies`: the numbers of cases that are added to
     PRODUCERS, by (key of the row, name of the column). `cases`: ANOMALIES. `proven`: the number of effects that the
     screen has proven, which were not matched."""
 
-    books: pa.Table
-    anomalies: Counter[tuple[BookKey, str]]
+    tally: pa.Table
+    anomalies: Counter[tuple[TallyKey, str]]
     cases: pa.Table
     proven: int
 
@@ -47,8 +47,8 @@ class EffectInputs(NamedTuple):
     """What effects are compared with, and where the results go. `views`: LOG. `ledger`: LEDGER. `offsets`: the
     snapshot. `output`: receives the results. `bound`: the maximum number of cases that are written per arm and kind.
     `together`: as in `MatchingInputs`. `positions`: maps (arm, partition) to the last offset that the arm's consumer
-    group has committed; None if no witness of the run has recorded these offsets. `proven`: the result of the screen of
-    the log; None if every effect must be matched."""
+    group has committed; None if no group log of the run has recorded these offsets. `proven`: the result of the screen
+    of the log; None if every effect must be matched."""
 
     views: DataFrame
     ledger: DataFrame
@@ -70,9 +70,9 @@ def add(
     written: dict[tuple[str, str], int],
     proven: Screen | None,
 ) -> tuple[pa.Table, pa.Table | None]:
-    """Compares the effects of `run` with the log. Writes books/effects, and the cases of anomalies.
+    """Compares the effects of `run` with the log. Writes counts/effects, and the cases of anomalies.
 
-    Adds the number of written cases per (arm, kind) to `written`. Returns PRODUCERS and EFFECT_BOOKS. The returned
+    Adds the number of written cases per (arm, kind) to `written`. Returns PRODUCERS and EFFECT_TALLY. The returned
     PRODUCERS are the rows of `producers`, to which the counts of the anomalies of effects are added. If no arm has an
     application, reads and writes nothing, and returns `producers` and None.
 
@@ -87,13 +87,13 @@ def add(
         rows = spark.read.schema(EFFECTS).parquet(str(run.path / "effects"))
         results = compare(inputs, rows.coalesce(1) if inputs.together else rows)
         inputs.output.counts["screen/effects"] = results.proven
-        inputs.output.write_table("books/effects", results.books)
+        inputs.output.write_table("counts/effects", results.tally)
         inputs.output.write_table("anomalies/effects", results.cases)
         written.update(Counter(zip(results.cases["arm"].to_pylist(), results.cases["kind"].to_pylist(), strict=True)))
     rows_by_key = {tuple(row[name] for name in KEY_NAMES): row for row in producers.to_pylist()}
     for (key, name), count in results.anomalies.items():
         rows_by_key[key][name] += count
-    return pa.Table.from_pylist(list(rows_by_key.values()), schema=producers.schema), results.books
+    return pa.Table.from_pylist(list(rows_by_key.values()), schema=producers.schema), results.tally
 
 
 def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
@@ -124,7 +124,7 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
         attempts.unpersist()
     counted += screened.counts if screened else []
     return Effects(
-        _books(scenario, [*parts, *counted]),
+        _tally(scenario, [*parts, *counted]),
         _anomalies(scenario, counted),
         cases,
         sum(row["copies"] for row in screened.counts) if screened else 0,
@@ -172,7 +172,7 @@ def _is_committed(inputs: EffectInputs, row: Row, end: int) -> bool:
     member of the application will be given these records again. `row` names the arm and the partition.
 
     Returns True without a check in two cases: the consumer group is not the only place where the application keeps its
-    offsets, or no witness of the run has recorded the committed offsets.
+    offsets, or no group log of the run has recorded the committed offsets.
     """
     arms = (arm for arm in inputs.scenario.loaded if arm.application and arm.application.discipline in IN_GROUP)
     if inputs.positions is None or row["arm"] not in {arm.name for arm in arms}:
@@ -180,24 +180,24 @@ def _is_committed(inputs: EffectInputs, row: Row, end: int) -> bool:
     return inputs.positions.get((row["arm"], row["partition"]), 0) >= end
 
 
-def _books(scenario: Scenario, counted: Iterable[Row]) -> pa.Table:
-    books = {(arm, part): Counter[str]() for arm in scenario.applied for part in range(scenario.load.partitions)}
+def _tally(scenario: Scenario, counted: Iterable[Row]) -> pa.Table:
+    tally = {(arm, part): Counter[str]() for arm in scenario.applied for part in range(scenario.load.partitions)}
     for row in counted:
-        books.setdefault((row["arm"], row["partition"]), Counter()).update(
+        tally.setdefault((row["arm"], row["partition"]), Counter()).update(
             {name: row[name] for name in COUNTS if row.get(name)}
         )
     rows = [
         {"arm": arm, "partition": partition} | {name: counts[name] for name in COUNTS}
-        for (arm, partition), counts in sorted(books.items())
+        for (arm, partition), counts in sorted(tally.items())
     ]
-    return pa.Table.from_pylist(rows, schema=arrow(EFFECT_BOOKS))
+    return pa.Table.from_pylist(rows, schema=arrow(EFFECT_TALLY))
 
 
-def _anomalies(scenario: Scenario, counted: Iterable[Row]) -> Counter[tuple[BookKey, str]]:
+def _anomalies(scenario: Scenario, counted: Iterable[Row]) -> Counter[tuple[TallyKey, str]]:
     """Counts the cases that belong in PRODUCERS, by (key of the row, name of the column). If no planned producer sent
     the record of a case, the case counts in the row whose columns producer and session are NOBODY."""
     planned = {arm.name: arm.producers for arm in scenario.arms}
-    cases: Counter[tuple[BookKey, str]] = Counter()
+    cases: Counter[tuple[TallyKey, str]] = Counter()
     for row in counted:
         if row["kind"] is None:
             continue

@@ -1,10 +1,11 @@
-"""The books: small tables of exact counts that the step reconcile wrote. This module checks the tables strictly.
+"""The counts: small tables of exact counts that the step reconcile wrote. This module checks the tables strictly.
 
 A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". Each of these
-problems is listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty:
+problems is listed in `Tally.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty:
 
-* books/exposure.parquet, if there was no injection.
-* books/cases.parquet. Its rows are also counted in books/laws.parquet, where the column `law` is `anomaly_rows`.
+* counts/exposure.parquet, if there was no injection.
+* counts/cases.parquet. Its rows are also counted in counts/invariants.parquet, where the column `invariant` is
+  `anomaly_rows`.
 """
 
 from __future__ import annotations
@@ -22,48 +23,48 @@ import pyarrow.parquet as pq
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run_directory import tables as declared
-from delivery_verifier.run_directory.effect_tables import EFFECT_BOOKS, EFFECT_COUNTS
+from delivery_verifier.run_directory.effect_tables import EFFECT_COUNTS, EFFECT_TALLY
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.run_directory.table import Table
 
 COUNTS = tuple(count.name for count in declared.COUNTS)
-"""The names of the columns of books/producers.parquet that count attempts, records or cases."""
+"""The names of the columns of counts/producers.parquet that count attempts, records or cases."""
 
-STRANGERS = "strangers/"
-"""The prefix of some keys in the counts of reconcile.json. The count `strangers/<arm>` is the number of records in the
-arm's topic that another client wrote."""
+FOREIGN_WRITERS = "foreign_writers/"
+"""The prefix of some keys in the counts of reconcile.json. The count `foreign_writers/<arm>` is the number of records
+in the arm's topic that another client wrote."""
 MISSING = "missing/"
 """The prefix of some keys in the counts of reconcile.json. The count `missing/<arm>/<partition>` is the number of
 reported attempts that were not found, but are not proven LOST, because the partition has unreadable offsets. Counts of
 0 are left out."""
 SECOND_OPINION = "second_opinion"
-"""The name of a law: a second program counts the same as Spark (`spark_jobs.checks.second_opinion`)."""
+"""The name of an invariant: a second program counts the same as Spark (`spark_jobs.checks.second_opinion`)."""
 START_ZERO = "start_zero"
-"""The name of a law: the log begins at offset 0. An audit does not have it."""
+"""The name of an invariant: the log begins at offset 0. An audit does not have it."""
 SECOND_OPINION_RECORDS = 10_000_000
-"""The greatest number of records of a run whose books have the law SECOND_OPINION."""
+"""The greatest number of records of a run whose counts have the invariant SECOND_OPINION."""
 
-BOOKS = (
+TALLY = (
     declared.PRODUCERS,
     declared.PARTITIONS,
-    declared.LAWS,
+    declared.INVARIANTS,
     declared.CASES,
     declared.EXPOSURE,
     declared.GAPS,
     declared.LOAD,
-    EFFECT_BOOKS,
+    EFFECT_TALLY,
 )
 """The declarations of all tables that are needed to judge a run."""
 
-TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
-"""Maps the file of each table in BOOKS to the names of the table's columns."""
+TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in TALLY}
+"""Maps the file of each table in TALLY to the names of the table's columns."""
 
 
 @dataclass(frozen=True)
-class Books:
-    """The books of one run.
+class Tally:
+    """The counts of one run.
 
-    `tables` maps the file of each table in BOOKS to the table. A missing table has no rows. `problems` lists what is
+    `tables` maps the file of each table in TALLY to the table. A missing table has no rows. `problems` lists what is
     wrong with the tables, as pairs (name of the doubt, sentence). A doubt is a reason to give no verdict.
     """
 
@@ -71,21 +72,21 @@ class Books:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
-    def from_tables(cls, tables: Mapping[str, pa.Table], applied: bool = False) -> Books:
-        """Returns the books with the tables `tables`. Each key of `tables` is the file of a table, as in TABLES.
+    def from_tables(cls, tables: Mapping[str, pa.Table], applied: bool = False) -> Tally:
+        """Returns the counts with the tables `tables`. Each key of `tables` is the file of a table, as in TABLES.
 
-        `applied`: whether an arm of the run has an application. If it is false, the table books/effects may be missing.
-        The tables must have exactly the declared columns. `problems` lists whatever is wrong with the tables. No error
-        is raised.
+        `applied`: whether an arm of the run has an application. If it is false, the table counts/effects may be
+        missing. The tables must have exactly the declared columns. `problems` lists whatever is wrong with the tables.
+        No error is raised.
         """
-        needed = BOOKS if applied else tuple(table for table in BOOKS if table is not EFFECT_BOOKS)
+        needed = TALLY if applied else tuple(table for table in TALLY if table is not EFFECT_TALLY)
         problems = [problem for table in needed for problem in _problems(table, tables.get(table.file))]
-        whole = {table.file: tables[table.file] if table.file in tables else _empty(table) for table in BOOKS}
+        whole = {table.file: tables[table.file] if table.file in tables else _empty(table) for table in TALLY}
         return cls(whole, problems)
 
     @classmethod
-    def read(cls, run_dir: Path, applied: bool = False) -> Books:
-        """Reads the books of the run directory `run_dir`. If a file is missing, lists it in `problems` and raises no
+    def read(cls, run_dir: Path, applied: bool = False) -> Tally:
+        """Reads the counts of the run directory `run_dir`. If a file is missing, lists it in `problems` and raises no
         error. `applied`: whether an arm has an application.
 
         Raises pyarrow.ArrowInvalid if a file is not Parquet.
@@ -94,8 +95,8 @@ class Books:
         return cls.from_tables({file: pq.read_table(path) for file, path in present.items()}, applied)
 
     def rows(self, name: str, **where: object) -> pa.Table:
-        """Returns the rows of the table called `name`, e.g. `laws`, that match `where`. `where` maps columns to values.
-        If the table lacks a column of `where`, returns no rows. `problems` then names the missing column."""
+        """Returns the rows of the table called `name`, e.g. `invariants`, that match `where`. `where` maps columns to
+        values. If the table lacks a column of `where`, returns no rows. `problems` then names the missing column."""
         table = self.tables[_file(name)]
         for key, value in where.items():
             if key not in table.column_names:
@@ -111,10 +112,10 @@ class Books:
         return [value for value in values if value is not None]
 
     def totals(self, arm: str) -> dict[str, int]:
-        """Maps each column of COUNTS to the sum of this column over the arm's rows of books/producers.
+        """Maps each column of COUNTS to the sum of this column over the arm's rows of counts/producers.
 
         A column that the table lacks is missing in the result, because 0 would say that nothing was found. If the arm
-        has rows in books/effects, the result also has the sums of their columns, under the keys `effects_<column>`.
+        has rows in counts/effects, the result also has the sums of their columns, under the keys `effects_<column>`.
         """
         effects = self.rows("effects", arm=arm)
         names = [count.name for count in EFFECT_COUNTS if effects.num_rows]
@@ -131,13 +132,13 @@ class Books:
         return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
 
 
-def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
+def count_foreign_writers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
     """Maps each arm to the number of records that clients other than the verifier wrote to its topic. Raises
     IncompleteRun if reconcile.json lacks the count of an arm."""
     counts = run.manifest("reconcile").counts
-    if missing := [arm for arm in arms if STRANGERS + arm not in counts]:
-        raise IncompleteRun(f"reconcile.json does not say how many strangers wrote to the topic of {missing[0]}")
-    return {arm: counts[STRANGERS + arm] for arm in arms}
+    if missing := [arm for arm in arms if FOREIGN_WRITERS + arm not in counts]:
+        raise IncompleteRun(f"reconcile.json does not say how many foreign writers wrote to the topic of {missing[0]}")
+    return {arm: counts[FOREIGN_WRITERS + arm] for arm in arms}
 
 
 def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
@@ -148,8 +149,8 @@ def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
 
 
 def has_second_opinion(offsets: Offsets) -> bool:
-    """Returns whether the books of a run have the law SECOND_OPINION. `offsets`: the snapshot, which says how many
-    records the run has."""
+    """Returns whether the counts of a run have the invariant SECOND_OPINION. `offsets`: the snapshot, which says how
+    many records the run has."""
     return offsets.records <= SECOND_OPINION_RECORDS
 
 
@@ -164,10 +165,10 @@ def total_column(anomaly: Anomaly) -> str:
 
 
 def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
-    """Returns rows of books/producers with one more column per anomaly, `<anomaly>_total`. The total is the sum of
+    """Returns rows of counts/producers with one more column per anomaly, `<anomaly>_total`. The total is the sum of
 
     * the column `<anomaly>`
-    * the column `also_<anomaly>`, if another anomaly can hide this one (see `Books.cases_at`)
+    * the column `also_<anomaly>`, if another anomaly can hide this one (see `Tally.cases_at`)
     * the column `resolved_late`, only for REORDERED. It counts INDETERMINATE attempts that came late. They are included
       only if `late_convicts` is true.
 
@@ -183,7 +184,7 @@ def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
 
 
 def _columns(anomaly: Anomaly) -> list[str]:
-    """Returns the columns of books/producers.parquet that count `anomaly`, also cases that another anomaly hides."""
+    """Returns the columns of counts/producers.parquet that count `anomaly`, also cases that another anomaly hides."""
     return [column(anomaly), also_column(anomaly)] if anomaly in SECONDARY else [column(anomaly)]
 
 

@@ -1,6 +1,6 @@
-"""Excuses in words: the disturbances that excuse the cases of an anomaly.
+"""Explains in words: the disturbances that explain the cases of an anomaly.
 
-The verdict holds the excuses. This module only formats them.
+The verdict holds the explains. This module only formats them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.verdict import ArmVerdict, Excuse, Finding
+from delivery_verifier.model.verdict import ArmVerdict, ExplainedBy, Finding
 from delivery_verifier.reporting.words import number
 from delivery_verifier.run_directory.cases import record_name
 
@@ -24,67 +24,71 @@ TimeText = Callable[[int], str]
 """Turns a time in µs since the epoch into text."""
 
 
-def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
-    """Returns lines of text that say which disturbances excuse how many cases of `finding`.
+def explained_lines(finding: Finding, time_text: TimeText) -> list[str]:
+    """Returns lines of text that say which disturbances explain how many cases of `finding`.
 
     A line is, e.g., `7 by leader_change of partition 0 at +3.000 s (broker 2)`. Disturbances of one kind that follow
     each other within TOGETHER_US share a line. The lines with the most cases come first. At most GROUPS_SHOWN such
     lines are shown, and one line sums up the others. Up to two more lines follow: the number of cases that no
-    disturbance surely excuses, and the number of cases that were not written down one by one. Returns an empty list if
-    the finding has neither excuses nor doubtful cases.
+    disturbance surely explains, and the number of cases that were not written down one by one. Returns an empty list if
+    the finding has neither explains nor doubtful cases.
     """
-    if not finding.excuses and not finding.doubtful:
+    if not finding.explained_by and not finding.doubtful:
         return []
-    groups = sorted(_groups(finding.excuses), key=lambda group: -sum(excuse.count for excuse in group))
+    groups = sorted(
+        _groups(finding.explained_by), key=lambda group: -sum(cause_of_cases.count for cause_of_cases in group)
+    )
     lines = [_line(group, time_text) for group in groups[:GROUPS_SHOWN]]
     if others := groups[GROUPS_SHOWN:]:
-        count = sum(excuse.count for group in others for excuse in group)
+        count = sum(cause_of_cases.count for group in others for cause_of_cases in group)
         lines.append(f"{number(count)} by {number(sum(map(len, others)))} further disturbances, named in verdict.json")
     if finding.doubtful:
-        lines.append(f"{number(finding.doubtful)} unexplained: no disturbance surely excuses them")
-    unlisted = finding.cases - finding.excused - finding.doubtful
+        lines.append(f"{number(finding.doubtful)} unexplained: no disturbance surely explains them")
+    unlisted = finding.cases - finding.explained - finding.doubtful
     if unlisted > 0:
-        lines.append(f"{number(unlisted)} not written down one by one: what excuses them is not known")
+        lines.append(f"{number(unlisted)} not written down one by one: what explains them is not known")
     return lines
 
 
-def excuse_of_case(arm: ArmVerdict | None, row: Mapping[str, Any], time_text: TimeText) -> str:
-    """Returns the disturbance that excuses one case, as text. `row`: the row of the case in anomalies/.
+def explain_of_case(arm: ArmVerdict | None, row: Mapping[str, Any], time_text: TimeText) -> str:
+    """Returns the disturbance that explains one case, as text. `row`: the row of the case in anomalies/.
 
     If the verdict names none, the text is one of these:
 
-    * `unexplained`: the case needs an excuse, but nothing surely excuses the case. So the case may be doubtful.
+    * `unexplained`: the case needs an explanation, but nothing surely explains the case. So the case may be doubtful.
     * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known.
     """
     record = record_name(row)
     for finding in arm.findings if arm else ():
         if finding.anomaly != row["kind"]:
             continue
-        for excuse in finding.excuses:
-            if record in excuse.records:
-                return _named([excuse.disturbance], time_text)
+        for cause_of_cases in finding.explained_by:
+            if record in cause_of_cases.records:
+                return _named([cause_of_cases.disturbance], time_text)
         if record in finding.unexplained:
             return "unexplained"
     return "–"
 
 
-def _groups(excuses: Sequence[Excuse]) -> Iterator[list[Excuse]]:
-    group: list[Excuse] = []
-    for excuse in sorted(excuses, key=lambda excuse: (excuse.disturbance.kind, excuse.disturbance.at_us)):
-        last, now = (group[-1].disturbance if group else None), excuse.disturbance
+def _groups(explained_by: Sequence[ExplainedBy]) -> Iterator[list[ExplainedBy]]:
+    group: list[ExplainedBy] = []
+    for cause_of_cases in sorted(
+        explained_by, key=lambda cause_of_cases: (cause_of_cases.disturbance.kind, cause_of_cases.disturbance.at_us)
+    ):
+        last, now = (group[-1].disturbance if group else None), cause_of_cases.disturbance
         if last and (last.kind, last.planned) == (now.kind, now.planned) and now.at_us - last.at_us <= TOGETHER_US:
-            group.append(excuse)
+            group.append(cause_of_cases)
             continue
         if group:
             yield group
-        group = [excuse]
+        group = [cause_of_cases]
     if group:
         yield group
 
 
-def _line(group: Sequence[Excuse], time_text: TimeText) -> str:
-    count = sum(excuse.count for excuse in group)
-    return f"{number(count)} by {_named([excuse.disturbance for excuse in group], time_text)}"
+def _line(group: Sequence[ExplainedBy], time_text: TimeText) -> str:
+    count = sum(cause_of_cases.count for cause_of_cases in group)
+    return f"{number(count)} by {_named([cause_of_cases.disturbance for cause_of_cases in group], time_text)}"
 
 
 def _named(disturbances: Sequence[Disturbance], time_text: TimeText) -> str:

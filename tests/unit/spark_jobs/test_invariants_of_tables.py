@@ -1,5 +1,5 @@
-"""Tests of the laws of the books on tables made by hand, without Spark: which two counts each equation compares, and
-what stands in place of a count that is missing."""
+"""Tests of the invariants of the counts on tables made by hand, without Spark: which two counts each equation compares,
+and what stands in place of a count that is missing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
 from delivery_verifier.run_directory.ledger import MISCOUNTED, outcomes_key
-from spark_jobs.checks.law import LawInputs
-from spark_jobs.checks.laws import laws
-from spark_jobs.checks.ledger_laws import ledger_laws, summary_laws
+from spark_jobs.checks.invariant import InvariantInputs
+from spark_jobs.checks.invariants import invariants
+from spark_jobs.checks.ledger_invariants import ledger_invariants, summary_invariants
 from spark_jobs.matching.committed import Views
 
 ARMS = scenario(["plain", "tx"], producers=2, transactional=["tx"])
@@ -31,11 +31,12 @@ LINES = ("first_copies", "extra_copies", "phantoms", "unattributed")
 OUTCOMES = tuple(outcome.value.lower() for outcome in Outcome)
 
 Equation = tuple[str, int, str, int, str, int]
-"""An equation without the name of its law: arm, partition, name and count on the left, name and count on the right."""
+"""An equation without the name of its invariant: arm, partition, name and count on the left, name and count on the
+right."""
 
 
 def booked(arm: str, partition: int, **counts: int) -> Row:
-    """Returns a row of the books with these counts. All others are 0."""
+    """Returns a row of the counts with these counts. All others are 0."""
     zeros = dict.fromkeys((*COUNTS, *LINES, *map(column, Anomaly)), 0)
     return {"arm": arm, "partition": partition, **zeros, **counts}
 
@@ -63,7 +64,7 @@ def inputs(
     log: Sequence[Row] = (),
     parts: Sequence[PartitionSnapshot] = (),
     **more: Any,
-) -> LawInputs:
+) -> InvariantInputs:
     names = ("producers", "ledger_census", "log_census")
     tables = dict(zip(names, (pa.Table.from_pylist(list(rows)) for rows in (producers, ledger, log)), strict=True))
     plain: dict[str, Any] = {
@@ -74,13 +75,13 @@ def inputs(
         "written": {},
         "bound": 10,
     }
-    return LawInputs(**tables, **(plain | more))
+    return InvariantInputs(**tables, **(plain | more))
 
 
-def equations(evidence: LawInputs, law: str, left: str = "") -> list[Equation]:
-    """Returns the equations of a law whose left name has the words `left`."""
-    rows = laws(evidence).to_pylist()
-    return [tuple(row.values())[1:] for row in rows if row["law"] == law and left in row["left_name"]]  # type: ignore[misc]
+def equations(evidence: InvariantInputs, invariant: str, left: str = "") -> list[Equation]:
+    """Returns the equations of an invariant whose left name has the words `left`."""
+    rows = invariants(evidence).to_pylist()
+    return [tuple(row.values())[1:] for row in rows if row["invariant"] == invariant and left in row["left_name"]]  # type: ignore[misc]
 
 
 def unreadable(*ranges: tuple[int, int]) -> tuple[Unreadable, ...]:
@@ -127,14 +128,14 @@ def test_attempts_are_the_sum_of_their_outcomes_and_reported_ones_are_found_or_l
     assert equations(missing, "outcomes_sum") == equations(evidence, "outcomes_sum")
 
 
-def test_the_lines_of_the_books_are_those_of_the_log_in_every_partition_that_either_has() -> None:
+def test_the_lines_of_the_tally_are_those_of_the_log_in_every_partition_that_either_has() -> None:
     first, second = (dict(zip(LINES, numbers, strict=True)) for numbers in ((1, 2, 4, 8), (16, 32, 64, 128)))
     evidence = inputs(
         [booked("plain", 0, **first), booked("plain", 0, **second), booked("tx", 0, phantoms=3)],
         log=[records("plain", 0, 20, markers=1), records("plain", 1, 6)],
         parts=[part("plain", 0), part("plain", 1)],
     )
-    names = "data records in the log", "lines in the books"
+    names = "data records in the log", "lines in the counts"
     assert equations(evidence, "log_sum") == [
         ("plain", 0, names[0], 19, names[1], 255),
         ("plain", 1, names[0], 6, names[1], 0),
@@ -197,38 +198,38 @@ def test_the_committed_view_of_a_partition_lacks_control_records_and_what_was_ab
     ]
 
 
-def test_books_and_snapshot_have_a_row_for_all_that_was_planned() -> None:
+def test_tally_and_snapshot_have_a_row_for_all_that_was_planned() -> None:
     rows = [booked("plain", 0), booked("plain", 1), booked("tx", 0)]
     evidence = inputs(rows, parts=[part("plain", 0), part("tx", 0), part("tx", 1)])
-    books, snapshot = "rows in the books", "partitions in the snapshot"
+    tally, snapshot = "rows in the counts", "partitions in the snapshot"
     assert equations(evidence, "partitions_complete") == [
-        ("plain", -1, books, 2, "planned", 6),
+        ("plain", -1, tally, 2, "planned", 6),
         ("plain", -1, snapshot, 1, "planned", 2),
-        ("tx", -1, books, 1, "planned", 6),
+        ("tx", -1, tally, 1, "planned", 6),
         ("tx", -1, snapshot, 2, "planned", 2),
-        ("canary", -1, books, 0, "planned", 4),
+        ("canary", -1, tally, 0, "planned", 4),
         ("canary", -1, snapshot, 0, "planned", 2),
     ]
 
 
 @pytest.mark.parametrize(
-    ("count", "name", "expected"), [(9, "cases in the books", 9), (10, "cases in the books", 10), (11, "bound", 10)]
+    ("count", "name", "expected"), [(9, "cases in the counts", 9), (10, "cases in the counts", 10), (11, "bound", 10)]
 )
-def test_as_many_cases_are_written_as_the_books_count_or_the_bound(count: int, name: str, expected: int) -> None:
+def test_as_many_cases_are_written_as_the_tally_count_or_the_bound(count: int, name: str, expected: int) -> None:
     evidence = inputs([booked("plain", 0, lost=count)], written={("plain", "LOST"): 4, ("tx", "LOST"): 5})
     rows = {left: rest for _, _, left, *rest in equations(evidence, "anomaly_rows")}
     assert rows.pop("rows of LOST") == [4, name, expected]
-    assert rows == {f"rows of {kind}": [0, "cases in the books", 0] for kind in Anomaly if kind != "LOST"}
+    assert rows == {f"rows of {kind}": [0, "cases in the counts", 0] for kind in Anomaly if kind != "LOST"}
     assert {arm for arm, *_ in equations(evidence, "anomaly_rows")} == {"plain"}
     assert {partition for _, partition, *_ in equations(evidence, "anomaly_rows")} == {-1}
 
 
-def of_ledger(evidence: LawInputs, law: str, *words: str) -> list[Equation]:
-    """Returns the equations of a law of the ledger whose names have all `words`."""
+def of_ledger(evidence: InvariantInputs, invariant: str, *words: str) -> list[Equation]:
+    """Returns the equations of an invariant of the ledger whose names have all `words`."""
     return [
         tuple(row)[1:]  # type: ignore[misc]
-        for row in ledger_laws(evidence)
-        if row.law == law and all(word in f"{row.left_name} = {row.right_name}" for word in words)
+        for row in ledger_invariants(evidence)
+        if row.invariant == invariant and all(word in f"{row.left_name} = {row.right_name}" for word in words)
     ]
 
 
@@ -252,13 +253,13 @@ class ReadOnce:
 
 
 def test_the_ledger_is_read_once_for_any_number_of_producers() -> None:
-    """With one reading per producer, the laws of a thousand arms take longer than all queries of Spark."""
+    """With one reading per producer, the invariants of a thousand arms take longer than all queries of Spark."""
     evidence = inputs()._replace(ledger_census=ReadOnce(LEDGER))
     assert len(of_ledger(evidence, "ledger_complete", "announced")) > 1
 
 
 def test_the_summary_of_the_load_has_every_attempt_of_the_ledger() -> None:
-    rows = list(summary_laws(LEDGER, {"plain": (1, 2), "canary": (3, 4)}, ARMS))
+    rows = list(summary_invariants(LEDGER, {"plain": (1, 2), "canary": (3, 4)}, ARMS))
     load, exposure, right = "attempts in the timeline", "attempts in silences and exposure", "ledger rows"
     assert [tuple(row) for row in rows] == [
         ("ledger_complete", "plain", -1, load, 1, right, 85),
@@ -269,7 +270,7 @@ def test_the_summary_of_the_load_has_every_attempt_of_the_ledger() -> None:
     assert [tuple(row)[1:] for row in rows] == of_ledger(inputs(ledger=LEDGER, summarized={"plain": (1, 2)}),
                                                          "ledger_complete", "attempts in")  # fmt: skip
     with pytest.raises(ValueError, match="zip"):
-        list(summary_laws(LEDGER, {"plain": (1, 2, 3)}, ARMS))  # type: ignore[dict-item]
+        list(summary_invariants(LEDGER, {"plain": (1, 2, 3)}, ARMS))  # type: ignore[dict-item]
 
 
 def test_the_ledger_has_as_many_rows_as_were_announced_for_every_producer_planned_or_not() -> None:

@@ -1,5 +1,5 @@
-"""Tests that each law becomes unbalanced exactly if the data that it watches are broken. Each kind of damage is an arm
-of one Spark job."""
+"""Tests that each invariant becomes unbalanced exactly if the data that it watches are broken. Each kind of damage is
+an arm of one Spark job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.run_directory.ledger import MISCOUNTED, outcomes_key
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
-from spark_jobs.matching.books import planned_keys
+from spark_jobs.matching.tally import planned_keys
 from spark_jobs.reconcile import reconcile
 
 RECORDS = 6
@@ -60,10 +60,11 @@ BROKEN: dict[str, set[str]] = {
     "transactions-in-two-minds": {"ledger_complete"},
     "named-a-transaction": {"ledger_complete"},
 }
-"""For each kind of damage, the laws that it must unbalance. All other laws, and all other arms, must stay balanced."""
+"""For each kind of damage, the invariants that it must unbalance. All other invariants, and all other arms, must stay
+balanced."""
 NEVER_BY_DATA = {"anomaly_rows"}
-"""The laws that no damage of the data unbalances, but only an error of the job. test_books_and_cases.py tests these
-laws."""
+"""The invariants that no damage of the data unbalances, but only an error of the job. test_tally_and_cases.py tests
+these invariants."""
 
 
 NONE_COUNTED = (Outcome.SENT, Outcome.FAILED, Outcome.INDETERMINATE, MISCOUNTED)
@@ -173,40 +174,44 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
         "tail/log-moved/0": 1,
         "read_committed/transactions-committed-row-dropped": RECORDS,
     }
-    path = tmp_path_factory.mktemp("laws")
+    path = tmp_path_factory.mktemp("invariants")
     return write(path, made, claims, lines, announced=whole | broken, counts=read, snapshot=_snapshot)
 
 
 @pytest.fixture(scope="module")
-def laws(directory: RunDirectory, spark: SparkSession) -> list[Row]:
+def invariants(directory: RunDirectory, spark: SparkSession) -> list[Row]:
     reconcile(directory.path, True, spark)
-    return table(directory, "books/laws.parquet")
+    return table(directory, "counts/invariants.parquet")
 
 
-def test_each_breakage_unbalances_its_own_laws_and_no_other(laws: list[Row]) -> None:
+def test_each_breakage_unbalances_its_own_invariants_and_no_other(invariants: list[Row]) -> None:
     unbalanced: dict[str, set[str]] = defaultdict(set)
-    for row in laws:
+    for row in invariants:
         if row["left"] != row["right"]:
-            unbalanced[row["arm"]].add(row["law"])
+            unbalanced[row["arm"]].add(row["invariant"])
     assert {arm: unbalanced[arm] for arm in BROKEN} == BROKEN
     assert not unbalanced["canary"]
 
 
-def test_every_law_is_shown_to_fail_somewhere(laws: list[Row]) -> None:
-    assert {row["law"] for row in laws} == {law for broken in BROKEN.values() for law in broken} | NEVER_BY_DATA
+def test_every_invariant_is_shown_to_fail_somewhere(invariants: list[Row]) -> None:
+    assert {row["invariant"] for row in invariants} == {
+        invariant for broken in BROKEN.values() for invariant in broken
+    } | NEVER_BY_DATA
 
 
-def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(directory: RunDirectory, laws: list[Row]) -> None:
+def test_every_planned_row_is_in_the_tally_even_of_an_idle_arm(directory: RunDirectory, invariants: list[Row]) -> None:
     found = {
         (row["arm"], row["producer"], row["session"], row["partition"]): row
-        for row in table(directory, "books/producers.parquet")
+        for row in table(directory, "counts/producers.parquet")
     }
     assert set(planned_keys(directory.read_scenario())) <= set(found)
     assert all(value is not None for row in found.values() for value in row.values())
     assert {row["attempted"] for place, row in found.items() if place[0] == "canary"} == {0}
 
 
-def test_a_run_that_lacks_what_its_producers_counted_has_broken_the_law(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_run_that_lacks_what_its_producers_counted_has_broken_the_invariant(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     run = write(tmp_path, scenario(["one"]), [attempt("one", 0, offset=0)], [line("one", 1, 0, 0)])
     for step in ("produce", "settle"):
         file = tmp_path / f"{step}.json"
@@ -215,13 +220,13 @@ def test_a_run_that_lacks_what_its_producers_counted_has_broken_the_law(tmp_path
         file.write_text(json.dumps(manifest))
     relink(run)
     reconcile(run.path, True, spark)
-    rows = [row for row in table(run, "books/laws.parquet") if row["law"] == "outcomes_agree"]
+    rows = [row for row in table(run, "counts/invariants.parquet") if row["invariant"] == "outcomes_agree"]
     assert {(row["arm"], row["right"]) for row in rows if row["right"]} == {("one", -1), ("canary", -1)}
     assert all(row["left"] != row["right"] for row in rows)
 
 
-def test_a_marker_among_the_data_is_no_phantom(directory: RunDirectory, laws: list[Row]) -> None:
-    parts = {(row["arm"], row["partition"]): row for row in table(directory, "books/partitions.parquet")}
+def test_a_marker_among_the_data_is_no_phantom(directory: RunDirectory, invariants: list[Row]) -> None:
+    parts = {(row["arm"], row["partition"]): row for row in table(directory, "counts/partitions.parquet")}
     assert (parts["marker-inside", 0]["data_records"], parts["marker-inside", 0]["control_records"]) == (
         RECORDS,
         1,

@@ -1,5 +1,5 @@
-"""Tests of the excuse of a single case: the first and the last microsecond in which a disturbance excuses, and what is
-not known of a case."""
+"""Tests of the explanation of a single case: the first and the last microsecond in which a disturbance explains, and
+what is not known of a case."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from support.evidence import (
     ABOVE,
-    BITE,
     CUT,
+    EFFECT_AT,
     SECOND,
     a_scenario,
     beat,
@@ -27,13 +27,13 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance, Observation
 from delivery_verifier.verdict.cases import Case
 from delivery_verifier.verdict.evidence import ArmEvidence
-from delivery_verifier.verdict.excuses import (
+from delivery_verifier.verdict.explained_by import (
     _is_proven,
     _permissions,
     _proven_since_us,
-    excuse_doubts,
-    excuse_of,
-    excuses_of,
+    explained_by_which,
+    explained_cases_of,
+    unexplained_doubts,
 )
 from delivery_verifier.verdict.truncations import Causes, Fate
 
@@ -62,12 +62,12 @@ def place(*changes_us: int) -> Elections:
     return Elections((Tenure(0, None, None, ()),), seen, answers)
 
 
-def excused(anomaly: Anomaly, of: Case, by: EffectWindow) -> bool:
-    return excuse_of(anomaly, of, Causes([by]), {0: place(AT), 1: place()}) == 0
+def explained(anomaly: Anomaly, of: Case, by: EffectWindow) -> bool:
+    return explained_by_which(anomaly, of, Causes([by]), {0: place(AT), 1: place()}) == 0
 
 
 @pytest.mark.parametrize(
-    ("settled_us", "excuses"),
+    ("settled_us", "explained_by"),
     [
         (SINCE - 1, False),
         (SINCE, True),
@@ -75,12 +75,14 @@ def excused(anomaly: Anomaly, of: Case, by: EffectWindow) -> bool:
         (None, False),
     ],
 )
-def test_a_loss_is_excused_from_the_first_moment_of_its_acknowledgement(settled_us: int | None, excuses: bool) -> None:
-    assert excused(LOST, record(SINCE - 5, settled_us), window()) is excuses
+def test_a_loss_is_explained_from_the_first_moment_of_its_acknowledgement(
+    settled_us: int | None, explained_by: bool
+) -> None:
+    assert explained(LOST, record(SINCE - 5, settled_us), window()) is explained_by
 
 
 @pytest.mark.parametrize(
-    ("sent_us", "at", "excuses"),
+    ("sent_us", "at", "explained_by"),
     [
         (SINCE - 5, 0, True),
         (UNTIL + LAG + CLIENT + 1, 0, False),
@@ -88,37 +90,37 @@ def test_a_loss_is_excused_from_the_first_moment_of_its_acknowledgement(settled_
         (SINCE - 5, None, False),
     ],
 )
-def test_an_effect_is_excused_if_its_record_was_sent_to_the_partition_before_the_end(
-    sent_us: int, at: int | None, excuses: bool
+def test_an_effect_is_explained_if_its_record_was_sent_to_the_partition_before_the_end(
+    sent_us: int, at: int | None, explained_by: bool
 ) -> None:
-    assert excused(Anomaly.SKIPPED, record(sent_us, sent_us + 1, at=at), window()) is excuses
+    assert explained(Anomaly.SKIPPED, record(sent_us, sent_us + 1, at=at), window()) is explained_by
 
 
 @pytest.mark.parametrize("anomaly", [LOST, DUPLICATED])
-def test_a_record_elsewhere_or_nobody_knows_where_or_when_is_not_excused(anomaly: Anomaly) -> None:
-    assert excused(anomaly, record(AT, AT + 1), window())
-    assert not excused(anomaly, record(AT, AT + 1, at=1), window())
+def test_a_record_elsewhere_or_nobody_knows_where_or_when_is_not_explained(anomaly: Anomaly) -> None:
+    assert explained(anomaly, record(AT, AT + 1), window())
+    assert not explained(anomaly, record(AT, AT + 1, at=1), window())
     for by in (window(), window(topic="", partitions=[])):
-        assert not excused(anomaly, record(AT, AT + 1, at=None), by)
-    assert not excused(anomaly, record(None, AT), window())
-    assert not excused(anomaly, record(None, None), window(since_us=None, until_us=None))
+        assert not explained(anomaly, record(AT, AT + 1, at=None), by)
+    assert not explained(anomaly, record(None, AT), window())
+    assert not explained(anomaly, record(None, None), window(since_us=None, until_us=None))
 
 
-def test_a_loss_whose_acknowledgement_nobody_saw_is_not_excused_even_without_an_end() -> None:
-    assert not excused(LOST, record(AT, None), window(since_us=None, until_us=None))
-    assert excused(LOST, record(AT, AT), window(since_us=None, until_us=None))
-    assert excused(LOST, record(1, 2), window(since_us=None))
-    assert excused(LOST, record(AT, 10 * UNTIL), window(until_us=None))
+def test_a_loss_whose_acknowledgement_nobody_saw_is_not_explained_even_without_an_end() -> None:
+    assert not explained(LOST, record(AT, None), window(since_us=None, until_us=None))
+    assert explained(LOST, record(AT, AT), window(since_us=None, until_us=None))
+    assert explained(LOST, record(1, 2), window(since_us=None))
+    assert explained(LOST, record(AT, 10 * UNTIL), window(until_us=None))
 
 
 @pytest.mark.parametrize("anomaly", [LOST, TORN])
-def test_a_record_that_was_sent_after_the_reach_is_not_excused(anomaly: Anomaly) -> None:
-    for sent_us, excuses in ((UNTIL + LAG, True), (UNTIL + LAG + 1, False)):
-        assert excused(anomaly, record(sent_us, sent_us + 1), window()) is excuses
+def test_a_record_that_was_sent_after_the_reach_is_not_explained(anomaly: Anomaly) -> None:
+    for sent_us, explained_by in ((UNTIL + LAG, True), (UNTIL + LAG + 1, False)):
+        assert explained(anomaly, record(sent_us, sent_us + 1), window()) is explained_by
 
 
 @pytest.mark.parametrize(
-    ("sent_us", "settled_us", "excuses"),
+    ("sent_us", "settled_us", "explained_by"),
     [
         (1, AT - LAG - 1, False),
         (1, AT - LAG, True),
@@ -128,14 +130,14 @@ def test_a_record_that_was_sent_after_the_reach_is_not_excused(anomaly: Anomaly)
         (UNTIL + LAG + CLIENT, 2 * UNTIL, True),
     ],
 )
-def test_a_copy_is_excused_if_its_record_was_under_way_after_the_disturbance(
-    sent_us: int, settled_us: int | None, excuses: bool
+def test_a_copy_is_explained_if_its_record_was_under_way_after_the_disturbance(
+    sent_us: int, settled_us: int | None, explained_by: bool
 ) -> None:
-    assert excused(DUPLICATED, record(sent_us, settled_us), window()) is excuses
+    assert explained(DUPLICATED, record(sent_us, settled_us), window()) is explained_by
 
 
 @pytest.mark.parametrize(
-    ("sent_us", "settled_us", "excuses"),
+    ("sent_us", "settled_us", "explained_by"),
     [
         (1, SINCE - 1, False),
         (1, SINCE, True),
@@ -145,26 +147,26 @@ def test_a_copy_is_excused_if_its_record_was_under_way_after_the_disturbance(
     ],
 )
 def test_a_transaction_is_open_from_the_sending_until_the_record_is_settled(
-    sent_us: int, settled_us: int | None, excuses: bool
+    sent_us: int, settled_us: int | None, explained_by: bool
 ) -> None:
     for at in (0, 1, None):  # what befell one partition of a transaction shows in the others, too
-        assert excused(TORN, record(sent_us, settled_us, at), window()) is excuses
-    assert excused(TORN, record(sent_us, settled_us), window(since_us=None))
+        assert explained(TORN, record(sent_us, settled_us, at), window()) is explained_by
+    assert explained(TORN, record(sent_us, settled_us), window(since_us=None))
 
 
-def test_a_disturbance_of_the_transactions_of_some_producers_excuses_no_others() -> None:
+def test_a_disturbance_of_the_transactions_of_some_producers_explains_no_others() -> None:
     of_producer = window(producers=[4])
-    assert excused(TORN, record(AT, AT, producer=4), of_producer)
-    assert not excused(TORN, record(AT, AT, producer=5), of_producer)
-    assert not excused(TORN, record(AT, AT, producer=None), of_producer)
+    assert explained(TORN, record(AT, AT, producer=4), of_producer)
+    assert not explained(TORN, record(AT, AT, producer=5), of_producer)
+    assert not explained(TORN, record(AT, AT, producer=None), of_producer)
 
 
-def test_of_several_disturbances_the_nearest_excuses() -> None:
+def test_of_several_disturbances_the_nearest_explains() -> None:
     several = [window(at_us=AT - 9 * SECOND, since_us=None), window(at_us=AT + 2), window(at_us=AT + 5 * SECOND)]
     causes = Causes(several)
-    assert excuse_of(DUPLICATED, record(AT + 4 * SECOND, None), causes, {}) == 2
-    assert excuse_of(DUPLICATED, record(1, AT - 9 * SECOND), causes, {}) == 0
-    assert excuse_of(DUPLICATED, record(AT, AT), Causes([]), {}) is Fate.UNKNOWN
+    assert explained_by_which(DUPLICATED, record(AT + 4 * SECOND, None), causes, {}) == 2
+    assert explained_by_which(DUPLICATED, record(1, AT - 9 * SECOND), causes, {}) == 0
+    assert explained_by_which(DUPLICATED, record(AT, AT), Causes([]), {}) is Fate.UNKNOWN
 
 
 def test_of_several_changes_that_nobody_answered_one_by_one_the_nearest_took_the_record() -> None:
@@ -173,7 +175,7 @@ def test_of_several_changes_that_nobody_answered_one_by_one_the_nearest_took_the
     last = Elections((Tenure(0, None, None, ()),), seen, (Answer(AT + 6 * SECOND, {0: 0, 3: CUT}),))
     for settled_us, nearest in ((AT - 8 * SECOND, 0), (AT + 1, 1), (AT + SECOND, 1), (AT + 4 * SECOND, 2)):
         expected = nearest if settled_us >= SINCE else 0
-        assert excuse_of(LOST, record(1, settled_us), Causes(several), {0: last}) == expected
+        assert explained_by_which(LOST, record(1, settled_us), Causes(several), {0: last}) == expected
 
 
 @pytest.mark.parametrize(
@@ -200,41 +202,45 @@ def arm_with(**more: Any) -> ArmEvidence:
     return next(arm for arm in evidence_of(RUN, **more).arms if arm.name == NAME)
 
 
-def test_every_case_is_counted_once_as_excused_unexplained_or_doubtful() -> None:
-    late = BITE + 60 * SECOND
+def test_every_case_is_counted_once_as_explained_unexplained_or_doubtful() -> None:
+    late = EFFECT_AT + 60 * SECOND
     rows = [
-        *[case(BITE - number, BITE - number + 1, arm=NAME) for number in range(3)],
+        *[case(EFFECT_AT - number, EFFECT_AT - number + 1, arm=NAME) for number in range(3)],
         *[case(late + number, late + number + 1, arm=NAME) for number in range(2)],
-        *[case(BITE, None, arm=NAME) for _ in range(4)],
+        *[case(EFFECT_AT, None, arm=NAME) for _ in range(4)],
         case(late, late + 1, "DUPLICATED", "MISPLACED", arm=NAME),
         case(late, late + 1, "DUPLICATED", "MISPLACED", arm=NAME),
         case(late, late + 1, "LOST", "MISPLACED", arm=NAME, at=1),
         case(late, late + 1, arm="control-acks_0"),
     ]
-    excuses = excuses_of(arm_with(cases=cases(*rows)))
-    assert [excuse.count for excuse in excuses.excused[LOST]] == [3] and not excuses.excused[Anomaly.MISPLACED]
-    assert not excuses.excused[DUPLICATED], "retries need no disturbance"
-    assert excuses.cases == {LOST: 3} and excuses.hidden == {Anomaly.MISPLACED: 3}
-    assert excuses.unexplained == {
+    explained_by = explained_cases_of(arm_with(cases=cases(*rows)))
+    assert [cause_of_cases.count for cause_of_cases in explained_by.explained[LOST]] == [
+        3
+    ] and not explained_by.explained[Anomaly.MISPLACED]
+    assert not explained_by.explained[DUPLICATED], "retries need no disturbance"
+    assert explained_by.cases == {LOST: 3} and explained_by.hidden == {Anomaly.MISPLACED: 3}
+    assert explained_by.unexplained == {
         (LOST, 0, 0): 2,
         (LOST, 0, 1): 1,
         (Anomaly.MISPLACED, 0, 0): 2,
         (Anomaly.MISPLACED, 0, 1): 1,
     }
-    assert excuses.doubtful == {LOST: 4}
+    assert explained_by.doubtful == {LOST: 4}
 
 
 def test_a_doubt_about_cases_says_how_many() -> None:
-    ((name, detail),) = excuse_doubts(arm_with(cases=cases(case(BITE, None, arm=NAME), case(BITE, None, arm=NAME))))
+    ((name, detail),) = unexplained_doubts(
+        arm_with(cases=cases(case(EFFECT_AT, None, arm=NAME), case(EFFECT_AT, None, arm=NAME)))
+    )
     assert name == "unexplained" and detail.startswith(f"{NAME}: 2 LOST of records that may have been acknowledged")
-    assert list(excuse_doubts(arm_with(cases=cases()))) == list(excuse_doubts(arm_with(cases=None))) == []
+    assert list(unexplained_doubts(arm_with(cases=cases()))) == list(unexplained_doubts(arm_with(cases=None))) == []
 
 
-def test_the_canary_has_no_excuses_and_an_arm_without_cases_has_none_by_anomaly() -> None:
-    evidence = evidence_of(RUN, cases=cases(case(BITE, BITE, arm="canary")))
-    assert excuses_of(evidence.canary).excused == {}
+def test_the_canary_has_no_explains_and_an_arm_without_cases_has_none_by_anomaly() -> None:
+    evidence = evidence_of(RUN, cases=cases(case(EFFECT_AT, EFFECT_AT, arm="canary")))
+    assert explained_cases_of(evidence.canary).explained == {}
     permitted = (LOST, Anomaly.MISPLACED, DUPLICATED, Anomaly.REORDERED)
-    assert excuses_of(arm_with(cases=None)).excused == {anomaly: [] for anomaly in permitted}
+    assert explained_cases_of(arm_with(cases=None)).explained == {anomaly: [] for anomaly in permitted}
 
 
 def proven(*more: Observation, heartbeats: bool = True, **changes: Any) -> dict[int, int]:
@@ -257,7 +263,7 @@ def test_no_leader_was_missed_where_the_last_observation_agrees_with_the_snapsho
     assert proven() == everywhere
     assert proven(leader=9) == proven(leader_epoch=9) == proven(leader_epoch=-1) == {0: 1, 2: 1}
     assert proven(heartbeats=False) == {}
-    later = partition(RUN, BITE, NAME, 1, 3, 5, [3])
+    later = partition(RUN, EFFECT_AT, NAME, 1, 3, 5, [3])
     assert proven(later) == {0: 1, 2: 1}
     assert proven(later, leader=3, leader_epoch=5) == everywhere
     elsewhere = partition(RUN, 0, "control-acks_0", 1, 3, 5, [3])
@@ -275,7 +281,7 @@ def test_a_change_of_leader_may_have_been_unclean_if_one_of_several_causes_is_an
     unclean = msgspec.structs.replace(plain, profile=msgspec.structs.replace(plain.profile, topic=topic))
     arms = [unclean if arm.name == NAME else arm for arm in RUN.arms]
     run = msgspec.structs.replace(RUN, arms=arms)
-    elected = partition(run, BITE + 4 * SECOND, NAME, 0, 1, 2, [1])
+    elected = partition(run, EFFECT_AT + 4 * SECOND, NAME, 0, 1, 2, [1])
     evidence = evidence_of(run, observations=[*the_observations(run), elected])
     (arm,) = (arm for arm in evidence.loaded if arm.name == NAME)
     causes = _permissions(arm)[LOST]

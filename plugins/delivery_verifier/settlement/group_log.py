@@ -1,4 +1,4 @@
-"""The witness: writes down what the brokers keep of the applications' groups and of their output topics, after all
+"""The group log: writes down what the brokers keep of the applications' groups and of their output topics, after all
 applications have ended."""
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from delivery_verifier.cluster.group_log import GroupLog, LogEntry, read_groups
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.group_records import GroupCommit, GroupMember
 from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.run_directory.group_log_tables import COMMITS, GENERATIONS, POSITIONS
 from delivery_verifier.run_directory.run_directory import StepOutput
 from delivery_verifier.run_directory.table import Table, arrow_schema
-from delivery_verifier.run_directory.witness_tables import COMMITS, GENERATIONS, POSITIONS
 from delivery_verifier.settlement.outputs import write_outputs
 
 Row = dict[str, object]
 
 
-def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, began_us: int) -> None:
-    """Writes the tables of the witness to `output`. No member of an application runs any more, and all effects have
+def write_group_log(scenario: Scenario, cluster: Cluster, output: StepOutput, began_us: int) -> None:
+    """Writes the tables of the group log to `output`. No member of an application runs any more, and all effects have
     been read.
 
     `began_us` is a time before the first member began, in µs since the epoch. Writes nothing if no arm has an
@@ -32,7 +32,7 @@ def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, bega
     arms = {group_of(scenario, arm): arm for arm, _ in applications_of(scenario)}
     if not arms:
         return
-    with output.timed("witness"):
+    with output.timed("group_log"):
         logs = read_groups(cluster, arms, began_us // 1000)
         client, partitions = topics.admin(cluster.connection), range(scenario.load.partitions)
         removed = {group: log.removed for log in logs for group in log.groups}

@@ -1,4 +1,4 @@
-"""Reads the witness of a run, together with the journals of the members. The witness is what the brokers themselves
+"""Reads the group log of a run, together with the journals of the members. The group log is what the brokers themselves
 recorded about the consumer groups."""
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from delivery_verifier.run_directory.effect_tables import JOURNAL
+from delivery_verifier.run_directory.group_log_tables import COMMITS, GENERATIONS, OUTPUTS, POSITIONS
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.run_directory.table import Table
-from delivery_verifier.run_directory.witness_tables import COMMITS, GENERATIONS, OUTPUTS, POSITIONS
 
 Row = dict[str, Any]
 
 
-class Witness(NamedTuple):
-    """The rows of the tables witness/commits, witness/generations, witness/positions and journal. The rows of the three
-    witness tables are in the order of the log."""
+class GroupLog(NamedTuple):
+    """The rows of the tables group_log/commits, group_log/generations, group_log/positions and journal. The rows of the
+    three group log tables are in the order of the log."""
 
     commits: list[Row]
     generations: list[Row]
@@ -26,19 +26,19 @@ class Witness(NamedTuple):
     journal: list[Row]
 
 
-def read_witness(run: RunDirectory) -> Witness:
-    """Returns the witness of a run in which an arm has an application. Call `run.require("settle")` before.
+def read_group_log(run: RunDirectory) -> GroupLog:
+    """Returns the group log of a run in which an arm has an application. Call `run.require("settle")` before.
 
     Raises IncompleteRun if a table is missing, and pyarrow.ArrowException if a table lacks a column.
     """
     commits, generations, positions = (_rows(run.path, table) for table in (COMMITS, GENERATIONS, POSITIONS))
     journal = [row for file in sorted(run.path.glob(JOURNAL.file)) for row in _of_file(file, JOURNAL)]
-    return Witness(commits, generations, positions, journal)
+    return GroupLog(commits, generations, positions, journal)
 
 
 def read_outputs(run: RunDirectory) -> list[Row]:
-    """Returns the rows of the table witness/outputs of a run in which an arm has an application. Call
-    `run.require("settle")` before. Raises as `read_witness` does.
+    """Returns the rows of the table group_log/outputs of a run in which an arm has an application. Call
+    `run.require("settle")` before. Raises as `read_group_log` does.
     """
     return _rows(run.path, OUTPUTS)
 
@@ -46,7 +46,7 @@ def read_outputs(run: RunDirectory) -> list[Row]:
 def last_positions(run: RunDirectory) -> dict[tuple[str, int], int] | None:
     """Maps (arm, partition) to the offset that the arm's group has committed last (see `last_commits`).
 
-    Returns None if the run has no witness.
+    Returns None if the run has no group log.
     """
     file = run.path / COMMITS.file
     return last_commits(_of_file(file, COMMITS)) if file.is_file() else None
@@ -54,7 +54,7 @@ def last_positions(run: RunDirectory) -> dict[tuple[str, int], int] | None:
 
 def last_commits(commits: list[Row]) -> dict[tuple[str, int], int]:
     """Maps (arm, partition) to the offset that the group has committed last. A partition without a committed offset is
-    missing. `commits`: rows of witness/commits of the arms' own topics, in the order of the log.
+    missing. `commits`: rows of group_log/commits of the arms' own topics, in the order of the log.
 
     For a commit in a transaction, the time at which the commit was sent counts, and not the time at which the
     transaction ended (Kafka: `OffsetMetadataManager.replayEndTransactionMarker`).

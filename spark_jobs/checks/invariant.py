@@ -1,6 +1,6 @@
-"""The form of a row of books/laws.parquet, and the inputs from which the rows are computed.
+"""The form of a row of counts/invariants.parquet, and the inputs from which the rows are computed.
 
-A law says that two counts are equal. It has a row for each arm or partition in which it must hold.
+An invariant says that two counts are equal. It has a row for each arm or partition in which it must hold.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ Rows = list[dict[str, Any]]
 """The rows of a table. Each row maps columns to values."""
 
 
-class Law(NamedTuple):
-    """One row of books/laws.parquet: two counts, `left` and `right`, that the law `law` requires to be equal.
+class Invariant(NamedTuple):
+    """One row of counts/invariants.parquet: two counts, `left` and `right`, that the invariant `invariant` requires to
+    be equal.
 
     `left_name` and `right_name` say what was counted. `partition` is -1 if the counts are about the whole arm. A
     missing count is -1.
     """
 
-    law: str
+    invariant: str
     arm: str
     partition: int
     left_name: str
@@ -34,8 +35,8 @@ class Law(NamedTuple):
     right: int
 
 
-class LawInputs(NamedTuple):
-    """Everything that the laws compare.
+class InvariantInputs(NamedTuple):
+    """Everything that the invariants compare.
 
     * `producers`: PRODUCERS. `ledger_census`, `log_census`: the two parts of the `Census`.
     * `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json.
@@ -44,8 +45,8 @@ class LawInputs(NamedTuple):
     * `summarized`: maps each arm to two counts of its attempts. The first was made for the timeline, the second for
       silences and exposure.
     * `views`: counts of the committed view; NONE if no arm writes transactions.
-    * `missing`: the counts `missing/...` of the manifest (`run_directory.books.MISSING`).
-    * `effects`: EFFECT_BOOKS; None if no arm has an application.
+    * `missing`: the counts `missing/...` of the manifest (`run_directory.tally.MISSING`).
+    * `effects`: EFFECT_TALLY; None if no arm has an application.
     * `opinion`: the counts of `spark_jobs.checks.second_opinion`; None if the run has no second opinion.
     """
 

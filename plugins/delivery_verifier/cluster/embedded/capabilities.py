@@ -1,5 +1,5 @@
-"""Equipment: finds out which capabilities (see model.act.Capability) this host has. A capability is something that some
-faults need, e.g. rules in the packet filter.
+"""Capabilities: finds out which capabilities (see model.act.Capability) this host has. A capability is something that
+some faults need, e.g. rules in the packet filter.
 
 For each capability there is a means (see `cluster.means`), whose function `unavailable` tries the capability on this
 host, and then cleans up.
@@ -17,7 +17,7 @@ from pathlib import Path
 from delivery_verifier.cluster import means
 from delivery_verifier.cluster.backend import Unavailability
 from delivery_verifier.cluster.embedded import disks
-from delivery_verifier.host.processes import lives
+from delivery_verifier.host.processes import incarnations
 from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed
@@ -37,14 +37,14 @@ capability that is tried. The message of a host without loop devices proves this
 
 
 @cache
-def tried(equipment: Capability) -> Unavailability | None:
-    """Returns why this host lacks the capability `equipment`, or None if the host has it.
+def tried(capability: Capability) -> Unavailability | None:
+    """Returns why this host lacks the capability `capability`, or None if the host has it.
 
     Each process tries every capability at most once. Later calls return the result of the first call.
     """
-    if equipment not in means.names(PACKAGE):
-        return Unavailability(means.absence(PACKAGE, equipment))
-    why: Unavailability | None = means.module(PACKAGE, equipment).unavailable()
+    if capabilities not in means.names(PACKAGE):
+        return Unavailability(means.absence(PACKAGE, capabilities))
+    why: Unavailability | None = means.module(PACKAGE, capabilities).unavailable()
     return why
 
 
@@ -57,7 +57,7 @@ def abandoned() -> list[Path]:
     folders = []
     for folder in Path(tempfile.gettempdir()).glob("kdv-trial-*"):
         name = _TRIAL_FOLDER.fullmatch(folder.name)
-        if name and not lives(f"{name[1]}:{name[2]}") and not folder.is_symlink() and _is_mine(folder):
+        if name and not incarnations(f"{name[1]}:{name[2]}") and not folder.is_symlink() and _is_mine(folder):
             folders.append(folder)
     return folders
 

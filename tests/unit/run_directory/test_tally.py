@@ -1,4 +1,4 @@
-"""Tests of the books (tables of counts): they are read under the names that the reconciliation uses, and a missing
+"""Tests of the counts (tables of counts): they are read under the names that the reconciliation uses, and a missing
 table is never read as an empty table."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from support.evidence import RUN, evidence_of, the_rows
 
 from delivery_verifier.canary import expected_counts
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.run_directory.books import TABLES, Books, total_column, with_totals
+from delivery_verifier.run_directory.tally import TABLES, Tally, total_column, with_totals
 
 
 def test_a_total_is_the_cases_of_a_kind_and_those_hidden_under_a_higher_one() -> None:
@@ -30,33 +30,33 @@ def test_late_attempts_are_in_the_total_of_reorderings_only_where_they_convict_a
     assert total_column(Anomaly.REORDERED) not in without.column_names
 
 
-def test_a_folder_without_books_is_read_as_problems_and_not_as_zeros(tmp_path: Path) -> None:
-    books = Books.read(tmp_path, applied=True)
-    assert len(books.problems) == len(TABLES)
-    assert len(Books.read(tmp_path).problems) == len(TABLES) - 1, "no application, no books of effects"
-    assert {name for name, _ in books.problems} == {"table_missing"}
+def test_a_folder_without_tally_is_read_as_problems_and_not_as_zeros(tmp_path: Path) -> None:
+    tally = Tally.read(tmp_path, applied=True)
+    assert len(tally.problems) == len(TABLES)
+    assert len(Tally.read(tmp_path).problems) == len(TABLES) - 1, "no application, no counts of effects"
+    assert {name for name, _ in tally.problems} == {"table_missing"}
 
 
 def test_a_file_that_is_no_parquet_raises(tmp_path: Path) -> None:
-    (tmp_path / "books").mkdir()
-    (tmp_path / "books" / "laws.parquet").write_bytes(b"half")
+    (tmp_path / "tally").mkdir()
+    (tmp_path / "tally" / "invariants.parquet").write_bytes(b"half")
     with pytest.raises(pa.ArrowInvalid):
-        Books.read(tmp_path)
+        Tally.read(tmp_path)
 
 
-def test_healthy_books_have_no_problem_and_exact_totals() -> None:
-    books = evidence_of(RUN).books
-    assert books.problems == []
-    assert books.totals("canary") == expected_counts(RUN)
-    assert books.totals("idempotent")["acked"] == sum(
-        row["acked"] for row in the_rows(RUN)["books/producers.parquet"] if row["arm"] == "idempotent"
+def test_healthy_tally_have_no_problem_and_exact_totals() -> None:
+    tally = evidence_of(RUN).tally
+    assert tally.problems == []
+    assert tally.totals("canary") == expected_counts(RUN)
+    assert tally.totals("idempotent")["acked"] == sum(
+        row["acked"] for row in the_rows(RUN)["counts/producers.parquet"] if row["arm"] == "idempotent"
     )
 
 
 @pytest.mark.parametrize("wrong", ["", b"", [], float("nan")], ids=["text", "bytes", "list", "nan"])
 def test_what_is_no_number_does_not_pass_for_zero(wrong: object) -> None:
-    tables = dict(evidence_of(RUN).books.tables)
-    rows = [row | {"lost": wrong} for row in tables["books/producers.parquet"].to_pylist()]
-    books = Books.from_tables(tables | {"books/producers.parquet": pa.Table.from_pylist(rows)})
+    tables = dict(evidence_of(RUN).tally.tables)
+    rows = [row | {"lost": wrong} for row in tables["counts/producers.parquet"].to_pylist()]
+    tally = Tally.from_tables(tables | {"counts/producers.parquet": pa.Table.from_pylist(rows)})
     with pytest.raises((TypeError, ValueError)):
-        books.totals("idempotent")
+        tally.totals("idempotent")

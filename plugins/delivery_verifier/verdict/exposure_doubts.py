@@ -1,4 +1,5 @@
-"""Stakes: whether the faults could have hurt an arm, and whether the arm's attempts were reported while no fault acted.
+"""Exposure: whether the faults could have hurt an arm, and whether the arm's attempts were reported while no fault
+acted.
 
 If the answer to one of these questions is no, the run did not test the promise of the arm, and HELD would mean nothing.
 All functions are pure.
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from delivery_verifier.model.history import LEAD_US, Injection
-from delivery_verifier.verdict.applications import at_stake
+from delivery_verifier.verdict.applications import exposed_records
 from delivery_verifier.verdict.attribution import LAG_US, OUTSIDE, is_power_loss
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 
@@ -20,35 +21,35 @@ LEAST_ANSWERED = 0.5
 inside a window may delay the outcome of an attempt until after the window."""
 
 
-def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
+def exposure_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields the name and the detail of each reason to think that the arm was not put to the test."""
-    yield from _nothing_at_stake(arm)
+    yield from _not_exercised(arm)
     yield from _unanswered(arm)
 
 
-def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
+def _not_exercised(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields a doubt if injections took effect, but nothing shows that an injection could have hurt the arm.
 
     Each of these facts shows that an injection could have hurt the arm:
 
     * An attempt of the arm was outstanding when an injection took effect. An arm with acks=0 never has outstanding
       attempts. For such an arm, the outstanding attempts of other arms count, too.
-    * An injection hit applications, and the arm's application had records in hand, or its group was set back.
+    * An injection hit applications, and the arm's application had records in progress, or its group was set back.
     * An injection was a loss of power. A loss of power can also hurt records that were acknowledged before.
     * An injection hurt this arm or another arm. All arms are under the same faults at the same moment.
     """
-    biting = arm.run.biting
-    if not biting or any(is_power_loss(injection) for injection in biting):
+    effective = arm.run.effective
+    if not effective or any(is_power_loss(injection) for injection in effective):
         return
-    if any(at_stake(injection, arm.name) for injection in biting):
+    if any(exposed_records(injection, arm.name) for injection in effective):
         return
     without_answers = str(arm.spec.profile.producer.get("acks")) == "0"
-    witnesses = arm.run.loaded if without_answers else (arm,)
-    if any(exposure.outstanding for witness in witnesses for exposure in witness.exposure):
+    group_logs = arm.run.loaded if without_answers else (arm,)
+    if any(exposure.outstanding for group_log in group_logs for exposure in group_log.exposure):
         return
     if not any(_is_hurt(other) for other in arm.run.loaded):
-        detail = f"{arm.name}: no attempt was outstanding when an injection bit, and no injection hurt any arm"
-        yield "nothing_at_stake", detail
+        detail = f"{arm.name}: no attempt was outstanding when an injection took effect, and no injection hurt any arm"
+        yield "not_exercised", detail
 
 
 def _is_hurt(arm: ArmEvidence) -> bool:
@@ -87,7 +88,7 @@ def _unanswered(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 def _intervals(arm: ArmEvidence) -> list[dict[str, Any]]:
     """Returns the arm's rows of timeline/load, one row per interval of time; empty if columns are missing."""
-    rows = arm.run.books.rows("load", arm=arm.name)
+    rows = arm.run.tally.rows("load", arm=arm.name)
     if not {"at_us", "reported", "indeterminate", "failed"} <= set(rows.column_names):
         return []
     return [dict(row) for row in rows.to_pylist()]
@@ -95,7 +96,7 @@ def _intervals(arm: ArmEvidence) -> list[dict[str, Any]]:
 
 def _is_inside(at_us: int, run: Evidence) -> bool:
     """Returns whether the time `at_us` lies in the window of an injection. `attribution` defines these windows."""
-    return any(injection.bite_at_us - LEAD_US <= at_us <= _end_us(injection, at_us) for injection in run.injections)
+    return any(injection.effect_at_us - LEAD_US <= at_us <= _end_us(injection, at_us) for injection in run.injections)
 
 
 def _end_us(injection: Injection, otherwise: int) -> int:

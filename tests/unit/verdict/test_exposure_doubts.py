@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from support.evidence import (
-    BITE,
+    EFFECT_AT,
     LAST,
     RECOVERED,
     RUN,
@@ -29,15 +29,15 @@ from support.evidence import (
     the_injections,
 )
 
-from delivery_verifier.verdict.stakes import _is_inside, stakes
+from delivery_verifier.verdict.exposure_doubts import _is_inside, exposure_doubts
 
-NOTHING = ("coverage", "nothing_at_stake")
+NOTHING = ("coverage", "not_exercised")
 FEW = ("coverage", "too_few_answered")
 
 
 def outstanding(**by_arm: int) -> Change:
     def change(rows: Rows) -> None:
-        for row in rows["books/exposure.parquet"]:
+        for row in rows["counts/exposure.parquet"]:
             row["outstanding"] = by_arm.get(row["arm"].replace("-", "_"), 0)
 
     return change
@@ -49,7 +49,7 @@ def unanswered(name: str, per_partition: int, at_us: int | None = None, outcome:
     def change(rows: Rows) -> None:
         for row in rows["timeline/load.parquet"]:
             row["at_us"] -= 0 if row["at_us"] == LAST else 5 * SECOND  # outside every injection
-        for row in rows["books/producers.parquet"]:
+        for row in rows["counts/producers.parquet"]:
             if row["arm"] == name and row["producer"] == 0:
                 row[outcome] = per_partition
                 row["acked"] = row["reported"] = row["found"] = 400 - per_partition
@@ -62,14 +62,14 @@ def unanswered(name: str, per_partition: int, at_us: int | None = None, outcome:
     return change
 
 
-def test_where_no_attempt_was_outstanding_and_no_arm_was_hurt_nothing_was_at_stake() -> None:
+def test_where_no_attempt_was_outstanding_and_no_arm_was_hurt_nothing_was_exposed() -> None:
     verdict = judged(evidence_of(RUN, outstanding()))
     assert doubts(verdict) == doubts(verdict, WEAK) == {NOTHING}
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("INCONCLUSIVE", False, 2)
-    assert "no attempt was outstanding when an injection bit, and no injection hurt any arm" in verdict.sentence
+    assert "no attempt was outstanding when an injection took effect, and no injection hurt any arm" in verdict.sentence
 
 
-def test_one_outstanding_attempt_is_a_stake_of_its_arm_and_of_arms_with_acks_0() -> None:
+def test_one_outstanding_attempt_is_an_exposure_of_its_arm_and_of_arms_with_acks_0() -> None:
     verdict = judged(evidence_of(RUN, outstanding(idempotent=1)))
     assert (arm(verdict).verdict, arm(verdict, WEAK).verdict) == ("HELD", "HELD")
     verdict = judged(evidence_of(RUN, outstanding(control_acks_0=1)))
@@ -77,27 +77,27 @@ def test_one_outstanding_attempt_is_a_stake_of_its_arm_and_of_arms_with_acks_0()
     assert arm(verdict, WEAK).verdict == "HELD"
 
 
-@pytest.mark.parametrize(("sent_us", "expected"), [(BITE, "HELD"), (BITE - 5 * SECOND, "INCONCLUSIVE")])
-def test_a_control_that_an_injection_hurt_shows_the_stake(sent_us: int, expected: str) -> None:
+@pytest.mark.parametrize(("sent_us", "expected"), [(EFFECT_AT, "HELD"), (EFFECT_AT - 5 * SECOND, "INCONCLUSIVE")])
+def test_a_control_that_an_injection_hurt_shows_the_exposure(sent_us: int, expected: str) -> None:
     hurt = cases(case(sent_us, sent_us + 1))
     assert arm(judged(evidence_of(RUN, outstanding(), cases=hurt))).verdict == expected
 
 
 @pytest.mark.parametrize(
-    ("at_us", "expected"), [(BITE, "HELD"), (RECOVERED, "HELD"), (BITE - 5 * SECOND, "INCONCLUSIVE")]
+    ("at_us", "expected"), [(EFFECT_AT, "HELD"), (RECOVERED, "HELD"), (EFFECT_AT - 5 * SECOND, "INCONCLUSIVE")]
 )
-def test_an_attempt_that_nobody_answered_during_an_injection_shows_the_stake(at_us: int, expected: str) -> None:
+def test_an_attempt_that_nobody_answered_during_an_injection_shows_the_exposure(at_us: int, expected: str) -> None:
     change = both(outstanding(), unanswered(WEAK, 1, at_us))
     assert arm(judged(evidence_of(RUN, change))).verdict == expected
 
 
-def test_an_injection_that_did_not_bite_shows_no_stake() -> None:
+def test_an_injection_that_took_no_effect_shows_no_exposure() -> None:
     (kill,) = the_injections(RUN)
-    missed = [msgspec.structs.replace(kill, bit=False)]
+    missed = [msgspec.structs.replace(kill, took_effect=False)]
     assert NOTHING not in doubts(judged(evidence_of(RUN, outstanding(), injections=missed))), "it has its own doubt"
 
 
-def test_a_loss_of_power_puts_at_stake_what_was_acknowledged_before() -> None:
+def test_a_loss_of_power_puts_exposed_what_was_acknowledged_before() -> None:
     (kill,) = the_injections(RUN)
     power: Any = [msgspec.structs.replace(kill, action="power_off")]
     assert NOTHING not in doubts(judged(evidence_of(RUN, outstanding(), injections=power)))
@@ -125,7 +125,7 @@ def test_what_a_fault_leaves_unanswered_while_it_lasts_is_no_doubt_and_stands_in
 
 
 def test_the_attempts_that_failed_stand_in_the_sentence_of_held_too() -> None:
-    change = both(unanswered(SUBJECT, 1), setting("books/producers.parquet", "failed", 2, arm=SUBJECT, producer=0))
+    change = both(unanswered(SUBJECT, 1), setting("counts/producers.parquet", "failed", 2, arm=SUBJECT, producer=0))
     sentence = judged(evidence_of(RUN, change)).sentence
     assert "all 1,197 acknowledged records (beside 3 INDETERMINATE and 2 FAILED attempts) are in the log" in sentence
 
@@ -138,8 +138,8 @@ def test_without_a_fault_held_is_said_of_a_quiet_day() -> None:
 
 FIRST = the_injections(RUN)[0]
 ENDLESS = replace(FIRST, recovered_at_us=None)
-FROM, UNTIL = BITE - SECOND, RECOVERED + SECOND
-"""The window of FIRST, in µs: from a second before the bite to a second after the recovery."""
+FROM, UNTIL = EFFECT_AT - SECOND, RECOVERED + SECOND
+"""The window of FIRST, in µs: from a second before the effect to a second after the recovery."""
 
 
 @pytest.mark.parametrize(("at_us", "inside"), [(FROM - 1, False), (FROM, True), (UNTIL, True), (UNTIL + 1, False)])
@@ -148,31 +148,33 @@ def test_an_interval_of_the_timeline_is_inside_from_the_first_to_the_last_micros
     assert _is_inside(at_us, evidence_of(RUN, injections=[ENDLESS])) is (at_us >= FROM)
 
 
-# ---- At the edges: one attempt, none, and more reports during a fault than the books count in all.
+# ---- At the edges: one attempt, none, and more reports during a fault than the tables of counts have in all.
 
 
 FEW_ANSWERED = "too_few_answered"
 
 
 def few_answered(inside: int, indeterminate: int, *without: str) -> list[str]:
-    """Returns what `stakes` says of the answers if `inside` of 1,200 reports came while a fault acted.
+    """Returns what `exposure_doubts` says of the answers if `inside` of 1,200 reports came while a fault acted.
 
-    `indeterminate` attempts got no answer while no fault acted. The books lack the columns `without`.
+    `indeterminate` attempts got no answer while no fault acted. The counts lack the columns `without`.
     """
 
     def change(rows: Rows) -> None:
-        of_producer = [row for row in rows["books/producers.parquet"] if row["arm"] == SUBJECT and row["producer"] == 0]
+        of_producer = [
+            row for row in rows["counts/producers.parquet"] if row["arm"] == SUBJECT and row["producer"] == 0
+        ]
         of_producer[0]["indeterminate"] = indeterminate
-        for row in rows["books/producers.parquet"]:
+        for row in rows["counts/producers.parquet"]:
             for name in without:
                 del row[name]
         for row in rows["timeline/load.parquet"]:
-            row["at_us"], row["reported"] = BITE, 0
+            row["at_us"], row["reported"] = EFFECT_AT, 0
         load: Any = next(row for row in rows["timeline/load.parquet"] if row["arm"] == SUBJECT)
         load["reported"] = inside
 
     subject = next(arm for arm in evidence_of(RUN, change).loaded if arm.name == SUBJECT)
-    return [detail for name, detail in stakes(subject) if name == FEW_ANSWERED]
+    return [detail for name, detail in exposure_doubts(subject) if name == FEW_ANSWERED]
 
 
 @pytest.mark.parametrize(("inside", "indeterminate", "few"), [(1200, 0, 0), (1200, 1, 1), (1199, 1, 0), (1201, 0, 0)])
@@ -188,29 +190,29 @@ def test_more_reports_during_faults_than_in_all_count_as_none_outside() -> None:
 
 
 @pytest.mark.parametrize("indeterminate", [0, 1])
-def test_a_column_that_the_books_lack_counts_nothing(indeterminate: int) -> None:
+def test_a_column_that_the_tally_lack_counts_nothing(indeterminate: int) -> None:
     assert len(few_answered(1200, indeterminate, "failed")) == indeterminate
 
 
-def test_one_loss_of_power_among_other_faults_puts_every_arm_at_stake() -> None:
+def test_one_loss_of_power_among_other_faults_puts_every_arm_exposed() -> None:
     def idle(rows: Rows) -> None:
-        for row in rows["books/exposure.parquet"]:
+        for row in rows["counts/exposure.parquet"]:
             row["outstanding"] = 0
 
     (kill,) = the_injections(RUN)
     power = replace(kill, id=2, action="power_off")
     names = {name for _, name in doubts(judged(evidence_of(RUN, idle, injections=[kill, power])))}
-    assert "nothing_at_stake" not in names
-    assert "nothing_at_stake" in {name for _, name in doubts(judged(evidence_of(RUN, idle)))}
+    assert "not_exercised" not in names
+    assert "not_exercised" in {name for _, name in doubts(judged(evidence_of(RUN, idle)))}
 
 
-def test_one_injection_that_had_records_in_hand_puts_the_arm_at_stake() -> None:
+def test_one_injection_that_had_records_in_progress_puts_the_arm_exposed() -> None:
     def idle(rows: Rows) -> None:
-        for row in rows["books/exposure.parquet"]:
+        for row in rows["counts/exposure.parquet"]:
             row["outstanding"] = 0
 
     (kill,) = the_injections(RUN)
-    crash = replace(kill, id=2, action="kill_application", proof={"process": {f"in hand of {SUBJECT}": 1}})
-    for injections, at_stake in (([kill, crash], True), ([kill, replace(crash, proof={})], False)):
+    crash = replace(kill, id=2, action="kill_application", proof={"process": {f"in progress of {SUBJECT}": 1}})
+    for injections, exposed_records in (([kill, crash], True), ([kill, replace(crash, proof={})], False)):
         subject = next(arm for arm in evidence_of(RUN, idle, injections=injections).loaded if arm.name == SUBJECT)
-        assert ("nothing_at_stake" not in dict(stakes(subject))) == at_stake
+        assert ("not_exercised" not in dict(exposure_doubts(subject))) == exposed_records

@@ -1,5 +1,5 @@
-"""The laws about the ledger. Each law compares a count of the ledger with a number that the producers announced, or
-that the producers counted themselves."""
+"""The invariants about the ledger. Each invariant compares a count of the ledger with a number that the producers
+announced, or that the producers counted themselves."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Iterable, Mapping
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run_directory.ledger import MISCOUNTED, outcomes_key
-from spark_jobs.checks.law import Law, LawInputs, Rows
-from spark_jobs.matching.books import SESSIONS
+from spark_jobs.checks.invariant import Invariant, InvariantInputs, Rows
+from spark_jobs.matching.tally import SESSIONS
 
 Producer = tuple[str, int, int]
 """A producer of the ledger: its arm, its number and its session."""
 
 
-def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields the laws that the ledger is complete, and that it agrees with the counts of the producers.
+def ledger_invariants(evidence: InvariantInputs) -> Iterable[Invariant]:
+    """Yields the invariants that the ledger is complete, and that it agrees with the counts of the producers.
 
-    If neither produce.json nor settle.json has a count, -1 stands for this count. No number of rows is -1, so the law
-    is broken.
+    If neither produce.json nor settle.json has a count, -1 stands for this count. No number of rows is -1, so the
+    invariant is broken.
     """
     census = evidence.ledger_census.to_pylist()
-    yield from summary_laws(census, evidence.summarized, evidence.scenario)
+    yield from summary_invariants(census, evidence.summarized, evidence.scenario)
     sums = _sums_of_producers(census)
     canary, transactional = evidence.scenario.canary.name, {*evidence.scenario.transactional}
     planned = {
@@ -37,14 +37,14 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
         counts = sums[arm, producer, session]
         count = counts["attempted"]
         announced = evidence.announced.get(f"announced/{key}", -1)
-        yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "announced", announced)
+        yield Invariant("ledger_complete", arm, -1, f"ledger rows {owner}", count, "announced", announced)
         attempted = evidence.announced.get(f"attempted/{key}")
         if attempted is None or attempted >= 0:  # negative: the producer was killed and left no count
             right = -1 if attempted is None else attempted
-            yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "counted at exit", right)
-        yield from _agreement_laws(evidence, (arm, producer, session), counts, arm == canary)
+            yield Invariant("ledger_complete", arm, -1, f"ledger rows {owner}", count, "counted at exit", right)
+        yield from _agreement_invariants(evidence, (arm, producer, session), counts, arm == canary)
         if arm != canary:
-            yield from _transaction_laws(evidence, (arm, producer, session), counts, arm in transactional)
+            yield from _transaction_invariants(evidence, (arm, producer, session), counts, arm in transactional)
 
 
 def _sums_of_producers(census: Rows) -> defaultdict[Producer, Counter[str]]:
@@ -58,8 +58,11 @@ def _sums_of_producers(census: Rows) -> defaultdict[Producer, Counter[str]]:
     return sums
 
 
-def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenario: Scenario) -> Iterable[Law]:
-    """Yields the law that the summary of the load has every attempt of the ledger, for each arm that carries load.
+def summary_invariants(
+    census: Rows, summarized: Mapping[str, tuple[int, int]], scenario: Scenario
+) -> Iterable[Invariant]:
+    """Yields the invariant that the summary of the load has every attempt of the ledger, for each arm that carries
+    load.
 
     `census`: rows of `Census.ledger`. `summarized`: maps each arm to two counts of its attempts. The first was made for
     the timeline, the second for silences and exposure. If `summarized` lacks an arm, the two counts of this arm are 0.
@@ -70,11 +73,16 @@ def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenar
     for arm in scenario.loaded:
         counts = summarized.get(arm.name, (0, 0))
         for name, count in zip(("the timeline", "silences and exposure"), counts, strict=True):
-            yield Law("ledger_complete", arm.name, -1, f"attempts in {name}", count, "ledger rows", rows[arm.name])
+            yield Invariant(
+                "ledger_complete", arm.name, -1, f"attempts in {name}", count, "ledger rows", rows[arm.name]
+            )
 
 
-def _agreement_laws(evidence: LawInputs, producer: Producer, counts: Counter[str], is_canary: bool) -> Iterable[Law]:
-    """Yields the law that the ledger and the producer's own counters have the same number of reports of each outcome.
+def _agreement_invariants(
+    evidence: InvariantInputs, producer: Producer, counts: Counter[str], is_canary: bool
+) -> Iterable[Invariant]:
+    """Yields the invariant that the ledger and the producer's own counters have the same number of reports of each
+    outcome.
 
     Attempts without a report are left out. If a producer is killed, its counters may lack the last report. The
     restarted producer corrects its counters. It then announces how many reports the counters still count otherwise than
@@ -86,18 +94,18 @@ def _agreement_laws(evidence: LawInputs, producer: Producer, counts: Counter[str
         count = counts[outcome.value.lower()]
         counted = evidence.announced.get(outcomes_key(outcome, name), -1)
         left = f"ledger rows {owner} that were reported as {outcome}"
-        yield Law("outcomes_agree", arm, -1, left, count, "counted by the producer", counted)
+        yield Invariant("outcomes_agree", arm, -1, left, count, "counted by the producer", counted)
     if not is_canary:
         miscounted = evidence.announced.get(outcomes_key(MISCOUNTED, name), -1)
         left = f"reports {owner} that a killed process counted otherwise than its ledger"
-        yield Law("outcomes_agree", arm, -1, left, miscounted, "zero", 0)
+        yield Invariant("outcomes_agree", arm, -1, left, miscounted, "zero", 0)
 
 
-def _transaction_laws(
-    evidence: LawInputs, producer: Producer, counts: Counter[str], transactional: bool
-) -> Iterable[Law]:
-    """Yields the laws about the transactions of one producer. `counts`: the producer's counts of rows in the ledger.
-    `transactional`: whether the producer writes transactions.
+def _transaction_invariants(
+    evidence: InvariantInputs, producer: Producer, counts: Counter[str], transactional: bool
+) -> Iterable[Invariant]:
+    """Yields the invariants about the transactions of one producer. `counts`: the producer's counts of rows in the
+    ledger. `transactional`: whether the producer writes transactions.
 
     * If the producer is transactional, each of its rows is in a transaction. Otherwise none of its rows is in a
       transaction.
@@ -106,7 +114,9 @@ def _transaction_laws(
     arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
     inside = counts["in_transactions"]
     expected = counts["attempted"] if transactional else 0
-    yield Law("ledger_complete", arm, -1, f"ledger rows {owner} in a transaction", inside, "that must be", expected)
+    yield Invariant(
+        "ledger_complete", arm, -1, f"ledger rows {owner} in a transaction", inside, "that must be", expected
+    )
     if transactional:
         key = "{}/{}/{}".format(*producer)
         begun, committed, aborted = (
@@ -116,4 +126,4 @@ def _transaction_laws(
         for outcome, number in counted.items():
             ended = evidence.views.transactions[*producer, outcome]
             left = f"transactions {outcome} in the ledger {owner}"
-            yield Law("ledger_complete", arm, -1, left, ended, "counted by the producer", number)
+            yield Invariant("ledger_complete", arm, -1, left, ended, "counted by the producer", number)

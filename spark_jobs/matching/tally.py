@@ -1,11 +1,12 @@
-"""The books: small tables of exact counts, by which a run is judged.
+"""The counts: small tables of exact counts, by which a run is judged.
 
-The books count subjects (see `spark_jobs.matching.anomalies`): attempts, and records in the log that no attempt
-accounts for. Spark counts the subjects by *summary row*. A summary row is one combination of values in the columns of
-SUMMARY_ROWS, without the column `records`. The table of summary rows is small, even if there are many records.
+The tables of counts have subjects (see `spark_jobs.matching.anomalies`): attempts, and records in the log that no
+attempt accounts for. Spark counts the subjects by *summary row*. A summary row is one combination of values in the
+columns of SUMMARY_ROWS, without the column `records`. The table of summary rows is small, even if there are many
+records.
 
-Each count in the books is a sum over summary rows. The books have a row for each planned combination of arm, producer,
-session and partition, so that a missing row is noticed.
+Each count in the counts is a sum over summary rows. The counts have a row for each planned combination of arm,
+producer, session and partition, so that a missing row is noticed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.outcomes import REPORTED, Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.run_directory.books import COUNTS, STRANGERS
+from delivery_verifier.run_directory.tally import COUNTS, FOREIGN_WRITERS
 from spark_jobs.matching.anomalies import OWN
 from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SUBJECTS, SUMMARY_ROWS, arrow, promise
 
@@ -32,11 +33,11 @@ again, it continues these numbers and so stays in its session."""
 NOBODY = -1
 """The value of the columns producer and session in rows that count records of no planned producer."""
 
-BookKey = tuple[str, int, int, int]
-"""The key of one row of the books: (arm, producer, session, partition)."""
+TallyKey = tuple[str, int, int, int]
+"""The key of one row of the counts: (arm, producer, session, partition)."""
 
 
-def planned_keys(scenario: Scenario) -> list[BookKey]:
+def planned_keys(scenario: Scenario) -> list[TallyKey]:
     """Returns the keys of all rows that the table PRODUCERS must have.
 
     For each arm, there are partitions * (producers * sessions + 1) keys. The `+ 1` stands for NOBODY: each partition
@@ -97,29 +98,29 @@ def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Sce
     rows, `counted` and the census come from different queries. For proven rows, both come from the query of
     `spark_jobs.matching.buckets`.
     """
-    books: defaultdict[BookKey, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    tally: defaultdict[TallyKey, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for key in planned_keys(scenario):
-        books[key]["attempted"] += 0
+        tally[key]["attempted"] += 0
     for row in census.to_pylist():
         for name in ("attempted", "reported"):
-            books[_book_key(row, row["partition"])][name] += row[name]
+            tally[_tally_key(row, row["partition"])][name] += row[name]
     for row in counted:
         for key, name in _entries(row):
-            books[key][name] += row["records"]
-    return pa.Table.from_pylist([_row(key, books[key]) for key in sorted(books)], schema=arrow(PRODUCERS))
+            tally[key][name] += row["records"]
+    return pa.Table.from_pylist([_row(key, tally[key]) for key in sorted(tally)], schema=arrow(PRODUCERS))
 
 
-def strangers(counted: Iterable[dict[str, Any]], scenario: Scenario) -> dict[str, int]:
-    """Returns the counts `strangers/<arm>` for the manifest: the number of records in each arm's topic that another
-    client wrote.
+def foreign_writers(counted: Iterable[dict[str, Any]], scenario: Scenario) -> dict[str, int]:
+    """Returns the counts `foreign_writers/<arm>` for the manifest: the number of records in each arm's topic that
+    another client wrote.
 
     `counted`: rows of SUMMARY_ROWS. The records of other clients are the rows with the role `line` and no kind of
     anomaly. Every other row with the role `line` has a kind.
     """
-    counts = dict.fromkeys((STRANGERS + arm.name for arm in scenario.arms), 0)
+    counts = dict.fromkeys((FOREIGN_WRITERS + arm.name for arm in scenario.arms), 0)
     for row in counted:
         if row["role"] == "line" and row["kind"] is None:
-            counts[STRANGERS + row["arm"]] += row["records"]
+            counts[FOREIGN_WRITERS + row["arm"]] += row["records"]
     return counts
 
 
@@ -151,7 +152,8 @@ def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) 
 
 
 def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: int) -> pa.Table:
-    """Returns CASES: per arm and kind of anomaly, how many cases the books count and how many rows anomalies/ has.
+    """Returns CASES: per arm and kind of anomaly, how many cases the tables of counts have and how many rows anomalies/
+    has.
 
     `producers`: PRODUCERS. `written`: the number of rows of anomalies/ per (arm, kind). `bound`: the maximum number of
     cases that are written per arm and kind.
@@ -174,30 +176,30 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
     return pa.Table.from_pylist(rows, schema=arrow(CASES))
 
 
-def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
-    """Yields (key, column) for each count in the books that one row of SUMMARY_ROWS increases. `row`: the row of
-    SUMMARY_ROWS. The key names a row of the books."""
+def _entries(row: dict[str, Any]) -> Iterator[tuple[TallyKey, str]]:
+    """Yields (key, column) for each count in the counts that one row of SUMMARY_ROWS increases. `row`: the row of
+    SUMMARY_ROWS. The key names a row of the counts."""
     if row["role"] == "extra":
-        yield from ((_book_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
+        yield from ((_tally_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return
     names = list(_line_columns(row) if row["role"] == "line" else _attempt_columns(row))
     if row["kind"] is not None:
         names += [column(Anomaly(row["kind"]))] if row["kind"] != Anomaly.LOST else []
         names += [also_column(Anomaly(kind)) for kind in row["also"]]
-    yield from ((_book_key(row, row["partition"]), name) for name in names)
+    yield from ((_tally_key(row, row["partition"]), name) for name in names)
     if row["role"] == "attempt" and row["first_partition"] is not None:
-        yield from ((_book_key(row, row["first_partition"]), name) for name in ("first_copies", "log_records"))
+        yield from ((_tally_key(row, row["first_partition"]), name) for name in ("first_copies", "log_records"))
 
 
 def _line_columns(row: dict[str, Any]) -> Iterator[str]:
-    """Yields the columns of the books that count a record in the log that no attempt accounts for. `row`: the row of
+    """Yields the columns of the counts that count a record in the log that no attempt accounts for. `row`: the row of
     SUMMARY_ROWS with this record."""
     yield "log_records"
     yield "phantoms" if row["kind"] == Anomaly.PHANTOM else "unattributed"
 
 
 def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:
-    """Yields the columns of the books that count an attempt by its outcome and its presence in the log. `row`: the row
+    """Yields the columns of the counts that count an attempt by its outcome and its presence in the log. `row`: the row
     of SUMMARY_ROWS with this attempt."""
     yield Outcome(row["outcome"]).value.lower()
     present = row["first_partition"] is not None
@@ -211,12 +213,12 @@ def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:
             yield "resolved_late"
 
 
-def _row(key: BookKey, counts: dict[str, int]) -> dict[str, object]:
+def _row(key: TallyKey, counts: dict[str, int]) -> dict[str, object]:
     names = ("arm", "producer", "session", "partition")
     return dict(zip(names, key, strict=True)) | {name: counts.get(name, 0) for name in COUNTS}
 
 
-def _book_key(row: dict[str, Any], partition: int) -> BookKey:
+def _tally_key(row: dict[str, Any], partition: int) -> TallyKey:
     return row["arm"], row["producer"], row["session"], partition
 
 

@@ -1,5 +1,5 @@
-"""Tests of the tables beside the books: cases and their bound, exposure, gaps and timeline. Also tests a run whose load
-never came."""
+"""Tests of the tables beside the counts: cases and their bound, exposure, gaps and timeline. Also tests a run whose
+load never came."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from delivery_verifier import canary
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.record import parse
 from delivery_verifier.model.snapshot import Offsets
-from delivery_verifier.run_directory.books import COUNTS, TABLES, Books
-from delivery_verifier.run_directory.effect_tables import EFFECT_BOOKS
+from delivery_verifier.run_directory.effect_tables import EFFECT_TALLY
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from spark_jobs.checks import law, laws
-from spark_jobs.reconcile import reconcile, write_books
+from delivery_verifier.run_directory.tally import COUNTS, TABLES, Tally
+from spark_jobs.checks import invariant, invariants
+from spark_jobs.reconcile import reconcile, write_tally
 from spark_jobs.schemas import LATENCY, LEDGER
 from spark_jobs.summaries.silences import SLOT_US, gaps
 from spark_jobs.summaries.summary import Summary, summarize, windows
@@ -43,7 +43,7 @@ def _at(
 _at.sequence = -1  # type: ignore[attr-defined]
 
 
-def _injection(number: int, bite_s: float, recovered_s: float | None, hit: list[int]) -> Injection:
+def _injection(number: int, effect_s: float, recovered_s: float | None, hit: list[int]) -> Injection:
     return Injection(
         id=number,
         cycle=0,
@@ -51,7 +51,7 @@ def _injection(number: int, bite_s: float, recovered_s: float | None, hit: list[
         brokers=[1],
         hit={"t-one": hit},
         requested_at_us=START_US,
-        bite_at_us=START_US + int(bite_s * S),
+        effect_at_us=START_US + int(effect_s * S),
         recovered_at_us=None if recovered_s is None else START_US + int(recovered_s * S),
     )
 
@@ -61,10 +61,10 @@ def handmade(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
     attempts = [
         _at(0.0, 0.1),  # settled too early for the window of injection 0, which opens at 9 s
         _at(8.0, 9.0),  # at its opening: exposed
-        _at(9.5, 10.5),  # outstanding at the bite, and exposed
+        _at(9.5, 10.5),  # outstanding at the effect, and exposed
         _at(9.6, None, outcome="INDETERMINATE"),  # outstanding, never reported
         _at(9.7, 12.0, partition=1),  # outstanding, on a partition that was not hit
-        _at(10.0, 11.0),  # sent at the bite itself: exposed, not outstanding
+        _at(10.0, 11.0),  # sent at the effect itself: exposed, not outstanding
         _at(15.0, 15.1),  # at recovery: exposed
         _at(11.0, 11.5, ended="COMMITTED"),  # in a transaction that may be torn: exposed
         _at(11.0, 11.5, ended="ABORTED"),
@@ -81,7 +81,7 @@ def handmade(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
 def test_exposure_counts_what_an_injection_could_have_hurt(handmade: RunDirectory) -> None:
     found = {
         (row["arm"], row["injection"]): (row["reported"], row["outstanding"])
-        for row in table(handmade, "books/exposure.parquet")
+        for row in table(handmade, "counts/exposure.parquet")
     }
     assert found == {
         ("one", 0): (5, 3),
@@ -98,7 +98,7 @@ def test_the_longest_gap_of_each_partition_is_found_and_null_where_nothing_was_r
 ) -> None:
     found = {
         (row["arm"], row["partition"]): (row["longest_gap_s"], row["gap_start_us"])
-        for row in table(handmade, "books/gaps.parquet")
+        for row in table(handmade, "counts/gaps.parquet")
     }
     assert found == {
         ("one", 0): (pytest.approx(8.9), START_US + 100_000),
@@ -164,10 +164,10 @@ def test_windows_that_meet_are_one_and_a_fault_without_recovery_never_ends() -> 
     assert found == [(10, START_US + 20 * S), (30, START_US + 31 * S), (40, 2**62)]
 
 
-def test_what_reconcile_writes_is_what_the_books_promise(handmade: RunDirectory) -> None:
-    assert Books.read(handmade.path).problems == []
+def test_what_reconcile_writes_is_what_the_tally_promise(handmade: RunDirectory) -> None:
+    assert Tally.read(handmade.path).problems == []
     for name, columns in TABLES.items():
-        if name != EFFECT_BOOKS.file:  # no arm has an application
+        if name != EFFECT_TALLY.file:  # no arm has an application
             assert tuple(pq.read_schema(handmade.path / name).names) == columns, name
 
 
@@ -175,11 +175,11 @@ def test_a_load_that_never_came_still_has_all_planned_rows(spark: SparkSession, 
     made = scenario(["one"], partitions=3, producers=2)
     run = write(tmp_path, made, [], [])
     reconcile(run.path, True, spark)
-    rows = table(run, "books/producers.parquet")
+    rows = table(run, "counts/producers.parquet")
     assert len([row for row in rows if row["arm"] == "one"]) == 3 * (2 + 1)
     assert len([row for row in rows if row["arm"] == "canary"]) == 3 * (1 + 1)
     assert {row[name] for row in rows for name in COUNTS} == {0}
-    assert [row for row in table(run, "books/laws.parquet") if row["left"] != row["right"]] == []
+    assert [row for row in table(run, "counts/invariants.parquet") if row["left"] != row["right"]] == []
     assert table(run, "anomalies") == []
 
 
@@ -188,33 +188,33 @@ def cut(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunDir
     lost = [attempt("one", n, offset=900 + n, partition=n % 2) for n in range(5)]
     run = write(tmp_path_factory.mktemp("cut"), scenario(["one"]), lost, [])
     with run.writing("reconcile") as output:
-        write_books(run, run.read_scenario(), output, spark, bound=2)
+        write_tally(run, run.read_scenario(), output, spark, bound=2)
     return run
 
 
 def test_cases_beyond_the_bound_are_cut_lowest_first_and_the_cut_is_recorded(cut: RunDirectory) -> None:
     kept = [(row["partition"], row["sequence"]) for row in table(cut, "anomalies")]
     assert sorted(kept) == [(0, 0), (0, 2)]
-    lost = next(row for row in table(cut, "books/cases.parquet") if (row["arm"], row["kind"]) == ("one", "LOST"))
+    lost = next(row for row in table(cut, "counts/cases.parquet") if (row["arm"], row["kind"]) == ("one", "LOST"))
     assert (lost["cases"], lost["written"], lost["cut"]) == (5, 2, True)
-    assert [row for row in table(cut, "books/laws.parquet") if row["left"] != row["right"]] == []
+    assert [row for row in table(cut, "counts/invariants.parquet") if row["left"] != row["right"]] == []
 
 
-def test_a_case_that_was_not_written_unbalances_its_law(cut: RunDirectory) -> None:
-    books = pq.read_table(cut.path / "books/producers.parquet")
+def test_a_case_that_was_not_written_unbalances_its_invariant(cut: RunDirectory) -> None:
+    tally = pq.read_table(cut.path / "counts/producers.parquet")
     for written, bound in ((1, 2), (4, 10), (6, 10)):
-        evidence = law.LawInputs(
+        evidence = invariant.InvariantInputs(
             scenario=cut.read_scenario(),
             offsets=Offsets(bootstrap_servers="", taken_at_us=0, partitions=[]),
-            producers=books,
-            ledger_census=books.slice(0, 0),
-            log_census=books.slice(0, 0),
+            producers=tally,
+            ledger_census=tally.slice(0, 0),
+            log_census=tally.slice(0, 0),
             announced={},
             read={},
             written={("one", "LOST"): written},
             bound=bound,
         )
-        rows = [row for row in laws.laws(evidence).to_pylist() if row["law"] == "anomaly_rows"]
+        rows = [row for row in invariants.invariants(evidence).to_pylist() if row["invariant"] == "anomaly_rows"]
         assert [row["left_name"] for row in rows if row["left"] != row["right"]] == ["rows of LOST"]
 
 
@@ -244,7 +244,7 @@ def test_the_canary_comes_out_as_it_was_planned(
     visible = lines[: len(lines) - hidden] if transactional else []
     run = write(tmp_path, made, rows, [*lines, *({**row, "view": "committed"} for row in visible)])
     reconcile(run.path, True, spark)
-    assert Books.read(run.path).totals("canary") == dict.fromkeys(COUNTS, 0) | plan.counts
+    assert Tally.read(run.path).totals("canary") == dict.fromkeys(COUNTS, 0) | plan.counts
     details = [
         row["detail"] for row in table(run, "anomalies") if {row["kind"], *row["also"]} & {"TORN", "ABORTED_VISIBLE"}
     ]

@@ -1,4 +1,4 @@
-"""Tests of what an user application has in hand, by the offsets of its records. A plain program over sets is the
+"""Tests of what an user application has in progress, by the offsets of its records. A plain program over sets is the
 oracle."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from delivery_verifier.applications.own.in_hand import Applied, Commits, unapplied, uncommitted
+from delivery_verifier.applications.own.in_progress import Applied, Commits, unapplied, uncommitted
 from delivery_verifier.model.positions import Positions
 
 HISTORIES = 500
@@ -22,9 +22,9 @@ def applied_of(*sequences: int, is_new: bool = True) -> Applied:
 
 def commits_of(*looks: int, begun: int = 0) -> Commits:
     """Returns the commits of partition 0 that looks have seen, one after the other. `begun`: what was committed when
-    the life began."""
+    the incarnation began."""
     commits = Commits()
-    commits.begin_life({0: begun})
+    commits.begin_incarnation({0: begun})
     for committed in looks:
         commits.note({0: committed})
     return commits
@@ -56,23 +56,23 @@ def hands(applied: Applied, commits: Commits, records: int = 20) -> tuple[int, i
         "committed ahead of all work",
         "committed over a gap",
         "a gap that an earlier commit has left behind",
-        "one record left out earlier, and nothing in hand",
-        "one record left out earlier, and work in hand",
+        "one record left out earlier, and nothing in progress",
+        "one record left out earlier, and work in progress",
         "applied three times",
     ],
 )
-def test_what_is_either_applied_or_committed_is_in_hand(
+def test_what_is_either_applied_or_committed_is_in_progress(
     applied: Applied, committed: tuple[int, ...], expected: tuple[int, int]
 ) -> None:
     assert hands(applied, commits_of(*committed)) == expected
 
 
-def test_what_an_earlier_life_has_applied_or_committed_is_not_in_hand() -> None:
+def test_what_an_earlier_incarnation_has_applied_or_committed_is_not_in_progress() -> None:
     assert hands(applied_of(*range(9), is_new=False), commits_of(5, begun=5)) == (0, 0)
     assert hands(applied_of(*range(5), is_new=False), commits_of(9, begun=9)) == (0, 0)
 
 
-def test_a_record_whose_offset_nobody_knows_yet_is_not_in_hand() -> None:
+def test_a_record_whose_offset_nobody_knows_yet_is_not_in_progress() -> None:
     """A consumer may be faster than the acknowledgement."""
     positions = {0: Positions(np.zeros(3, np.int32), np.array([0, 1, -1]))}
     commits = commits_of(3)
@@ -109,7 +109,7 @@ def test_a_random_history_gives_what_an_oracle_over_sets_gives() -> None:
         for _ in range(draw.randint(2, 4)):
             least = looks[-1] if looks else dict.fromkeys(ends, 0)
             looks.append({partition: draw.randint(min(least[partition], end), end) for partition, end in ends.items()})
-        commits.begin_life(looks[0])
+        commits.begin_incarnation(looks[0])
         for look in looks[1:]:
             commits.note(look)
         expected = oracle(places, effects, looks)
@@ -124,7 +124,7 @@ def test_a_random_history_gives_what_an_oracle_over_sets_gives() -> None:
         found = uncommitted(positions, applied, commits), unapplied(positions, applied, commits)
         assert found == expected, (places, effects, looks)
         some = [max(pair) for pair in zip(some, found, strict=True)]
-    assert min(some) > 2, "the histories have records of both kinds in hand"
+    assert min(some) > 2, "the histories have records of both kinds in progress"
 
 
 def oracle(

@@ -1,8 +1,8 @@
-"""The witness: what the brokers themselves recorded about the groups of the applications, in `__consumer_offsets`, and
-what they say of the output topics of the applications.
+"""The group log: what the brokers themselves recorded about the groups of the applications, in `__consumer_offsets`,
+and what they say of the output topics of the applications.
 
-The journal is what the members say that they did. The witness depends neither on the journal, nor on what a client was
-told. A *group* is the consumer group of one arm's application.
+The journal is what the members say that they did. The group log depends neither on the journal, nor on what a client
+was told. A *group* is the consumer group of one arm's application.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ _LOG_PARTITION = Column("log_partition", "int32", "partition of `__consumer_offs
 _LOG_OFFSET = Column("log_offset", "int64", "offset of the record in this partition")
 
 COMMITS = Table(
-    "witness/commits",
-    "witness/commits.parquet",
+    "group_log/commits",
+    "group_log/commits.parquet",
     "one commit of a group, or one removal of what it had committed",
     (
         ARM,
@@ -33,8 +33,8 @@ COMMITS = Table(
 )
 
 GENERATIONS = Table(
-    "witness/generations",
-    "witness/generations.parquet",
+    "group_log/generations",
+    "group_log/generations.parquet",
     "one member of one generation of a group; of a generation without members, one row without a member",
     (
         ARM,
@@ -55,8 +55,8 @@ GENERATIONS = Table(
 )
 
 POSITIONS = Table(
-    "witness/positions",
-    "witness/positions.parquet",
+    "group_log/positions",
+    "group_log/positions.parquet",
     "one partition of an arm with an application, at the end of the run",
     (
         ARM,
@@ -67,8 +67,8 @@ POSITIONS = Table(
 )
 
 OUTPUTS = Table(
-    "witness/outputs",
-    "witness/outputs.parquet",
+    "group_log/outputs",
+    "group_log/outputs.parquet",
     "one partition of the output topic of an arm's application, after its effects were read",
     (
         ARM,
@@ -90,5 +90,5 @@ OUTPUTS = Table(
     may_be_empty=True,
 )
 
-WITNESS_TABLES = (COMMITS, GENERATIONS, POSITIONS, OUTPUTS)
-"""All tables of the witness."""
+GROUP_LOG_TABLES = (COMMITS, GENERATIONS, POSITIONS, OUTPUTS)
+"""All tables of the group log."""

@@ -1,14 +1,14 @@
-"""What an user application (a program of the user's own) has in hand at one moment, by the offsets of its records.
+"""What an user application (a program of the user's own) has in progress at one moment, by the offsets of its records.
 
 The verifier sees from outside which records the application has applied, and which offsets its group has committed. Two
-kinds of records are in hand:
+kinds of records are in progress:
 
-* *Uncommitted*: applied in this life, and not committed. After a kill, the group delivers them again.
-* *Unapplied*: committed in this life, and not applied. After a kill, nobody applies them.
+* *Uncommitted*: applied in this incarnation, and not committed. After a kill, the group delivers them again.
+* *Unapplied*: committed in this incarnation, and not applied. After a kill, nobody applies them.
 
 A record that the application has left out for good is committed and not applied, too. It must not look like a record in
-hand for ever. So a record counts as unapplied only in two cases: no record with a higher offset of its partition was
-applied, or the group's latest commit covers it.
+progress for ever. So a record counts as unapplied only in two cases: no record with a higher offset of its partition
+was applied, or the group's latest commit covers it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Offsets = Mapping[int, int]
 _Flags = npt.NDArray[np.bool_]
 
 
-class InHand(NamedTuple):
-    """How many records are in hand.
+class InProgress(NamedTuple):
+    """How many records are in progress.
 
     `undecided`: the offsets of the output topic from the oldest open transaction on. `has_committed`: whether the group
-    has ever committed an offset. If not, nobody sees what is in hand, and all numbers are 0.
+    has ever committed an offset. If not, nobody sees what is in progress, and all numbers are 0.
     """
 
     uncommitted: int = 0
@@ -40,12 +40,12 @@ class InHand(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The number of all records in hand."""
+        """The number of all records in progress."""
         return max(self.uncommitted, self.undecided) + self.unapplied
 
 
 class Applied(NamedTuple):
-    """The applied records: their producers and sequences, and whether each was applied in this life."""
+    """The applied records: their producers and sequences, and whether each was applied in this incarnation."""
 
     producer: npt.NDArray[np.int64]
     sequence: npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ class Applied(NamedTuple):
 class Commits:
     """The commits of one group, as far as looks have seen them.
 
-    `begun`: what was committed when this life began. `latest`: what the last look has seen. `previous`: what was
+    `begun`: what was committed when this incarnation began. `latest`: what the last look has seen. `previous`: what was
     committed before the latest commit of each partition. At the first look this is not known, and equals `latest`.
     """
 
@@ -64,8 +64,8 @@ class Commits:
         self.latest: dict[int, int] = {}
         self.previous: dict[int, int] = {}
 
-    def begin_life(self, committed: Offsets) -> None:
-        """Notes that the members are about to begin another life."""
+    def begin_incarnation(self, committed: Offsets) -> None:
+        """Notes that the members are about to begin another incarnation."""
         self.begun, self.latest, self.previous = dict(committed), dict(committed), dict(committed)
 
     def note(self, committed: Offsets) -> None:
@@ -78,8 +78,8 @@ class Commits:
 
 
 def uncommitted(positions: Mapping[int, Positions], applied: Applied, commits: Commits) -> int:
-    """Returns how many records were applied in this life, and are not committed. `positions` maps each producer to the
-    positions of its records."""
+    """Returns how many records were applied in this incarnation, and are not committed. `positions` maps each producer
+    to the positions of its records."""
     count = 0
     for producer, own in positions.items():
         is_new = _is_applied(own, applied, producer, only_new=True)
@@ -88,7 +88,7 @@ def uncommitted(positions: Mapping[int, Positions], applied: Applied, commits: C
 
 
 def unapplied(positions: Mapping[int, Positions], applied: Applied, commits: Commits) -> int:
-    """Returns how many records were committed in this life, and are not applied. Leaves out the records that the
+    """Returns how many records were committed in this incarnation, and are not applied. Leaves out the records that the
     application has left out for good (see the docstring of the module)."""
     frontier = dict[int, int]()
     for producer, own in positions.items():
@@ -110,7 +110,7 @@ def unapplied(positions: Mapping[int, Positions], applied: Applied, commits: Com
 
 def _is_applied(own: Positions, applied: Applied, producer: int, *, only_new: bool = False) -> _Flags:
     """Returns, for each sequence of the producer, whether it was applied, and its offset is known. With `only_new`,
-    only records count that were applied in this life."""
+    only records count that were applied in this incarnation."""
     chosen = (applied.producer == producer) & (applied.sequence < len(own.offset))
     if only_new:
         chosen &= applied.is_new

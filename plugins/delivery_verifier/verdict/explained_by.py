@@ -1,4 +1,4 @@
-"""Excuses: decides for each single case of a permitted anomaly whether a disturbance can excuse this case.
+"""Explains: decides for each single case of a permitted anomaly whether a disturbance can explain this case.
 
 A permission has a place and a time. What lies outside of both convicts, if this is certain:
 
@@ -28,7 +28,7 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.contract.times import Span
 from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly, subset
 from delivery_verifier.model.audit import Audit
-from delivery_verifier.model.verdict import RECORDS_NAMED, Excuse
+from delivery_verifier.model.verdict import RECORDS_NAMED, ExplainedBy
 from delivery_verifier.verdict.cases import Case, read_cases
 from delivery_verifier.verdict.copies import Placement, placement_of
 from delivery_verifier.verdict.evidence import ArmEvidence
@@ -47,19 +47,20 @@ COPIED = subset(
 )
 """The anomalies in which a client may have sent a request again."""
 CONVICTING = (*TAKEN, *COPIED)
-"""The anomalies for which one case without an excuse is a violation. For any other anomaly, a case without an excuse
-only raises a doubt. Reason: what is left of a transaction may get its marker late, and an application works later."""
+"""The anomalies for which one case without an explanation is a violation. For any other anomaly, a case without an
+explanation only raises a doubt. Reason: what is left of a transaction may get its marker late, and an application works
+later."""
 
 
 @dataclass
-class Excuses:
+class ExplainedCases:
     """The cases of an arm, for all anomalies that the contract permits.
 
-    A case is excused, unexplained (nothing can excuse it), doubtful (nobody knows whether a disturbance can excuse it)
-    or unseen (the run did not write down what decides it). A case that the contract permits without a disturbance is
-    none of these.
+    A case is explained, unexplained (nothing can explain it), doubtful (nobody knows whether a disturbance can explain
+    it) or unseen (the run did not write down what decides it). A case that the contract permits without a disturbance
+    is none of these.
 
-    * `excused`: the excuses, by anomaly.
+    * `explained`: the explains, by anomaly.
     * `doubtful`, `unseen`: the number of such cases, by anomaly.
     * `cases`: the number of unexplained cases, by anomaly.
     * `hidden`: by anomaly, the number of unexplained records that show the anomaly, but are cases of another anomaly.
@@ -68,7 +69,7 @@ class Excuses:
     * `unexplained`: the sum of `cases` and `hidden` for each anomaly, producer and partition.
     """
 
-    excused: dict[Anomaly, list[Excuse]] = field(default_factory=dict)
+    explained: dict[Anomaly, list[ExplainedBy]] = field(default_factory=dict)
     doubtful: Counter[Anomaly] = field(default_factory=Counter)
     unseen: Counter[Anomaly] = field(default_factory=Counter)
     cases: Counter[Anomaly] = field(default_factory=Counter)
@@ -78,8 +79,8 @@ class Excuses:
     unexplained: Counter[tuple[Anomaly, int | None, int | None]] = field(default_factory=Counter)
 
 
-def excuses_of(arm: ArmEvidence) -> Excuses:
-    """Sorts the cases of the arm by what excuses them, and returns the result.
+def explained_cases_of(arm: ArmEvidence) -> ExplainedCases:
+    """Sorts the cases of the arm by what explains them, and returns the result.
 
     Ignores cases that anomalies/ does not list. Also ignores anomalies that only unplanned disturbances permit, because
     such an anomaly raises a doubt anyway. In an audit, nobody knows when records were under way: only copies in two
@@ -88,9 +89,9 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
     if (audit := arm.run.scenario.audit) is not None:
         return _audited(arm, audit)
     permissions = _permissions(arm)
-    excuses = Excuses(excused={anomaly: [] for anomaly in permissions})
+    explained_by = ExplainedCases(explained={anomaly: [] for anomaly in permissions})
     if arm.run.cases is None or not permissions:
-        return excuses
+        return explained_by
     since_us, held_up = _proven_since_us(arm), delays(arm.run.observations, arm.run.injections)
     by_disturbance = defaultdict[tuple[Anomaly, int], list[Case]](list)
     unexplained, doubtful = defaultdict[Anomaly, list[Case]](list), defaultdict[Anomaly, list[Case]](list)
@@ -103,47 +104,49 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
             if isinstance(fate, int):
                 by_disturbance[anomaly, fate].append(case)
             elif fate is Fate.KEPT and _is_proven(anomaly, case, since_us):
-                (excuses.cases if case.kinds[0] == anomaly else excuses.hidden)[anomaly] += 1
-                excuses.unexplained[anomaly, case.producer, case.partition] += 1
+                (explained_by.cases if case.kinds[0] == anomaly else explained_by.hidden)[anomaly] += 1
+                explained_by.unexplained[anomaly, case.producer, case.partition] += 1
                 unexplained[anomaly].append(case)
             elif fate is not None:
-                (excuses.unseen if fate is Fate.UNSEEN else excuses.doubtful)[anomaly] += 1
+                (explained_by.unseen if fate is Fate.UNSEEN else explained_by.doubtful)[anomaly] += 1
                 doubtful[anomaly].append(case)
     for anomaly, causes in permissions.items():
         windows = causes.windows if causes else ()
-        excuses.excused[anomaly] = [
-            _excuse(window, cases)
+        explained_by.explained[anomaly] = [
+            _explain(window, cases)
             for number, window in enumerate(windows)
             if (cases := by_disturbance[anomaly, number])
         ]
-        excuses.records[anomaly], excuses.doubtful_records[anomaly] = (
+        explained_by.records[anomaly], explained_by.doubtful_records[anomaly] = (
             _names(unexplained[anomaly]),
             _names(doubtful[anomaly]),
         )
-    return excuses
+    return explained_by
 
 
-def _audited(arm: ArmEvidence, audit: Audit) -> Excuses:
+def _audited(arm: ArmEvidence, audit: Audit) -> ExplainedCases:
     """Returns the unexplained cases of an audit: permitted copies of one attempt in two partitions. A client sends a
     record to one partition only."""
     ruling = None if arm.is_canary else arm.rulings.get(Anomaly.DUPLICATED)
     if ruling is None or ruling.tolerance is not None or not convicts_copies(audit, arm.run.audit_counts):
-        return Excuses()
-    excuses, named = Excuses(excused={Anomaly.DUPLICATED: []}), list[Case]()
+        return ExplainedCases()
+    explained_by, named = ExplainedCases(explained={Anomaly.DUPLICATED: []}), list[Case]()
     for case in read_cases(arm.run.cases, arm.name) if arm.run.cases is not None else ():
         if Anomaly.DUPLICATED in map(Anomaly, case.kinds) and len({*(case.partitions or ())}) > 1:
-            (excuses.cases if case.kinds[0] == Anomaly.DUPLICATED else excuses.hidden)[Anomaly.DUPLICATED] += 1
-            excuses.unexplained[Anomaly.DUPLICATED, case.producer, case.partition] += 1
+            (explained_by.cases if case.kinds[0] == Anomaly.DUPLICATED else explained_by.hidden)[
+                Anomaly.DUPLICATED
+            ] += 1
+            explained_by.unexplained[Anomaly.DUPLICATED, case.producer, case.partition] += 1
             named.append(case)
-    excuses.records[Anomaly.DUPLICATED] = _names(named)
-    return excuses
+    explained_by.records[Anomaly.DUPLICATED] = _names(named)
+    return explained_by
 
 
-def _not_examined(arm: ArmEvidence, audit: Audit, excuses: Excuses) -> Iterator[tuple[str, str]]:
+def _not_examined(arm: ArmEvidence, audit: Audit, explained_by: ExplainedCases) -> Iterator[tuple[str, str]]:
     """Yields a doubt for permitted copies of an audit: nobody knows whether they are attempts of one request."""
     for anomaly in COPIED if audit.settings_known else ():
         ruling = arm.rulings.get(anomaly)
-        unexamined = sum(arm.cases(anomaly)) - excuses.cases[anomaly] - excuses.hidden[anomaly]
+        unexamined = sum(arm.cases(anomaly)) - explained_by.cases[anomaly] - explained_by.hidden[anomaly]
         if ruling is not None and ruling.tolerance is None and not ruling.only_unplanned and unexamined > 0:
             yield (
                 "copies_not_examined",
@@ -152,8 +155,8 @@ def _not_examined(arm: ArmEvidence, audit: Audit, excuses: Excuses) -> Iterator[
             )
 
 
-def _excuse(window: EffectWindow, cases: Sequence[Case]) -> Excuse:
-    return Excuse(
+def _explain(window: EffectWindow, cases: Sequence[Case]) -> ExplainedBy:
+    return ExplainedBy(
         disturbance=window.disturbance,
         since_us=window.since_us,
         until_us=window.until_us,
@@ -166,38 +169,38 @@ def _names(cases: Iterable[Case]) -> list[str]:
     return [case.record for case in nsmallest(RECORDS_NAMED, cases, key=lambda case: case.sort_key)]
 
 
-def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
+def unexplained_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields the name and the detail of a doubt for every anomaly with doubtful cases, and with unseen ones."""
-    excuses = excuses_of(arm)
+    explained_by = explained_cases_of(arm)
     if (audit := arm.run.scenario.audit) is not None:
-        yield from _not_examined(arm, audit, excuses)
-    for anomaly, count in excuses.doubtful.items():
+        yield from _not_examined(arm, audit, explained_by)
+    for anomaly, count in explained_by.doubtful.items():
         detail = f"{arm.name}: {count} {anomaly} of records that may have been acknowledged, or sent, at another time"
-        yield "unexplained", f"{detail}: no disturbance that was seen on their partitions surely excuses them"
-    for anomaly, count in excuses.unseen.items():
+        yield "unexplained", f"{detail}: no disturbance that was seen on their partitions surely explains them"
+    for anomaly, count in explained_by.unseen.items():
         what = "how far the logs of new leaders reached" if anomaly in TAKEN else "when their copies were appended"
         yield "bound_unseen", f"{arm.name}: {count} {anomaly} of records of which the run does not say {what}"
 
 
-def excuse_of(anomaly: Anomaly, case: Case, causes: Causes, elections: Mapping[int, Elections]) -> int | Fate:
-    """Returns the index in `causes.windows` of the disturbance that excuses the case, or the Fate of its record.
+def explained_by_which(anomaly: Anomaly, case: Case, causes: Causes, elections: Mapping[int, Elections]) -> int | Fate:
+    """Returns the index in `causes.windows` of the disturbance that explains the case, or the Fate of its record.
 
-    `elections` maps a partition of the arm to its elections. If several disturbances excuse the case, the nearest in
+    `elections` maps a partition of the arm to its elections. If several disturbances explain the case, the nearest in
     time counts.
     """
     if case.sent_us is None:
         return Fate.UNKNOWN
     if anomaly in TAKEN:
         return fate_of(case, causes, elections)
-    if anomaly in EFFECTS:  # an application has a record in hand, or has applied it, long after it was acknowledged
-        excuses = before_the_end
+    if anomaly in EFFECTS:  # an application has a record in progress, or has applied it, long after it was acknowledged
+        explained_by = before_the_end
     elif anomaly in TRANSACTIONAL:  # what befell one partition of a transaction shows in the others, too
-        excuses = in_transaction
+        explained_by = in_transaction
     else:
-        excuses = under_way
+        explained_by = under_way
     windows = causes.windows
     indexes = [
-        index for index, window in enumerate(windows) if window.concerns(case.producer) and excuses(case, window)
+        index for index, window in enumerate(windows) if window.concerns(case.producer) and explained_by(case, window)
     ]
     index = nearest(case, windows, indexes)
     return Fate.UNKNOWN if index is None else index
@@ -206,7 +209,8 @@ def excuse_of(anomaly: Anomaly, case: Case, causes: Causes, elections: Mapping[i
 def _fate(
     anomaly: Anomaly, case: Case, causes: Causes | None, arm: ArmEvidence, held_up: Sequence[Span]
 ) -> int | Fate | None:
-    """Returns what excuses the case (see `excuse_of`), after its copies were looked at. KEPT: nothing can excuse it.
+    """Returns what explains the case (see `explained_by_which`), after its copies were looked at. KEPT: nothing can
+    explain it.
 
     `causes` is None if the contract permits the anomaly without a disturbance. The result is then None, if the copies
     do not contradict this. `held_up`: when requests may have been held up.
@@ -215,7 +219,7 @@ def _fate(
         placement = placement_of(case, held_up, one_log=has_one_log(case, arm.elections))
         if placement is not Placement.POSSIBLE:
             return _OF_COPIES[placement]
-    return None if causes is None else excuse_of(anomaly, case, causes, arm.elections)
+    return None if causes is None else explained_by_which(anomaly, case, causes, arm.elections)
 
 
 _OF_COPIES = {Placement.IMPOSSIBLE: Fate.KEPT, Placement.UNSEEN: Fate.UNSEEN, Placement.UNKNOWN: Fate.UNKNOWN}
@@ -231,14 +235,14 @@ def _permissions(arm: ArmEvidence) -> dict[Anomaly, Causes | None]:
         return {}
     permitted = permitting(Settings.of_arm(arm.run.scenario, arm.spec), arm.disturbances)
     rulings = {anomaly: ruling for anomaly, ruling in arm.rulings.items() if ruling.tolerance is None}
-    excused = [anomaly for anomaly, ruling in rulings.items() if ruling.because and not ruling.only_unplanned]
-    every = effect_windows(arm.disturbances, arm.run.observations, arm.run.injections) if excused else []
+    explained = [anomaly for anomaly, ruling in rulings.items() if ruling.because and not ruling.only_unplanned]
+    every = effect_windows(arm.disturbances, arm.run.observations, arm.run.injections) if explained else []
     permissions: dict[Anomaly, Causes | None] = {}
     for anomaly in rulings:
         causes = permitted[anomaly]
         if causes is None and anomaly in COPIED:
             permissions[anomaly] = None
-        elif causes is not None and anomaly in excused:
+        elif causes is not None and anomaly in explained:
             windows = [window for window in every if any(window.disturbance is cause for cause in causes)]
             unclean = any(cause.kind == "unclean_election" for cause in causes)
             changes = [window for window in every if unclean and window.disturbance.kind == "leader_change"]
@@ -247,7 +251,7 @@ def _permissions(arm: ArmEvidence) -> dict[Anomaly, Causes | None]:
 
 
 def _is_proven(anomaly: Anomaly, case: Case, since_us: Mapping[int, int]) -> bool:
-    """Returns whether a case that nothing excuses is certainly a violation.
+    """Returns whether a case that nothing explains is certainly a violation.
 
     `since_us` maps a partition to a time (µs since the epoch). From this time on, the observer provably saw every
     change of the partition's leader.
