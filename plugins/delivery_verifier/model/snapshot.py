@@ -22,7 +22,6 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
       records.
     * `aborted_records`: how many records of aborted transactions are in [start, end). No read_committed consumer shows
       them. The headers of Kafka's record batches give `control_records` and `aborted_records`.
-    * `log_append_time`: always False and never read. Stored offsets.json files have this field.
     * `unreadable`: the ranges of offsets in [start, live_end) that nobody can read, in ascending order.
     * `held_back`: the open transactions that hold back the last stable offset; None if it is behind the last marker. If
       it is given, `aborted_records` counts only records before the last stable offset.
@@ -36,7 +35,6 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     live_end: int
     leader: int
     leader_epoch: int
-    log_append_time: bool = False
     control_records: int = 0
     aborted_records: int = 0
     unreadable: tuple[Unreadable, ...] = ()

@@ -110,6 +110,6 @@ def test_both_readings_together_have_the_time_of_one(fake: FakeCluster, monkeypa
 
 
 def test_every_field_of_a_partition_is_decisive_or_says_nothing_about_the_range_that_is_read() -> None:
-    behind_or_counted = {"live_end", "log_append_time", "control_records", "aborted_records", "unreadable", "held_back"}
+    behind_or_counted = {"live_end", "control_records", "aborted_records", "unreadable", "held_back"}
     assert {*DECISIVE} | behind_or_counted == {*PartitionSnapshot.__struct_fields__}
     assert not {*DECISIVE} & behind_or_counted

@@ -42,9 +42,9 @@ def tried(capability: Capability) -> Unavailability | None:
 
     Each process tries every capability at most once. Later calls return the result of the first call.
     """
-    if capabilities not in means.names(PACKAGE):
-        return Unavailability(means.absence(PACKAGE, capabilities))
-    why: Unavailability | None = means.module(PACKAGE, capabilities).unavailable()
+    if capability not in means.names(PACKAGE):
+        return Unavailability(means.absence(PACKAGE, capability))
+    why: Unavailability | None = means.module(PACKAGE, capability).unavailable()
     return why
 
 
