@@ -18,7 +18,7 @@ from spark_jobs.schemas import EFFECTS, LEDGER, promise
 
 
 def with_places(effects: DataFrame, ledger: DataFrame, scenario: Scenario, offsets: Offsets) -> DataFrame:
-    """Returns `effects` (rows of EFFECTS), with a partition in each row of an user application that had none. Other
+    """Returns `effects` (rows of EFFECTS), with a partition in each row of a user application that had none. Other
     rows stay unchanged.
 
     If the effect names no attempt, or an attempt that the ledger lacks, the partition is 0. The offset stays -1, with

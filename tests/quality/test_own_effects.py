@@ -1,4 +1,4 @@
-"""Reconciles runs whose subject has an user application: what its lines say, and what lines cut short and a marker that
+"""Reconciles runs whose subject has a user application: what its lines say, and what lines cut short and a marker that
 nobody applied become."""
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def evidence_for_advice(
         tally=Tally.from_tables({}, applied=bool(scenario.applied)),
         canary_expected={},
         replicas=pa.table({}),
-        strangers={},
+        foreign_writers={},
         cases=cases,
         group_log=group_log,
     )

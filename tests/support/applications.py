@@ -11,7 +11,7 @@ from support.evidence import SUBJECT, Change, Rows, both, setting
 
 
 def application(discipline: Discipline = "commit_after") -> Application:
-    """Returns an application with the discipline, whose consumers state every setting. Those of an user application are
+    """Returns an application with the discipline, whose consumers state every setting. Those of a user application are
     unknown."""
     if discipline == "own":
         return Application(name="sink", summary="", discipline="own", consumer={})

@@ -1,4 +1,4 @@
-"""A member of an user application whose program is played by the test: nothing runs, and effects are written by
+"""A member of a user application whose program is played by the test: nothing runs, and effects are written by
 hand."""
 
 from __future__ import annotations

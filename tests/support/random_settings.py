@@ -250,9 +250,7 @@ def fluent_bit(seed: int) -> RandomFile:
         elif is_read:
             draft.is_known = draft.is_known and name in FREE
     head += ["@INCLUDE more.conf"] if includes else []
-    return RandomFile(
-        "fluent-took_effect.conf", "\n".join([*head, *lines, ""]), draft.in_force, "librdkafka", draft.is_known
-    )
+    return RandomFile("fluent-bit.conf", "\n".join([*head, *lines, ""]), draft.in_force, "librdkafka", draft.is_known)
 
 
 LOGSTASH = {"acks", "retries", "linger.ms", "batch.size", "compression.type", "request.timeout.ms"}

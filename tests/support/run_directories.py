@@ -108,8 +108,8 @@ ILLEGIBLE: Row = dict.fromkeys(
 ) | {"parsed": False, "crc_ok": False}
 """The columns of a log row whose bytes are no record, as far as they differ from the row of a sound record."""
 
-OF_STRANGER: Row = ILLEGIBLE | {"foreign": True}
-"""The columns in which the log row of a stranger's bytes differs from other rows."""
+OF_FOREIGN_WRITER: Row = ILLEGIBLE | {"foreign": True}
+"""The columns in which the log row of a foreign writer's bytes differs from other rows."""
 
 
 def canary_lines(made: Scenario, layout: canary.CanaryLayout) -> tuple[list[Row], list[int]]:

@@ -1303,21 +1303,21 @@ _VECTOR = '[sinks.out]\ntype = "kafka"\nbootstrap_servers = "b"\ntopic = "t"\n'
 _LOGSTASH = "input { stdin {} }\noutput {\n  # to Kafka\n  kafka {\n    codec => json { }\n%s  }\n}\n"
 SHIPPERS = (
     SettingsFile(
-        "fluent-took_effect-last-line.conf",
+        "fluent-bit-last-line.conf",
         "[OUTPUT]\n    Name kafka\n    rdkafka.acks 1\n    RDKAFKA.Acks all\n    rdkafka.acks 0\n",
         NO_COPIES,
         "acks=0",
         (),
     ),
     SettingsFile(
-        "fluent-took_effect-last-line-in-other-case.conf",
+        "fluent-bit-last-line-in-other-case.conf",
         "[OUTPUT]\n    Name kafka\n    rdkafka.acks all\n    RDKAFKA.Acks 0\n",
         NO_COPIES,
         "acks=0",
         (),
     ),
     SettingsFile(
-        "fluent-took_effect-text.yaml",
+        "fluent-bit-text.yaml",
         "pipeline:\n  outputs:\n    - name: kafka\n      rdkafka.acks: all\n      rdkafka.enable.idempotence: yes\n",
         None,
         "",
@@ -1325,7 +1325,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-octal.yaml",
+        "fluent-bit-octal.yaml",
         "pipeline:\n  outputs:\n    - {name: kafka, rdkafka.message.send.max.retries: 010}\n",
         None,
         "",
@@ -1333,7 +1333,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-underscore.yaml",
+        "fluent-bit-underscore.yaml",
         "pipeline:\n  outputs:\n    - {name: kafka, rdkafka.message.timeout.ms: 1_000}\n",
         None,
         "",
@@ -1341,7 +1341,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-camel.yaml",
+        "fluent-bit-camel.yaml",
         "pipeline:\n  outputs:\n    - {name: kafka, rdkafka.Acks: 0}\n",
         None,
         "",
@@ -1357,7 +1357,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-transactions.conf",
+        "fluent-bit-transactions.conf",
         "[OUTPUT]\n    Name kafka\n    rdkafka.transactional.id x\n",
         None,
         "",
@@ -1381,21 +1381,21 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-set.conf",
+        "fluent-bit-set.conf",
         "@SET ACKS=0\n[OUTPUT]\n    Name kafka\n    rdkafka.request.required.acks ${ACKS}\n",
         NO_COPIES,
         "acks=0",
         (),
     ),
     SettingsFile(
-        "fluent-took_effect-env.yaml",
+        "fluent-bit-env.yaml",
         "env: {ACKS: 0}\npipeline:\n  outputs:\n    - name: kafka\n      rdkafka.acks: ${ACKS}\n",
         NO_COPIES,
         "acks=0",
         (),
     ),
     SettingsFile(
-        "fluent-took_effect-env-list.yaml",
+        "fluent-bit-env-list.yaml",
         "env: [{name: ACKS, value: 0}, {name: X, uri: 'file:///x'}]\npipeline:\n  outputs:\n    - "
         "{name: kafka, rdkafka.acks: '${ACKS}'}\n",
         NO_COPIES,
@@ -1403,21 +1403,21 @@ SHIPPERS = (
         (),
     ),
     SettingsFile(
-        "fluent-took_effect-includes.conf",
+        "fluent-bit-includes.conf",
         "@INCLUDE inputs.conf\n[OUTPUT]\n    Name kafka\n    rdkafka.acks 1\n",
         NOTHING,
         "acks=1",
         ("the file includes others, which were not given: a Kafka output that stands there is not judged",),
     ),
     SettingsFile(
-        "fluent-took_effect-variable-where-no-promise-depends.conf",
+        "fluent-bit-variable-where-no-promise-depends.conf",
         "[OUTPUT]\n    Name kafka\n    rdkafka.acks 1\n    rdkafka.queue.buffering.max.ms ${LINGER}\n",
         NOTHING,
         "acks=1",
         ("queue.buffering.max.ms (the file does not have the value",),
     ),
     SettingsFile(
-        "fluent-took_effect-environment.conf",
+        "fluent-bit-environment.conf",
         "[OUTPUT]\n    Name kafka\n    rdkafka.acks ${ACKS}\n",
         None,
         "",
@@ -1425,7 +1425,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-set-twice.conf",
+        "fluent-bit-set-twice.conf",
         "@SET ACKS=all\n@SET ACKS=0\n[OUTPUT]\n    Name kafka\n    rdkafka.acks ${ACKS}\n",
         None,
         "",
@@ -1433,7 +1433,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-set-and-included.conf",
+        "fluent-bit-set-and-included.conf",
         "@SET ACKS=all\n@INCLUDE more.conf\n[OUTPUT]\n    Name kafka\n    rdkafka.acks ${ACKS}\n",
         None,
         "",
@@ -1441,7 +1441,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-uri.yaml",
+        "fluent-bit-uri.yaml",
         "env: [{name: ACKS, uri: 'file:///x'}]\npipeline:\n  outputs:\n    - {name: kafka, rdkafka.acks: '${ACKS}'}\n",
         None,
         "",
@@ -1449,7 +1449,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-only-includes.conf",
+        "fluent-bit-only-includes.conf",
         "@INCLUDE outputs.conf\n[SERVICE]\n    Flush 1\n",
         None,
         "",
@@ -1457,7 +1457,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-only-includes.yaml",
+        "fluent-bit-only-includes.yaml",
         "service: {flush: 1}\nincludes: [outputs.yaml]\n",
         None,
         "",
@@ -1465,7 +1465,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-unknown-name.conf",
+        "fluent-bit-unknown-name.conf",
         "[OUTPUT]\n    Name kafka\n[OUTPUT]\n    Name ${OUT}\n    rdkafka.acks 0\n",
         None,
         "",
@@ -1473,7 +1473,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect-seconds.conf",
+        "fluent-bit-seconds.conf",
         "[OUTPUT]\n    Name kafka\n    rdkafka.message.timeout.ms 5s\n",
         None,
         "",
@@ -1551,7 +1551,7 @@ SHIPPERS = (
         refused=True,
     ),
     SettingsFile(
-        "fluent-took_effect.conf",
+        "fluent-bit.conf",
         "[SERVICE]\n    Flush 1\n[OUTPUT]\n    Name stdout\n[OUTPUT]\n    Name        kafka\n    Brokers     b:9092\n"
         "    rdkafka.request.required.acks 0\n    rdkafka.sasl.password hunter2\n",
         NO_COPIES,
@@ -1559,21 +1559,21 @@ SHIPPERS = (
         ("name, brokers (Fluent Bit's own)",),
     ),
     SettingsFile(
-        "fluent-took_effect-without-prefix.conf",
+        "fluent-bit-without-prefix.conf",
         "[OUTPUT]\n    name kafka\n    acks 0\n    rdkafka.enable.idempotence true\n",
         ALL,
         "acks=all enable.idempotence=true",
         ("acks (Fluent Bit does not read these names here, so they have no effect; with rdkafka. before them",),
     ),
     SettingsFile(
-        "fluent-took_effect.yaml",
+        "fluent-bit.yaml",
         "pipeline:\n  outputs:\n    - name: kafka\n      match: '*'\n      rdkafka.message.timeout.ms: 4000\n",
         KEPT,
         "delivery.timeout.ms=4000",
         (),
     ),
     SettingsFile(
-        "fluent-took_effect-none.conf",
+        "fluent-bit-none.conf",
         "[OUTPUT]\n    Name stdout\n",
         None,
         "",

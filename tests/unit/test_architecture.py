@@ -126,7 +126,7 @@ IMPORT_POINTS: dict[str, tuple[str, ...]] = {
 }
 """Maps each heavy dependency to its import points: the only modules or rooms (packages) that may import it."""
 
-GATEWAYS_OF_PAGES = {"contract": ("reporting.price.price",), "verdict": (), "advice": ()}
+IMPORT_POINTS_OF_PAGES = {"contract": ("reporting.price.price",), "verdict": (), "advice": ()}
 """Maps a room that decides to the only modules of `reporting` that may import it. Every other page renders what the
 verdict says. Prices are compared with what settings promise, and there is no verdict on that."""
 
@@ -151,7 +151,7 @@ MOST_LINES_OF_A_FILE = 400
 MOST_LINES_OF_A_FUNCTION = 50
 """Lines of code. Docstrings, comments and blank lines are free: who must save lines saves explanations first."""
 
-LONG_FILES_OF_TESTS = ["tests.support.sound_runs", "tests.support.settings_files"]
+LONG_FILES_OF_TESTS = ["tests.support.settings_files", "tests.support.sound_runs"]
 """A simulation that is one concept, and a table of files as people have them."""
 
 
@@ -209,7 +209,7 @@ def test_every_heavy_dependency_has_its_import_points() -> None:
 
 
 def test_pages_decide_nothing_but_what_a_price_buys() -> None:
-    assert list(imports_elsewhere([LIBRARY / "reporting"], GATEWAYS_OF_PAGES, LIBRARY.name)) == []
+    assert list(imports_elsewhere([LIBRARY / "reporting"], IMPORT_POINTS_OF_PAGES, LIBRARY.name)) == []
 
 
 def test_files_and_functions_stay_small() -> None:
@@ -310,7 +310,7 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
     ),
     "a page that judges": (
         {"reporting/html": "from delivery_verifier.verdict.judge import judge", "reporting/price/price": ""},
-        lambda packages: imports_elsewhere([packages[0] / "reporting"], GATEWAYS_OF_PAGES, "delivery_verifier"),
+        lambda packages: imports_elsewhere([packages[0] / "reporting"], IMPORT_POINTS_OF_PAGES, "delivery_verifier"),
         "reporting.html:1: verdict is imported beside its import points",
     ),
     "a page that reads the contract": (
@@ -318,7 +318,7 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
             "reporting/price/price": "import delivery_verifier.contract.settings",
             "reporting/a": "from delivery_verifier import contract",
         },
-        lambda packages: imports_elsewhere([packages[0] / "reporting"], GATEWAYS_OF_PAGES, "delivery_verifier"),
+        lambda packages: imports_elsewhere([packages[0] / "reporting"], IMPORT_POINTS_OF_PAGES, "delivery_verifier"),
         "reporting.a:1: contract is imported beside its import points",
     ),
     "an import of what is gone": (

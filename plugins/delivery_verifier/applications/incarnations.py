@@ -20,12 +20,12 @@ class IncarnationEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """How an incarnation of a member ended.
 
     * `applied`: the number of records that the member counted as applied. If the member was killed, it may have written
-      one effect more than it counted. For an user application, the number of effects of all incarnations of the member
+      one effect more than it counted. For a user application, the number of effects of all incarnations of the member
       so far.
     * `exit_code`: the exit code of the process, in the form of `Popen.returncode`.
     * `killed`: true if the fault plan asked for the kill, or if the member was killed because it did not end in time.
-    * `ended_us`: only for an user application: when the incarnation ended, in µs since the epoch.
-    * `sizes`: only for an user application: maps each part of the place of the effects to its size at the end of the
+    * `ended_us`: only for a user application: when the incarnation ended, in µs since the epoch.
+    * `sizes`: only for a user application: maps each part of the place of the effects to its size at the end of the
       incarnation. The size is in bytes for a file, in offsets for a partition, and in rows for a table.
     """
 

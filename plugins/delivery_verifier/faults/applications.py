@@ -35,9 +35,9 @@ from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.history import now_us
 
 NEVER_COMMITTED = "has never committed"
-"""What the proof of a kill says of the group of an user application that keeps its offsets elsewhere."""
+"""What the proof of a kill says of the group of a user application that keeps its offsets elsewhere."""
 GOES_ON = "user applications go on after the kill"
-"""The fact of a kill that says whether an user application applied or committed anything after it."""
+"""The fact of a kill that says whether a user application applied or committed anything after it."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class KillApplication:
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns how each member ended, where it had parked, and how many records each arm had in progress.
 
-        The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. For an user application, there
+        The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. For a user application, there
         are two more: `applied, not committed of <arm>` and `committed, not applied of <arm>`. If its group has never
         committed, the only key is `group of <arm>`. The result is empty if the kill is not proven.
         """

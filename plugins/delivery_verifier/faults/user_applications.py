@@ -102,7 +102,7 @@ def _is_worst(arm: Arm, hand: InProgress) -> bool:
 
 
 def goes_on(context: ActionContext) -> bool:
-    """Returns whether an user application applies or commits anything although its members were killed."""
+    """Returns whether a user application applies or commits anything although its members were killed."""
     own = applications_in(context).own
     if not own.arms:
         return False

@@ -173,7 +173,7 @@ def output_topic(topic: str) -> str:
 
 
 def member_client_id(arm: str, member: int) -> str:
-    """Returns the client.id of the consumer of member number `member` of the arm's application. A member of an user
+    """Returns the client.id of the consumer of member number `member` of the arm's application. A member of a user
     application (a program of the user's own) chooses its client.id itself."""
     return f"{arm}-member-{member}"
 

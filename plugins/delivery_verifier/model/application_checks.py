@@ -32,7 +32,7 @@ def check_application(arm: str, application: Application) -> None:
     where, consumer = f"arms.{arm}.application.consumer", application.consumer
     if application.discipline == "own":
         if consumer:
-            raise BadInput(f"{where} is given, but the settings of an user application are unknown: leave them out")
+            raise BadInput(f"{where} is given, but the settings of a user application are unknown: leave them out")
         return
     if application.effects:
         raise BadInput(f"arms.{arm}.application.effects is given, but only user applications have it: leave it out")

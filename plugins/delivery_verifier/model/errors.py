@@ -33,7 +33,7 @@ VerifierError                   70  the run or the program failed: there is no v
 │                                   (RuntimeError)
 ├── DamagedSlots                    the slots of a member have a gap that no order of writes leaves (ValueError)
 ├── DamagedDatabase                 SQLite reports that the database of an application is damaged (ValueError)
-├── PlaceBusy                       a transaction of an user application has locked its effects (RuntimeError)
+├── PlaceBusy                       a transaction of a user application has locked its effects (RuntimeError)
 ├── OffsetMoved                     another member has moved an offset in the database of an application (RuntimeError)
 ├── CommitUnknown                   nobody knows whether a consumer group accepted a commit (RuntimeError)
 ├── AlreadySent                     the load of this run has begun before, and is not sent twice (RuntimeError)

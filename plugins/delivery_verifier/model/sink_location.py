@@ -1,4 +1,4 @@
-"""The place where the effects of an user application (a program of the user's own) land: lines of text, Parquet files,
+"""The place where the effects of a user application (a program of the user's own) land: lines of text, Parquet files,
 an output topic, or a table."""
 
 from __future__ import annotations

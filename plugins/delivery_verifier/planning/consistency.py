@@ -130,12 +130,12 @@ def _require_length(request: Request) -> None:
 
 
 def _require_order(request: Request) -> None:
-    """Raises BadInput if the application is an user application and the claim is `ordered`, because nobody checks the
+    """Raises BadInput if the application is a user application and the claim is `ordered`, because nobody checks the
     order of the effects of user applications."""
     application = user_applications.known()[request.application] if request.application else None
     if application is not None and application.discipline == "own" and request.claim == "ordered":
         raise BadInput(
-            "claim is 'ordered', which cannot be checked of an user application: its effects have no order; allowed "
+            "claim is 'ordered', which cannot be checked of a user application: its effects have no order; allowed "
             "with it: contract, at_most_once, at_least_once, exactly_once"
         )
 

@@ -1,4 +1,4 @@
-"""The counts of the counts: how many attempts, records and cases each producer has in each partition.
+"""The counts: how many attempts, records and cases each producer has in each partition.
 
 The counts are the small tables by which a run is judged. A case is one attempt or record that shows an anomaly.
 """

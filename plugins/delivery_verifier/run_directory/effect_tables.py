@@ -22,8 +22,8 @@ EFFECTS = Table(
             "member", "int32", "number of the member that applied it, from 0; -1 if it is not known which of several"
         ),
         INCARNATION,
-        Column("partition", "int32", "partition of the arm's topic; -1 if an user application does not keep it"),
-        Column("offset", "int64", "offset of the record; -1 if an user application does not keep it"),
+        Column("partition", "int32", "partition of the arm's topic; -1 if a user application does not keep it"),
+        Column("offset", "int64", "offset of the record; -1 if a user application does not keep it"),
         Column(
             "nth",
             "int64",
@@ -39,7 +39,7 @@ EFFECTS = Table(
         Column(
             "applied_at",
             "timestamp",
-            "when the record was applied; of an user application, when its incarnation ended",
+            "when the record was applied; of a user application, when its incarnation ended",
             unit="UTC, µs",
         ),
         Column("producer", "int32", "producer of the record's header; 0 where `parsed` is false"),

@@ -120,11 +120,11 @@ def require_known_format(file: Path, content: bytes) -> None:
     `content` is the bytes of the manifest. Bytes that cannot be decoded raise no error here.
     """
     try:
-        found = msgspec.json.decode(content, type=_Format)
+        named = msgspec.json.decode(content, type=_Format)
     except msgspec.MsgspecError:
         return
-    if (found.format, found.schema) != (FORMAT, schema_digest()):
+    if (named.format, named.schema) != (FORMAT, schema_digest()):
         raise IncompleteRun(
-            f"{file} has {found.in_words}; this kafka-delivery-verifier reads format {FORMAT}, schema "
+            f"{file} has {named.in_words}; this kafka-delivery-verifier reads format {FORMAT}, schema "
             f"{schema_digest()} only. Use the kafka-delivery-verifier that wrote the run, or make the run again"
         )

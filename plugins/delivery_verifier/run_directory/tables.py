@@ -206,7 +206,7 @@ LATENCY = Table(
     "one bucket of latency that has records; 20 buckets per decade, log-spaced",
     (
         ARM,
-        Column("inside", "boolean", "whether the records were under way between a effect and its recovery"),
+        Column("inside", "boolean", "whether the records were under way between an effect and its recovery"),
         Column("latency_ms_from", "double", "lower bound of the bucket, inclusive", unit="ms"),
         Column("latency_ms_until", "double", "upper bound of the bucket, exclusive", unit="ms"),
         Column("records", "int64", "reported attempts in the bucket", unit="attempts"),

@@ -41,10 +41,10 @@ from delivery_verifier.run_directory.table import arrow_schema
 from delivery_verifier.settlement.outputs import VisibleRecords
 
 QUIET_S = 2.0
-"""Seconds without any output from an user application. After this time, it has also finished the records before the
+"""Seconds without any output from a user application. After this time, it has also finished the records before the
 markers."""
 BUSY_S = 10.0
-"""Seconds for which the run waits until an user application is quiet. From then on, the application counts as finished
+"""Seconds for which the run waits until a user application is quiet. From then on, the application counts as finished
 once its group has committed all records before the markers."""
 STALLED_S = 60.0
 """Seconds that the run waits for members that apply no record. After this time, the run stops the members."""
@@ -59,7 +59,7 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
     applications earlier, and names in the notes the partitions that are not drained.
 
     Raises MemberDied if a member ends in another way than it was told. Raises DeadlinePassed if a member is given no
-    partitions, or if an user application (a program of the user's own) does not finish the records before the markers
+    partitions, or if a user application (a program of the user's own) does not finish the records before the markers
     in time.
     """
     pool = MemberPool(scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.agent.adopt)
@@ -202,7 +202,7 @@ def _seal(inputs: SinkInputs, application: Application, scenario: Scenario, outp
 
 
 def _keep_outputs(inputs: SinkInputs, output: StepOutput) -> None:
-    """Writes to `output` what the members of an user application have printed, one file per incarnation. The texts are
+    """Writes to `output` what the members of a user application have printed, one file per incarnation. The texts are
     already shortened and free of secrets (see `keep_output`).
 
     If the members print their effects, these texts do not contain the effects. The function also replaces the secrets

@@ -96,7 +96,7 @@ def _locations(scenario: Scenario) -> dict[str, SinkLocation]:
 def _agree(incarnation: IncarnationEffects, other: IncarnationEffects, location: SinkLocation | None) -> bool:
     """Returns whether two sinks gave back the same effects of one incarnation, in the same order, with the same count.
 
-    `location`: if `other` comes from an user application, the place where these effects land; else None. An user
+    `location`: if `other` comes from a user application, the place where these effects land; else None. A user
     application keeps neither partition nor offset nor batch. So these columns are compared only if `location` is None.
     """
     expected = incarnation.rows if location is None else as_kept(incarnation.rows, location)

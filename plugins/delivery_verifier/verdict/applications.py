@@ -23,7 +23,7 @@ The value of `in hand of <arm>` is how many records the arm's members had in pro
 `rewound <arm>` is by how many records the arm's group was set back."""
 
 UNPARSED_SHARE = 100
-"""Among this many effects of an user application, one may name no record, e.g. a line that a kill cut short."""
+"""Among this many effects of a user application, one may name no record, e.g. a line that a kill cut short."""
 
 
 def is_of_applications(injection: Injection) -> bool:
@@ -89,7 +89,7 @@ def skipped_too_early(run: Evidence) -> Iterator[tuple[str, str, str]]:
 
 
 def torn_effects(run: Evidence) -> Iterator[tuple[str, str, str]]:
-    """Yields a doubt as (arm, name, detail) for each arm with an user application (a program of the user's own) that
+    """Yields a doubt as (arm, name, detail) for each arm with a user application (a program of the user's own) that
     has too many effects without a record.
 
     If two processes write to one file, each may tear the other's lines. A torn line names no record, so a record that

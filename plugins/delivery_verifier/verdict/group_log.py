@@ -4,7 +4,7 @@ is what a member of the group wrote down.
 All functions are pure. A difference is a doubt, and never a verdict: somebody else took part in the group, or the
 journal or the group log is wrong. In each case nobody knows what the application under test did.
 
-Members of an user application (a program of the user's own) keep no journal. So only the last commits of such an
+Members of a user application (a program of the user's own) keep no journal. So only the last commits of such an
 application are checked.
 """
 

@@ -110,7 +110,7 @@ def _held(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
     if cases:
         return f"of {_reported(arm)}, {_listed(cases)}, as the settings permit, and nothing they forbid"
     applied = ""
-    if arm.spec.application:  # nobody checks the order of effects of an user application
+    if arm.spec.application:  # nobody checks the order of effects of a user application
         applied = ", and were applied exactly once" + (
             "" if arm.spec.application.discipline == "own" else " and in order"
         )

@@ -1,4 +1,4 @@
-"""Tests of what an user application has in progress, by its effects and the commits of its group. No process runs."""
+"""Tests of what a user application has in progress, by its effects and the commits of its group. No process runs."""
 
 from __future__ import annotations
 

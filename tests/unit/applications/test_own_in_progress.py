@@ -1,4 +1,4 @@
-"""Tests of what an user application has in progress, by the offsets of its records. A plain program over sets is the
+"""Tests of what a user application has in progress, by the offsets of its records. A plain program over sets is the
 oracle."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests of the watermarks that are noted while an user application runs."""
+"""Tests of the watermarks that are noted while a user application runs."""
 
 from __future__ import annotations
 

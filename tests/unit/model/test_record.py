@@ -89,14 +89,14 @@ def _blank(value: bytes, *kept: slice) -> bytes:
 
 
 @pytest.mark.parametrize("kept", [slice(0, 4), slice(5, 13), slice(19, 60), slice(60, 90)])
-def test_a_damaged_record_is_no_strangers_as_long_as_one_trace_of_it_is_left(kept: slice) -> None:
+def test_a_damaged_record_is_no_foreign_writers_as_long_as_one_trace_of_it_is_left(kept: slice) -> None:
     value = record.encode("abcdefgh", 1, 0, 0, 7, 0, 7, 100)
-    assert not record.is_of_stranger(value, "abcdefgh")
+    assert not record.is_of_foreign_writer(value, "abcdefgh")
     assert record.parse(_blank(value, kept)) is None
-    assert not record.is_of_stranger(_blank(value, kept), "abcdefgh")
-    assert record.is_of_stranger(_blank(value), "abcdefgh")
+    assert not record.is_of_foreign_writer(_blank(value, kept), "abcdefgh")
+    assert record.is_of_foreign_writer(_blank(value), "abcdefgh")
 
 
 @pytest.mark.parametrize("value", [None, b"", b"hello", b'{"order": 7}', b"\x00" * 100])
-def test_bytes_without_any_trace_of_the_run_are_a_strangers(value: bytes | None) -> None:
-    assert record.is_of_stranger(value, "abcdefgh")
+def test_bytes_without_any_trace_of_the_run_are_a_foreign_writers(value: bytes | None) -> None:
+    assert record.is_of_foreign_writer(value, "abcdefgh")

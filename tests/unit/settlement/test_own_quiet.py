@@ -1,4 +1,4 @@
-"""Markers that an user application has applied do not end its incarnation: it may still be at work on earlier
+"""Markers that a user application has applied do not end its incarnation: it may still be at work on earlier
 records."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The TOML file that describes an user application (a program of the user's own). From this file, a run learns where
+"""The TOML file that describes a user application (a program of the user's own). From this file, a run learns where
 the effects of the application land, and which values the environment of the application has."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files to which an user application (a program of the user's own) writes its effects: finds the files, measures
+"""The files to which a user application (a program of the user's own) writes its effects: finds the files, measures
 them, and reads and counts the effects in them."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The handle of running user applications (programs of the user's own). It finds out what they have in progress, and
 freezes them.
 
-An user application does not report which records it has in progress. So the handle compares what the application has
+A user application does not report which records it has in progress. So the handle compares what the application has
 applied with what its group has committed, offset by offset (see `in_progress`). A record of the output topic is in
 progress if its transaction has not ended.
 """
@@ -31,7 +31,7 @@ class OwnHandle:
     """Observes and freezes the user application of `scenario`. `workspace` is the folder that holds the folders
     of their members. `connection` has the client properties with which output topics are read.
 
-    The attribute `arms` lists the arms that have an user application.
+    The attribute `arms` lists the arms that have a user application.
     """
 
     def __init__(self, scenario: Scenario, workspace: Path, connection: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What an user application (a program of the user's own) has in progress at one moment, by the offsets of its records.
+"""What a user application (a program of the user's own) has in progress at one moment, by the offsets of its records.
 
 The verifier sees from outside which records the application has applied, and which offsets its group has committed. Two
 kinds of records are in progress:

@@ -1,4 +1,4 @@
-"""Writes the effects of the canary, in which the verifier plants errors. Writes them as an user application (a program
+"""Writes the effects of the canary, in which the verifier plants errors. Writes them as a user application (a program
 of the user's own) would: to lines or files, to an output topic, or to a table."""
 
 from __future__ import annotations

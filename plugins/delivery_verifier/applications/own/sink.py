@@ -162,7 +162,7 @@ def _incarnations(
 
 
 def _completed(rows: npt.NDArray[np.void], end: IncarnationEnd) -> npt.NDArray[np.void]:
-    """Returns `rows` with the fields filled in that an user application does not report. Partition, offset and batch
+    """Returns `rows` with the fields filled in that a user application does not report. Partition, offset and batch
     become -1. The order is the order of the lines. The time of every effect is the end of the incarnation."""
     rows["partition"] = rows["offset"] = rows["batch"] = -1
     rows["order"] = end.ended_us * 1000 + np.arange(len(rows))

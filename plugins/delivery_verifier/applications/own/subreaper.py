@@ -1,4 +1,4 @@
-"""The subreaper of one member of an user application (a program of the user's own). The subreaper starts the member's
+"""The subreaper of one member of a user application (a program of the user's own). The subreaper starts the member's
 command, and leads the process group in which the command and its child processes run.
 
 If the supervisor of the members ends, the subreaper kills its descendants and its whole group. This is how to run it:

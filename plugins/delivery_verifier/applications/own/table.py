@@ -1,4 +1,4 @@
-"""A table of a database as the place of the effects of an user application: each row is one effect.
+"""A table of a database as the place of the effects of a user application: each row is one effect.
 
 This module only reads the rows. Their order is unknown. So `Table.keep` remembers after each incarnation which rows
 there are. Other modules import this one inside functions, because few runs have a table, and SQLAlchemy is slow to

@@ -1,4 +1,4 @@
-"""The output topic of an user application: each record that a read_committed consumer is handed is one effect."""
+"""The output topic of a user application: each record that a read_committed consumer is handed is one effect."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="reapplied.own",
         anomaly=Anomaly.REAPPLIED,
-        condition="an user application",
+        condition="a user application",
         applies=lambda settings: settings.discipline == "own",
         kinds=(),
         sentence="When an application of the user's own commits is unknown. Without a stronger claim it promises at "
@@ -142,7 +142,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="overtaken.own",
         anomaly=Anomaly.OVERTAKEN,
-        condition="an user application",
+        condition="a user application",
         applies=lambda settings: settings.discipline == "own",
         kinds=(),
         sentence="The order of effects is not checked: an effect does not say at which offset its record stood.",

@@ -13,7 +13,7 @@ from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def provide(run_dir: Path) -> None:
-    """Sets AIRFLOW_CONN_<ID> in the environment of this process, for each connection that an user application of the
+    """Sets AIRFLOW_CONN_<ID> in the environment of this process, for each connection that a user application of the
     run needs. A variable that is set already keeps its value.
 
     Raises AirflowNotFoundException if Airflow does not know a connection.

@@ -70,7 +70,7 @@ def has_journal(material: Material, row: Row) -> bool:
     """Returns whether the journal of the arm's application can be read. `row` is the row of the case in anomalies/,
     which names the arm.
 
-    The members of an user application (a program that the user brings) keep no journal.
+    The members of a user application (a program that the user brings) keep no journal.
     """
     if discipline_of(material, row) == "own":
         return False

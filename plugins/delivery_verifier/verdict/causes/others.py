@@ -1,4 +1,4 @@
-"""Why an user application applied what is not in the log (GHOST), or applied records out of order (OVERTAKEN)."""
+"""Why a user application applied what is not in the log (GHOST), or applied records out of order (OVERTAKEN)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an user application applied records again: what its group had committed when its members ended."""
+"""Why a user application applied records again: what its group had committed when its members ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an user application skipped records: which commit covers them, and what stands behind them.
+"""Why a user application skipped records: which commit covers them, and what stands behind them.
 
 A commit of offset n says that everything below n is done. So a group that has committed an offset beyond a record lets
 go of it: no member is given the record again. If the record was never applied, the program, or its client library,
