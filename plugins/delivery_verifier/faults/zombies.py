@@ -60,7 +60,7 @@ class FreezeApplication:
         """Returns, for each arm, that its member is frozen and where the member is parked, how many records the member
         has in progress, and how many records the replacement has applied.
 
-        The keys are `member <name>`, `member <name> parked at`, `in hand of <arm>` and `taken over of <arm>`. The
+        The keys are `member <name>`, `member <name> parked at`, `in progress of <arm>` and `taken over of <arm>`. The
         result is empty if the freeze is not proven (see the class).
         """
         applications = applications_in(context)
@@ -116,7 +116,7 @@ class ThawApplication:
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns what each member did after the thaw, and how many records it had in progress before the thaw.
 
-        The keys are `member <name> when thawed` and `in hand of <arm>`. The result is empty if a member did nothing.
+        The keys are `member <name> when thawed` and `in progress of <arm>`. The result is empty if a member did nothing.
         """
         return done.facts
 
