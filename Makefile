@@ -73,7 +73,7 @@ campaign: setup ## what takes hours, with results for docs/; PART="applications 
 	  case $$part in catalogue) $(KDV) catalogue --direct --repeat 3 --results docs/results;; bench) $(MAKE) bench;; \
 	    *) .venv/bin/python bench/campaigns/$$part.py;; esac || { [ $$? = 130 ] && exit 130; code=1; }; done; exit $$code
 
-mutants: .venv/.synced ## does a test notice each small change of contract and judgement? Only what changed; Ctrl-C loses nothing
+mutants: .venv/.synced ## does a test notice each small change of contract and verdict? Only what changed; Ctrl-C loses nothing
 	@.venv/bin/python bench/campaigns/mutants.py --shard $(SHARD)
 
 catalogue: setup ## every scenario of the catalogue, on one page

@@ -48,7 +48,7 @@ MODULES = {
     "plugins/delivery_verifier/contract": ("tests/unit/contract",),
     **dict.fromkeys(
         ("plugins/delivery_verifier/verdict", "plugins/delivery_verifier/canary"),
-        ("tests/unit/judgement", "tests/unit/canary"),
+        ("tests/unit/verdict", "tests/unit/canary"),
     ),
     **dict.fromkeys(
         ("spark_jobs/checks/invariants.py", "spark_jobs/checks/ledger_invariants.py"), ("tests/unit/spark_jobs",)

@@ -50,7 +50,7 @@ ELSEWHERE = (
     *("the end of the observer's work", "the removal of the workspace"),  # before reconcile, and after a failure
     "the end of the Spark session",  # tests/unit/spark_jobs/test_connect.py
     *("the event of the verdict", "the task"),  # tests/airflow/test_verdict_event.py, test_run.py and test_colour.py
-    *("matrix.html", "--out", "--results", "the text of the catalogue run"),  # tests/unit/catalogue_run
+    *("matrix.html", "--out", "--results", "the text of the catalogue run"),  # tests/unit/suite
 )
 """Optional work that a run in one process does not do after reconcile."""
 PATIENCE = (
