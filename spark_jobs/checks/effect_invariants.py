@@ -1,5 +1,5 @@
 """The invariants of effects. Each invariant says that two counts are equal that were made independently of each other.
-The invariants count effects, lives of members, kills, visible records or visible attempts."""
+The invariants count effects, incarnations of members, kills, visible records or visible attempts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def _invariants_of_arm(arm: str, total: Counter[str], counted: Mapping[str, int]
         "effects_sum", arm, -1, "visible attempts", total["visible"], "applied, pending or skipped", accounted
     )
     started, killed = counted.get(f"incarnations/{arm}", -1), counted.get(f"killed/{arm}", -1)
-    yield Invariant("incarnations", arm, -1, "lives with counted effects", len(incarnations), "lives started", started)
     yield Invariant(
-        "incarnations", arm, -1, "lives killed", killed, "kills ordered", counted.get(f"kill_orders/{arm}", -1)
+        "incarnations", arm, -1, "incarnations with counted effects", len(incarnations), "incarnations started", started
+    )
+    yield Invariant(
+        "incarnations", arm, -1, "incarnations killed", killed, "kills ordered", counted.get(f"kill_orders/{arm}", -1)
     )

@@ -17,7 +17,7 @@ from msgspec.structs import replace as with_fields
 from delivery_verifier.advice.commands import same_settings
 from delivery_verifier.catalogue import APPLICATIONS, ENTRIES, PROFILES, build
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, SETTLED, scripted, step
+from delivery_verifier.catalogue.parts import AT_ONCE, SETTLED, TOOK_EFFECT, scripted, step
 from delivery_verifier.contract.alternatives import ALTERNATIVES
 from delivery_verifier.contract.forecast import expected_disturbances
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, UNCLASSED
@@ -221,11 +221,11 @@ SIDE_BY_SIDE = Entry(
         steps=(
             step(AT_ONCE, "drop", "leader", direction="request", count=1, clients=8),
             step(AT_ONCE, "send"),
-            step(BITTEN, "wait"),
+            step(TOOK_EFFECT, "wait"),
             step(SETTLED, "release", "leader"),
             step(AT_ONCE, "close", "leader", count=1, clients=6),
             step(AT_ONCE, "send"),
-            step(BITTEN, "wait"),
+            step(TOOK_EFFECT, "wait"),
             step(SETTLED, "release", "leader"),
         ),
     ),

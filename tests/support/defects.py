@@ -163,7 +163,7 @@ def _unseen(run: SoundRun) -> None:
 
 
 def _blind(run: SoundRun) -> None:
-    """Takes the heartbeats of five seconds around the first take effect; all of them if there is no fault."""
+    """Takes the heartbeats of five seconds around the first effect; all of them if there is no fault."""
     first, last = 0, run.offsets.taken_at_us
     if run.injections:
         first, last = run.injections[0].effect_at_us - SECOND, run.injections[0].effect_at_us + 4 * SECOND

@@ -13,7 +13,7 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.scenario import Bound, Claim, Expectation, Load
 
-AT_ONCE, SETTLED, BITTEN = Trigger(kind="at_once"), Trigger(kind="settled"), Trigger(kind="bitten")
+AT_ONCE, SETTLED, TOOK_EFFECT = Trigger(kind="at_once"), Trigger(kind="settled"), Trigger(kind="took_effect")
 MOVED, DEPOSED, LED = Trigger(kind="leader_moved"), Trigger(kind="deposed"), Trigger(kind="led")
 CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
 HELD = Expectation()

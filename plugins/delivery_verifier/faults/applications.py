@@ -84,8 +84,8 @@ class KillApplication:
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns how each member ended, where it had parked, and how many records each arm had in progress.
 
-        The keys are `member <name>`, `member <name> parked at` and `in progress of <arm>`. For a user application, there
-        are two more: `applied, not committed of <arm>` and `committed, not applied of <arm>`. If its group has never
+        The keys are `member <name>`, `member <name> parked at` and `in progress of <arm>`. A user application has two
+        more: `applied, not committed of <arm>` and `committed, not applied of <arm>`. If its group has never
         committed, the only key is `group of <arm>`. The result is empty if the kill is not proven.
         """
         applications = applications_in(context)

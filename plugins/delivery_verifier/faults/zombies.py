@@ -116,7 +116,7 @@ class ThawApplication:
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns what each member did after the thaw, and how many records it had in progress before the thaw.
 
-        The keys are `member <name> when thawed` and `in progress of <arm>`. The result is empty if a member did nothing.
+        The keys are `member <name> when thawed` and `in progress of <arm>`. Empty if a member did nothing.
         """
         return done.facts
 

@@ -27,7 +27,7 @@ class Trigger(Data, frozen=True):
     * `leader_moved`, `coordinator_moved`, `deposed`: the last injection shows the effect of the same name, which
       `act.Proof` defines. If the run has no injection yet, the trigger fires at once.
     * `led`: every partition of the subject arms has a leader that runs.
-    * `bitten`: the action of the last injection shows its own proof, e.g. that the proxy acted on requests.
+    * `took_effect`: the action of the last injection shows its own proof, e.g. that the proxy acted on requests.
     * `isr_shrunk`: in every partition whose leader runs, all other members of the ISR run, too.
     * `isr_full`: for every partition, all replicas are in the ISR.
     * `parked`: every member of an application stands where the action `park` ordered it to stand.
@@ -43,7 +43,7 @@ class Trigger(Data, frozen=True):
         "coordinator_moved",
         "deposed",
         "led",
-        "bitten",
+        "took_effect",
         "isr_shrunk",
         "isr_full",
         "parked",

@@ -157,7 +157,7 @@ def _have_committed(scenario: Scenario, cluster: Cluster, snapshot: Offsets) -> 
 
 
 def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[str]:
-    """Returns the partitions, as `<arm>/<partition>`, that the members have not drained in their latest lives.
+    """Returns the partitions, as `<arm>/<partition>`, that the members have not drained in their latest incarnations.
 
     A partition is drained if a member has applied, in its latest incarnation, the marker that `ends` names, or a later
     one. (`_wait_until_drained` explains `ends`.) Behind such a marker, there are only further markers.

@@ -19,8 +19,8 @@ from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 
 EXPOSED_RECORDS = ("in progress of ", "rewound ")
 """The beginnings of two kinds of keys in the proof of an injection into applications. A key ends with an arm's name.
-The value of `in progress of <arm>` is how many records the arm's members had in progress when they were hit. The value of
-`rewound <arm>` is by how many records the arm's group was set back."""
+The value of `in progress of <arm>` is how many records the arm's members had in progress when they were hit. The value
+of `rewound <arm>` is by how many records the arm's group was set back."""
 
 UNPARSED_SHARE = 100
 """Among this many effects of a user application, one may name no record, e.g. a line that a kill cut short."""

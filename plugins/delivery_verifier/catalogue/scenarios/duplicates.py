@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, SETTLED, after, broken, scripted, step
+from delivery_verifier.catalogue.parts import AT_ONCE, SETTLED, TOOK_EFFECT, after, broken, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_plan import FaultPlan
@@ -54,7 +54,7 @@ _IMPATIENT = (
     _once("idempotent", socket_timeout_ms=1000),
 )
 """Arms whose clients wait one second for the answer to a request, and then send the request again."""
-_ANSWERED_TO = (step(AT_ONCE, "send"), step(BITTEN, "wait"), step(SETTLED, "release"))
+_ANSWERED_TO = (step(AT_ONCE, "send"), step(TOOK_EFFECT, "wait"), step(SETTLED, "release"))
 """The last steps of a fault plan whose first step interferes with the brokers' answers.
 
 Every client sends one request. The plan waits until the interference has taken effect. Once the outcome of every record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, SETTLED, SHRUNK, after, broken, scripted, step
+from delivery_verifier.catalogue.parts import AT_ONCE, SETTLED, SHRUNK, TOOK_EFFECT, after, broken, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_plan import FaultPlan
@@ -114,7 +114,7 @@ _STALLED_LEADER = Entry(
         steps=(
             step(AT_ONCE, "drop", "leader", direction="request", clients=3),
             step(AT_ONCE, "send"),
-            step(BITTEN, "wait"),
+            step(TOOK_EFFECT, "wait"),
             step(after(1), "elect_preferred", "leader"),
             step(AT_ONCE, "send"),
             step(SETTLED, "release", "leader"),
@@ -239,7 +239,7 @@ _ACKS_0_TWO_CONNECTIONS = Entry(
         steps=(
             step(AT_ONCE, "hold", "leader", direction="request", count=1, clients=2),
             step(AT_ONCE, "send"),
-            step(BITTEN, "wait"),
+            step(TOOK_EFFECT, "wait"),
             step(after(4), "send"),
             step(after(1), "wait"),
             step(SETTLED, "release", "leader"),

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import (
     AT_ONCE,
-    BITTEN,
     FULL,
     MOVED,
     SETTLED,
+    TOOK_EFFECT,
     after,
     broken,
     control,
@@ -98,7 +98,7 @@ def _overtaken_end() -> tuple[FaultStep, ...]:
     return (
         step(AT_ONCE, "delay_end", "all", delay_ms=_LATE_MS, clients=2),
         step(AT_ONCE, "send"),
-        step(BITTEN, "wait"),
+        step(TOOK_EFFECT, "wait"),
         step(SETTLED, "release"),
         step(AT_ONCE, "send"),
     )

@@ -13,10 +13,10 @@ from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import (
     AT_ONCE,
-    BITTEN,
     CAUGHT_UP,
     PARKED,
     SEMANTICS,
+    TOOK_EFFECT,
     applied_by,
     broken,
     exactly,
@@ -58,7 +58,7 @@ def _end_lost(direction: str) -> tuple[FaultStep, ...]:
         step(CAUGHT_UP, "park", "none", at="ending"),
         step(AT_ONCE, "drop", "all", api="EndTxn", direction=direction),
         step(AT_ONCE, "send", "none"),
-        step(BITTEN, "wait", "none"),
+        step(TOOK_EFFECT, "wait", "none"),
         step(PARKED, "kill_application", "none"),
         step(AT_ONCE, "release", "all"),
         step(AT_ONCE, "restart_application", "none"),
