@@ -81,7 +81,7 @@ def _rounds(run: RunDirectory, records: int, count: int) -> list[dict[str, Any]]
                 works = {
                     "scan": lambda: _scan(spark, run),
                     "DuckDB": lambda spill=spill: second_opinion.count(run.path, scenario, Path(spill)),
-                    "tally": lambda: reconcile(run.path, True, spark),
+                    "counts": lambda: reconcile(run.path, True, spark),
                 }
                 for name, work in works.items():
                     cost = measured(work)

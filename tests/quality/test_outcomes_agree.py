@@ -25,7 +25,7 @@ from delivery_verifier.run_directory.ledger import outcomes_key
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.settlement.sealing import seal_ledgers
 
-DOUBT = ("checker", "tally_unbalanced:outcomes_agree")
+DOUBT = ("checker", "counts_unbalanced:outcomes_agree")
 
 
 def as_indeterminate(table: pa.Table, sequences: pa.Array | None = None) -> pa.Table:

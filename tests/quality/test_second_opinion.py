@@ -20,7 +20,7 @@ from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 from spark_jobs.checks import second_opinion
 
-DOUBT = ("checker", "tally_unbalanced:second_opinion")
+DOUBT = ("checker", "counts_unbalanced:second_opinion")
 
 
 def _equations(run: RunDirectory) -> Counter[str]:

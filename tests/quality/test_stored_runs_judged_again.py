@@ -29,7 +29,7 @@ def judged(
 ) -> tuple[str, RunDirectory, RunVerdict]:
     name: str = request.param
     run = stored_run(name, tmp_path_factory.mktemp("runs"))
-    for folder in ("anomalies", "tally", "timeline"):  # whatever is compared below was written here and now
+    for folder in ("anomalies", "counts", "timeline"):  # whatever is compared below was written here and now
         for file in (run.path / folder).iterdir():
             file.unlink()
     (run.path / "validation.json").unlink()

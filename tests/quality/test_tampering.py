@@ -111,7 +111,7 @@ def _log_doubled(run: RunDirectory) -> None:
     [
         (_without_partition, "read_incomplete"),
         (_ledger_cut_short, "ledger_incomplete"),
-        (_acked_sealed_as_indeterminate, "tally_unbalanced:outcomes_agree"),
+        (_acked_sealed_as_indeterminate, "counts_unbalanced:outcomes_agree"),
         (_canary_altered, "canary_wrong"),
         (_log_doubled, "read_incomplete"),
     ],
@@ -137,7 +137,7 @@ def test_every_invariant_that_does_not_balance_is_a_doubt_of_its_own(copy: RunDi
     reseal(copy, "reconcile")
     verdict = judge_again(copy)
     for invariant in invariants:
-        assert_doubted(verdict, INVARIANT_DOUBTS.get(invariant, f"tally_unbalanced:{invariant}"))
+        assert_doubted(verdict, INVARIANT_DOUBTS.get(invariant, f"counts_unbalanced:{invariant}"))
     assert arm(verdict, "control-acks_0").doubts == []
 
 

@@ -114,4 +114,4 @@ def test_unreadable_offsets_that_the_tally_do_not_count_are_a_doubt(tmp_path: Pa
     reseal(run, "settle", offsets=msgspec.to_builtins(msgspec.structs.replace(offsets, partitions=forgotten)))
     verdict = judge_again(run, spark)
     assert arm(verdict, "control-safe").verdict == "INCONCLUSIVE"
-    assert ("checker", "tally_unbalanced:view_rows") in doubts(verdict, "control-safe")
+    assert ("checker", "counts_unbalanced:view_rows") in doubts(verdict, "control-safe")

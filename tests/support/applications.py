@@ -63,9 +63,9 @@ DEFECTS: dict[str, tuple[str, Change]] = {
     "ghosts of the canary not found": ("canary_wrong", setting(PRODUCERS, "ghost", 0, arm="canary", producer=0)),
     "no effects of the canary": ("canary_wrong", without(EFFECTS, arm="canary")),
     "effects cut short": ("effects_incomplete", setting(INVARIANTS, "left", 8, invariant="effects_read", arm=SUBJECT)),
-    "effects in no column": ("tally_unbalanced", setting(INVARIANTS, "left", 8, invariant="effects_sum", arm=SUBJECT)),
+    "effects in no column": ("counts_unbalanced", setting(INVARIANTS, "left", 8, invariant="effects_sum", arm=SUBJECT)),
     "an incarnation that nobody saw": (
-        "tally_unbalanced",
+        "counts_unbalanced",
         setting(INVARIANTS, "left", 8, invariant="incarnations", arm=SUBJECT),
     ),
     "incarnations that nobody compared": (

@@ -250,12 +250,12 @@ DEFECTS: tuple[Defect, ...] = (
     Defect("an attempt missing in the ledger", "ledger_incomplete", lambda run: _invariant(run, "ledger_complete")),
     Defect(
         "an outcome changed in the ledger",
-        "tally_unbalanced:outcomes_agree",
+        "counts_unbalanced:outcomes_agree",
         lambda run: _invariant(run, "outcomes_agree"),
     ),
     Defect(
         "a count that DuckDB does not share",
-        "tally_unbalanced:second_opinion",
+        "counts_unbalanced:second_opinion",
         lambda run: _invariant(run, "second_opinion"),
     ),
     Defect(

@@ -100,7 +100,7 @@ def inconclusive(runs: Path, run_id: str = "2026-11-21-inconclusive") -> Made:
         Doubt(
             kind="coverage", name="fault_took_no_effect", detail="injection 1 (kill) has no proof that it took effect"
         ),
-        Doubt(kind="checker", name="tally_unbalanced:reported_sum", detail="reported = 13737, not 13736"),
+        Doubt(kind="checker", name="counts_unbalanced:reported_sum", detail="reported = 13737, not 13736"),
     ]
     arms = [_arm(plan, "safe", "INCONCLUSIVE", {}, doubts=doubts, as_expected=False)]
     arms.append(_arm(plan, "control-acks_0", "HELD", {}, doubts=doubts[1:]))
@@ -138,7 +138,7 @@ def hostile(runs: Path, text: str) -> Made:
     pq.write_table(pa.Table.from_pylist(cases, ANOMALIES), path / "anomalies" / "part-0.parquet")
     names = dict.fromkeys(("invariant", "arm", "left_name", "right_name"), text)
     invariants = [names | {"partition": 1, "left": 1, "right": 2}]
-    pq.write_table(pa.Table.from_pylist(invariants), path / "tally" / "invariants.parquet")
+    pq.write_table(pa.Table.from_pylist(invariants), path / "counts" / "invariants.parquet")
     made = _injection(_scenario("x", "acks_all"))
     bad = msgspec.structs.replace(made, action=text, proof={text: text, "n": [text]})
     (path / "injections.json").write_bytes(msgspec.json.encode([bad]))
@@ -369,7 +369,7 @@ def huge(runs: Path) -> Made:
         {"arm": "acks_all", "kind": kind, "cases": 10_000_000, "written": BOUND, "cut": True}
         for kind in ("LOST", "DUPLICATED", "REORDERED")
     ]
-    pq.write_table(pa.Table.from_pylist(counted), path / "tally" / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist(counted), path / "counts" / "cases.parquet")
     return path, verdict
 
 

@@ -27,7 +27,7 @@ from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDire
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
 """The names, without `.json`, of the JSON files in the bundle. MANIFESTS holds the names of the steps. The manifest of
 a step is the file `<step>.json`."""
-TABLES, FULL = ("tally", "anomalies", "timeline"), ("ledger", "log")
+TABLES, FULL = ("counts", "anomalies", "timeline"), ("ledger", "log")
 """Names of folders with tables. Every bundle holds the folders in TABLES. A full bundle also holds the folders in FULL.
 """
 LOG_BYTES = 2_000_000

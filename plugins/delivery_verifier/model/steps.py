@@ -147,7 +147,7 @@ DECLARED: tuple[Step, ...] = (
         rests_on=(*_LOAD, "settle", "read_topic"),
         writes=(
             Output("anomalies", "one row per case, with its evidence"),
-            Output("tally", "the counts, and the invariants that bind them"),
+            Output("counts", "the counts, and the invariants that bind them"),
             Output("timeline", "sent, reported, errors and latency over time, and how latencies are distributed"),
         ),
     ),

@@ -23,7 +23,7 @@ ADVICE = {
     "log_moved": "Something wrote to the topics after the snapshot. Find that writer (a producer left alive, "
     "another client), stop it and run again.",
     "ledger_incomplete": f"What was sent is not completely on record (full disk, killed task?). {_RUN_AGAIN}",
-    "tally_unbalanced": "Two counts that were made independently disagree; both stand in the report under the "
+    "counts_unbalanced": "Two counts that were made independently disagree; both stand in the report under the "
     "invariants "
     f"of the counts. {_JUDGE_AGAIN}",
     "invariant_missing": f"An invariant was not checked. {_JUDGE_AGAIN}",
@@ -157,8 +157,8 @@ name."""
 def advice(kind: str, name: str) -> str:
     """Returns the advice on what to do about the doubt `name` of the kind `kind`.
 
-    ADVICE has advice by the part of `name` before the first colon, e.g. `tally_unbalanced` in
-    `tally_unbalanced:log_sum`. If ADVICE lacks this part, the advice comes from BY_KIND. An unknown kind is treated
+    ADVICE has advice by the part of `name` before the first colon, e.g. `counts_unbalanced` in
+    `counts_unbalanced:log_sum`. If ADVICE lacks this part, the advice comes from BY_KIND. An unknown kind is treated
     like `checker`.
     """
     return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))

@@ -43,7 +43,7 @@ INVARIANT_DOUBTS = {
     "effects_read": "effects_incomplete",
 }
 """Maps an invariant (see `evaluation.INVARIANTS`) to the name of the doubt that is raised if the invariant is broken.
-For an invariant that is missing here, the name is `tally_unbalanced:<invariant>`."""
+For an invariant that is missing here, the name is `counts_unbalanced:<invariant>`."""
 
 
 def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoubt]:
@@ -138,7 +138,7 @@ def _invariants(evidence: Evidence) -> Iterator[OwnedDoubt]:
         if row["left"] != row["right"]:
             where = f"{row['arm']}/{row['partition']}" if row["partition"] != -1 else row["arm"]
             detail = f"{where}: {row['left_name']} = {row['left']}, but {row['right_name']} = {row['right']}"
-            name = INVARIANT_DOUBTS.get(row["invariant"], f"tally_unbalanced:{row['invariant']}")
+            name = INVARIANT_DOUBTS.get(row["invariant"], f"counts_unbalanced:{row['invariant']}")
             yield _doubt(row["arm"] if row["arm"] in evidence.scenario.arm_names else ALL, name, detail)
 
 

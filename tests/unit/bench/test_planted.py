@@ -58,11 +58,11 @@ class Found(RunDirectory):
             {"arm": subject.name, "kind": kind, "sequence": sequence, "attempt": attempt}
             for kind, sequence, attempt in cases
         ]
-        for name in ("anomalies", "tally"):
+        for name in ("anomalies", "counts"):
             (folder / name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(rows), folder / "anomalies" / "cases.parquet")
         invariant = {"invariant": "ledger_complete", "arm": subject.name, "left": left, "right": 0}
-        pq.write_table(pa.Table.from_pylist([invariant]), folder / "tally" / "invariants.parquet")
+        pq.write_table(pa.Table.from_pylist([invariant]), folder / "counts" / "invariants.parquet")
 
     def read_scenario(self) -> Any:
         return self.scenario

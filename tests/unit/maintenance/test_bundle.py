@@ -227,7 +227,7 @@ def test_only_files_of_the_run_itself_get_in(host: Path) -> None:
     (host / "outside").write_text("outside the run")
     (run.path / "report.html").unlink()
     (run.path / "report.html").symlink_to(host / "outside")
-    (run.path / "tally" / "x.parquet").symlink_to(host / "outside")
+    (run.path / "counts" / "x.parquet").symlink_to(host / "outside")
     (run.path / ".env").write_text("x")
     (run.path / "notes.txt").write_text("x")
     bundle.write(run.path, host / "b.zip", full=True)

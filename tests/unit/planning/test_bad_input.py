@@ -191,7 +191,7 @@ VARIABLES: list[tuple[str, str, tuple[str, ...]]] = [
     ("KDV_CACHE", "~/cache", ("an absolute path",)),
     ("KDV_LOCK", "lock", ("an absolute path",)),
     ("KDV_WORKSPACES", "ws", ("an absolute path",)),
-    ("KDV_WORKSPACES", "/tmp/" + "w" * 90, ("at most 86 bytes", "a Unix socket")),
+    ("KDV_WORKSPACES", "/tmp/" + "w" * 90, ("at most 87 bytes", "a Unix socket")),
     ("KDV_KEEP", "yes", ("0 or 1", "e.g. KDV_KEEP=1")),
     ("KDV_KEPT", "-1", ("from 0 to 1000",)),
     ("KDV_KEPT", "all", ("from 0 to 1000", "e.g. 3")),

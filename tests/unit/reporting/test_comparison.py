@@ -180,7 +180,7 @@ def test_a_run_without_a_verdict_or_with_altered_tally_is_not_compared(tmp_path:
     unjudged, _ = report_material.held(tmp_path, "b")
     assert cli.main(["compare", str(whole), str(unjudged), "--out", str(tmp_path / "x.html")]) == cli.BAD_INPUT
     altered = stored(tmp_path, report_material.held, "c")
-    with (altered / "tally" / "gaps.parquet").open("ab") as file:
+    with (altered / "counts" / "gaps.parquet").open("ab") as file:
         file.write(b"x")
     assert cli.main(["compare", str(whole), str(altered), "--out", str(tmp_path / "x.html")]) == cli.BAD_INPUT
     assert not (tmp_path / "x.html").exists()

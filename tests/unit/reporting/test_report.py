@@ -244,7 +244,7 @@ def test_an_empty_folder_and_no_folder_get_a_page_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["anomalies", "tally", "timeline", "log", "scenario.json", "observations.json"])
+@pytest.mark.parametrize("name", ["anomalies", "counts", "timeline", "log", "scenario.json", "observations.json"])
 def test_a_part_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
     path, verdict = report_material.violated(tmp_path)
     part = path / name
@@ -277,7 +277,7 @@ def test_lanes_of_a_topic_that_was_never_observed_are_said_to_be_missing(tmp_pat
 @pytest.mark.slow
 def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
-    pq.write_table(pa.table({"arm": ["safe"]}), path / "tally" / "invariants.parquet")
+    pq.write_table(pa.table({"arm": ["safe"]}), path / "counts" / "invariants.parquet")
     told = visible(page.render(path, verdict))
     assert "columns are missing: invariant" in told
     assert "No invariant was evaluated" in told
@@ -290,7 +290,7 @@ def test_no_case_is_said_only_when_the_tally_counted_none(tmp_path: Path) -> Non
     shutil.rmtree(path / "anomalies")
     assert "There is no case of any anomaly" in visible(page.render(path, verdict))
     counted = [{"arm": "safe", "kind": "LOST", "cases": 3, "written": 0, "cut": False}]
-    pq.write_table(pa.Table.from_pylist(counted, CASES), path / "tally" / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist(counted, CASES), path / "counts" / "cases.parquet")
     assert "There is no case of any anomaly" not in visible(page.render(path, verdict))
 
 
@@ -392,9 +392,9 @@ def test_settings_that_differ_are_marked_and_the_run_can_be_repeated(tmp_path: P
 @pytest.mark.usefixtures("without_plots")
 def test_an_invariant_whose_sides_are_both_unknown_does_not_balance(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
-    invariants = pq.read_table(path / "tally" / "invariants.parquet").to_pylist()
+    invariants = pq.read_table(path / "counts" / "invariants.parquet").to_pylist()
     invariants[0] |= {"left": None, "right": None}
-    pq.write_table(pa.Table.from_pylist(invariants), path / "tally" / "invariants.parquet")
+    pq.write_table(pa.Table.from_pylist(invariants), path / "counts" / "invariants.parquet")
     assert "1 of 4 invariants do not balance" in visible(page.render(path, verdict))
 
 

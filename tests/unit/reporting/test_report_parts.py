@@ -148,7 +148,7 @@ def test_every_doubt_that_the_judge_can_raise_has_its_own_advice() -> None:
     named = {name for name in ADVICE if any(f'"{name}' in source for source in sources)}
     assert set(ADVICE) - named <= {"table_missing"}  # raised by the counts
     assert set(checker_doubts.INVARIANT_DOUBTS.values()) <= set(ADVICE)
-    assert advice("checker", "tally_unbalanced:log_sum") == ADVICE["tally_unbalanced"]
+    assert advice("checker", "counts_unbalanced:log_sum") == ADVICE["counts_unbalanced"]
     assert advice("coverage", "something new") == BY_KIND["coverage"]
 
 
@@ -227,7 +227,7 @@ def printed(verdict: RunVerdict) -> str:
 def test_the_terminal_shows_verdict_figures_and_doubts(tmp_path: Path) -> None:
     told = printed(report_material.inconclusive(tmp_path)[1])
     assert told.startswith("INCONCLUSIVE (NOT as expected)\n")
-    assert "checker doubt, safe, control-acks_0: tally_unbalanced:reported_sum" in told
+    assert "checker doubt, safe, control-acks_0: counts_unbalanced:reported_sum" in told
     assert told.count("What to do:") == 2
     row = next(line for line in told.splitlines() if line.startswith("| safe "))
     assert [cell.strip() for cell in row.strip("|").split("|")] == [

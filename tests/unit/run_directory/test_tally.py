@@ -38,8 +38,8 @@ def test_a_folder_without_tally_is_read_as_problems_and_not_as_zeros(tmp_path: P
 
 
 def test_a_file_that_is_no_parquet_raises(tmp_path: Path) -> None:
-    (tmp_path / "tally").mkdir()
-    (tmp_path / "tally" / "invariants.parquet").write_bytes(b"half")
+    (tmp_path / "counts").mkdir()
+    (tmp_path / "counts" / "invariants.parquet").write_bytes(b"half")
     with pytest.raises(pa.ArrowInvalid):
         Tally.read(tmp_path)
 

@@ -143,7 +143,7 @@ def test_a_broken_invariant_of_effects_forbids_every_verdict(invariant: str, own
         counted(Anomaly.SKIPPED, 5), setting("counts/invariants.parquet", "left", 8, invariant=invariant, arm=owner)
     )
     verdict = judged(evidence_of(applied_by("commit_after", "at_least_once"), change))
-    name = "effects_incomplete" if invariant == "effects_read" else f"tally_unbalanced:{invariant}"
+    name = "effects_incomplete" if invariant == "effects_read" else f"counts_unbalanced:{invariant}"
     assert ("checker", name) in doubts(verdict)
     assert verdict.verdict == "INCONCLUSIVE"
 

@@ -55,9 +55,9 @@ CHECKER: list[tuple[str, Change, set[str]]] = [
     ("log_moved", setting(INVARIANT, "right", 0, invariant="log_moved", arm=SUBJECT), {SUBJECT}),
     ("log_moved", setting("counts/partitions.parquet", "tail_records", 1, arm=SUBJECT), {SUBJECT}),
     ("ledger_incomplete", setting(INVARIANT, "left", 6, invariant="ledger_complete", arm=SUBJECT), {SUBJECT}),
-    ("tally_unbalanced:reported_sum", setting(INVARIANT, "left", 6, invariant="reported_sum", arm=SUBJECT), {SUBJECT}),
+    ("counts_unbalanced:reported_sum", setting(INVARIANT, "left", 6, invariant="reported_sum", arm=SUBJECT), {SUBJECT}),
     (
-        "tally_unbalanced:log_sum",
+        "counts_unbalanced:log_sum",
         setting(INVARIANT, "left", 6, invariant="log_sum", arm=CANARY_ARM),
         {SUBJECT, WEAK, CANARY_ARM},
     ),
@@ -244,7 +244,7 @@ def test_records_behind_the_snapshot_are_counted_by_partition() -> None:
 @pytest.mark.parametrize(("at", "where"), [(0, f"{WEAK}/0"), (1, f"{WEAK}/1"), (-1, WEAK)])
 def test_an_invariant_that_is_broken_names_its_two_sides_and_its_partition_if_it_has_one(at: int, where: str) -> None:
     invariant = "ledger_complete" if at < 0 else "log_sum"
-    name = "ledger_incomplete" if at < 0 else "tally_unbalanced:log_sum"
+    name = "ledger_incomplete" if at < 0 else "counts_unbalanced:log_sum"
     change = setting(INVARIANT, "left", 6, invariant=invariant, arm=WEAK, partition=at)
     assert doubts_after(change) == {(WEAK, name, f"{where}: one = 6, but other = 7")}
 
@@ -253,7 +253,7 @@ def test_a_broken_invariant_of_nobody_in_the_run_is_a_doubt_of_all() -> None:
     change = both(
         with_copy(INVARIANT, arm="nobody", partition=-2, left=1), with_copy(INVARIANT, arm=CANARY_ARM, left=2)
     )
-    name = f"tally_unbalanced:{next(iter(INVARIANTS))}".replace("tally_unbalanced:offsets_accounted", "read_incomplete")
+    name = f"counts_unbalanced:{next(iter(INVARIANTS))}".replace("counts_unbalanced:offsets_accounted", "read_incomplete")
     assert doubts_after(change) == {
         (ALL, name, "nobody/-2: one = 1, but other = 7"),
         (ALL, name, f"{CANARY_ARM}/0: one = 2, but other = 7"),
