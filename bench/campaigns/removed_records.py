@@ -267,7 +267,7 @@ def _row(cell: str, plants: list[Plant], run_dir: Path, verdict: str, seconds: f
         verdict=verdict,
         lost=len(lost),
         convicted=explained_by.cases[Anomaly.LOST],
-        permitted=sum(cause_of_cases.count for cause_of_cases in explained_by.explained.get(Anomaly.LOST, [])),
+        permitted=sum(explanation.count for explanation in explained_by.explained.get(Anomaly.LOST, [])),
         doubtful=explained_by.doubtful[Anomaly.LOST] + explained_by.unseen[Anomaly.LOST],
         found=sum((plant.partition, plant.offset) in places for plant in plants),
         doubts=[f"{doubt.name}: {doubt.detail}" for doubt in _doubts(run_dir)],

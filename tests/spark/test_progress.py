@@ -39,4 +39,9 @@ def test_a_reconciliation_reports_its_jobs_in_order_and_leaves_no_trace_of_it(
     assert any(spark.tasks for spark in seen)
     assert not file.exists() and [*file.parent.iterdir()] == []
     assert content(run) == expected
-    assert {entry.name for entry in run.path.iterdir()} - before == {"anomalies", "counts", "timeline", "reconcile.json"}
+    assert {entry.name for entry in run.path.iterdir()} - before == {
+        "anomalies",
+        "counts",
+        "timeline",
+        "reconcile.json",
+    }

@@ -30,7 +30,7 @@ def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[
                 result[rule.anomaly] = None
             else:
                 result[rule.anomaly] = previous + [
-                    cause_of_cases for cause_of_cases in explained_by if cause_of_cases not in previous
+                    explanation for explanation in explained_by if explanation not in previous
                 ]
     return result
 

@@ -95,7 +95,7 @@ class Finding(_Part, frozen=True):
     @property
     def explained(self) -> int:
         """The number of cases that a disturbance explains."""
-        return sum(cause_of_cases.count for cause_of_cases in self.explained_by)
+        return sum(explanation.count for explanation in self.explained_by)
 
 
 class Exposure(_Part, frozen=True):

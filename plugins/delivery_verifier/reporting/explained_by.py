@@ -35,12 +35,10 @@ def explained_lines(finding: Finding, time_text: TimeText) -> list[str]:
     """
     if not finding.explained_by and not finding.doubtful:
         return []
-    groups = sorted(
-        _groups(finding.explained_by), key=lambda group: -sum(cause_of_cases.count for cause_of_cases in group)
-    )
+    groups = sorted(_groups(finding.explained_by), key=lambda group: -sum(explanation.count for explanation in group))
     lines = [_line(group, time_text) for group in groups[:GROUPS_SHOWN]]
     if others := groups[GROUPS_SHOWN:]:
-        count = sum(cause_of_cases.count for group in others for cause_of_cases in group)
+        count = sum(explanation.count for group in others for explanation in group)
         lines.append(f"{number(count)} by {number(sum(map(len, others)))} further disturbances, named in verdict.json")
     if finding.doubtful:
         lines.append(f"{number(finding.doubtful)} unexplained: no disturbance surely explains them")
@@ -62,9 +60,9 @@ def explain_of_case(arm: ArmVerdict | None, row: Mapping[str, Any], time_text: T
     for finding in arm.findings if arm else ():
         if finding.anomaly != row["kind"]:
             continue
-        for cause_of_cases in finding.explained_by:
-            if record in cause_of_cases.records:
-                return _named([cause_of_cases.disturbance], time_text)
+        for explanation in finding.explained_by:
+            if record in explanation.records:
+                return _named([explanation.disturbance], time_text)
         if record in finding.unexplained:
             return "unexplained"
     return "–"
@@ -72,23 +70,23 @@ def explain_of_case(arm: ArmVerdict | None, row: Mapping[str, Any], time_text: T
 
 def _groups(explained_by: Sequence[ExplainedBy]) -> Iterator[list[ExplainedBy]]:
     group: list[ExplainedBy] = []
-    for cause_of_cases in sorted(
-        explained_by, key=lambda cause_of_cases: (cause_of_cases.disturbance.kind, cause_of_cases.disturbance.at_us)
+    for explanation in sorted(
+        explained_by, key=lambda explanation: (explanation.disturbance.kind, explanation.disturbance.at_us)
     ):
-        last, now = (group[-1].disturbance if group else None), cause_of_cases.disturbance
+        last, now = (group[-1].disturbance if group else None), explanation.disturbance
         if last and (last.kind, last.planned) == (now.kind, now.planned) and now.at_us - last.at_us <= TOGETHER_US:
-            group.append(cause_of_cases)
+            group.append(explanation)
             continue
         if group:
             yield group
-        group = [cause_of_cases]
+        group = [explanation]
     if group:
         yield group
 
 
 def _line(group: Sequence[ExplainedBy], time_text: TimeText) -> str:
-    count = sum(cause_of_cases.count for cause_of_cases in group)
-    return f"{number(count)} by {_named([cause_of_cases.disturbance for cause_of_cases in group], time_text)}"
+    count = sum(explanation.count for explanation in group)
+    return f"{number(count)} by {_named([explanation.disturbance for explanation in group], time_text)}"
 
 
 def _named(disturbances: Sequence[Disturbance], time_text: TimeText) -> str:

@@ -53,7 +53,7 @@ def of_loss(verdict: RunVerdict) -> Finding:
     return next(it for it in arm(verdict, NAME).findings if it.anomaly == "LOST")
 
 
-def cause_of_cases(at_us: int, at: int, count: int, **more: Any) -> ExplainedBy:
+def explanation(at_us: int, at: int, count: int, **more: Any) -> ExplainedBy:
     fields: dict[str, Any] = {"kind": "leader_change", "planned": True, "brokers": [2], "topic": "t", **more}
     disturbance = Disturbance(at_us=at_us, partitions=[at], **fields)
     return ExplainedBy(disturbance=disturbance, since_us=None, until_us=None, count=count)
@@ -84,8 +84,8 @@ def test_the_terminal_says_it_with_the_time_of_day() -> None:
 
 
 def test_disturbances_of_one_kind_within_a_second_of_each_other_share_a_line() -> None:
-    together = cause_of_cases(SECOND, 0, 7), cause_of_cases(2 * SECOND, 4, 1_000, brokers=[3])
-    finding = with_explained_by(*together, cause_of_cases(9 * SECOND, 0, 2, planned=False), count=1_009)
+    together = explanation(SECOND, 0, 7), explanation(2 * SECOND, 4, 1_000, brokers=[3])
+    finding = with_explained_by(*together, explanation(9 * SECOND, 0, 2, planned=False), count=1_009)
     assert explained_lines(finding, seconds) == [
         "1,007 by leader_change of partitions 0 and 4 from 1 s to 2 s (brokers 2 and 3)",
         "2 by leader_change of partition 0 at 9 s (broker 2, not planned)",
@@ -93,7 +93,7 @@ def test_disturbances_of_one_kind_within_a_second_of_each_other_share_a_line() -
 
 
 def test_many_disturbances_are_summed_up() -> None:
-    finding = with_explained_by(*(cause_of_cases(10 * at * SECOND, at, 100 - at) for at in range(1, 50)), count=3675)
+    finding = with_explained_by(*(explanation(10 * at * SECOND, at, 100 - at) for at in range(1, 50)), count=3675)
     lines = explained_lines(finding, seconds)
     assert len(lines) == GROUPS_SHOWN + 1
     assert lines[0] == "99 by leader_change of partition 1 at 10 s (broker 2)"

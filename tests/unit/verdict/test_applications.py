@@ -178,7 +178,7 @@ def test_at_most_once_permits_what_was_in_progress_in_a_crash_to_be_skipped() ->
     verdict = judged(crashed("commit_first", counted(Anomaly.SKIPPED, 6), cases=of_kind(Anomaly.SKIPPED)))
     (finding,) = [item for item in arm(verdict).findings if item.anomaly == "SKIPPED"]
     assert (finding.ruling, finding.rule, finding.count) == ("PERMITTED", "skipped.commit_first", 6)
-    assert [cause_of_cases.count for cause_of_cases in finding.explained_by] == [6]
+    assert [explanation.count for explanation in finding.explained_by] == [6]
     assert (arm(verdict).verdict, doubts(verdict)) == ("HELD", set())
     assert arm(verdict).seen_in == {"SKIPPED": [1]}
 

@@ -253,7 +253,9 @@ def test_a_broken_invariant_of_nobody_in_the_run_is_a_doubt_of_all() -> None:
     change = both(
         with_copy(INVARIANT, arm="nobody", partition=-2, left=1), with_copy(INVARIANT, arm=CANARY_ARM, left=2)
     )
-    name = f"counts_unbalanced:{next(iter(INVARIANTS))}".replace("counts_unbalanced:offsets_accounted", "read_incomplete")
+    name = f"counts_unbalanced:{next(iter(INVARIANTS))}".replace(
+        "counts_unbalanced:offsets_accounted", "read_incomplete"
+    )
     assert doubts_after(change) == {
         (ALL, name, "nobody/-2: one = 1, but other = 7"),
         (ALL, name, f"{CANARY_ARM}/0: one = 2, but other = 7"),

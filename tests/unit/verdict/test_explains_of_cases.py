@@ -214,9 +214,9 @@ def test_every_case_is_counted_once_as_explained_unexplained_or_doubtful() -> No
         case(late, late + 1, arm="control-acks_0"),
     ]
     explained_by = explained_cases_of(arm_with(cases=cases(*rows)))
-    assert [cause_of_cases.count for cause_of_cases in explained_by.explained[LOST]] == [
-        3
-    ] and not explained_by.explained[Anomaly.MISPLACED]
+    assert [explanation.count for explanation in explained_by.explained[LOST]] == [3] and not explained_by.explained[
+        Anomaly.MISPLACED
+    ]
     assert not explained_by.explained[DUPLICATED], "retries need no disturbance"
     assert explained_by.cases == {LOST: 3} and explained_by.hidden == {Anomaly.MISPLACED: 3}
     assert explained_by.unexplained == {

@@ -215,7 +215,7 @@ def test_a_violation_says_how_many_landed_late() -> None:
     assert late == f"1,500 out of order {landed}, which the contract forbids"
 
 
-def cause_of_cases(count: int) -> ExplainedBy:
+def explanation(count: int) -> ExplainedBy:
     cause = Disturbance(kind="leader_change", at_us=EFFECT_AT, planned=True)
     return ExplainedBy(disturbance=cause, since_us=None, until_us=EFFECT_AT, count=count)
 
@@ -223,8 +223,8 @@ def cause_of_cases(count: int) -> ExplainedBy:
 @pytest.mark.parametrize(
     ("explained_by", "clause"),
     [
-        ([cause_of_cases(3)], ""),
-        ([cause_of_cases(1), cause_of_cases(1)], " (a disturbance explains 2)"),
+        ([explanation(3)], ""),
+        ([explanation(1), explanation(1)], " (a disturbance explains 2)"),
         ([], " (a disturbance explains none)"),
     ],
 )

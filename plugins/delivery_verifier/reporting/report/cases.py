@@ -30,7 +30,7 @@ class Case:
       time `sent`. `isr`: the ISR of the partition at the same time.
     * `injection`: the name of the first injection that could have hurt the record (see `injection_during`).
     * `offsets`: the offsets of the copies of the record.
-    * `cause_of_cases`: the disturbance that explains the case (see `explain_of_case`).
+    * `explanation`: the disturbance that explains the case (see `explain_of_case`).
     * `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`); empty if that
       is not known.
 
@@ -44,7 +44,7 @@ class Case:
     sent: str
     settled: str
     offsets: str
-    cause_of_cases: str
+    explanation: str
     truncation: str
 
 
@@ -129,7 +129,7 @@ def _case(
         sent=clock.text(row["sent_at"]),
         settled=clock.text(row["settled_at"]),
         offsets=offsets_text(row["offsets"]),
-        cause_of_cases=explain_of_case(verdict_of(material, row["arm"]), row, clock.text),
+        explanation=explain_of_case(verdict_of(material, row["arm"]), row, clock.text),
         truncation=truncations.text(row),
     )
 
