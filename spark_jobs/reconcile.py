@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,7 +25,7 @@ from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.run_directory import ledger as ledger_file
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory, StepOutput
-from spark_jobs.checks import invariant, invariants, second_opinion
+from spark_jobs.checks import invariant, invariants, second_opinion, shared_offsets
 from spark_jobs.effects import effect_tally
 from spark_jobs.matching import anomalies, buckets, census, committed, screen, tally
 from spark_jobs.matching.match import MatchingInputs, match
@@ -123,6 +124,7 @@ def write_tally(
             views = views_job.result() if views_job else committed.NONE
         load_job = pool.submit(_write_load, ledger, counts.ledger, run, scenario, output)
         opinion_job = pool.submit(second_opinion.opinion, scenario, offsets, output)
+        shared_job = pool.submit(shared_offsets.write, scenario, offsets, output)
         with output.timed("screen"):
             proven = screen.prove(counted, _damaged(counts.log)) if counted else None
             output.counts |= proven.counts if proven else {}
@@ -131,6 +133,7 @@ def write_tally(
             producers, written = match(inputs, proven)
         with output.timed("timeline_left"):
             summarized = load_job.result()
+            shared_job.result()
     producers, effects = effect_tally.add(inputs, both_views, spark, run, producers, written, proven)
     evidence = invariant.InvariantInputs(
         scenario=scenario,
@@ -228,11 +231,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--from-log", action="store_true", help="do not read Kafka: start from log/, as a read left it")
     exhaustive = "match every record by itself: the same result, without the screen for chunks that agree"
     parser.add_argument("--exhaustive", action="store_true", help=exhaustive)
+    reach = "JSON: the options by which Spark reaches the brokers, if they ask for more than their addresses"
+    parser.add_argument("--connection", type=Path, metavar="FILE", help=reach)
     options = parser.parse_args(argv)
+    connection = None
+    if options.connection is not None:
+        connection = msgspec.json.decode(options.connection.read_bytes(), type=dict[str, str])
     spark = local_session()
     try:
         with progress.shown(RunDirectory(options.run_dir), spark):
-            reconcile(options.run_dir, options.from_log, spark, exhaustive=options.exhaustive)
+            reconcile(options.run_dir, options.from_log, spark, exhaustive=options.exhaustive, connection=connection)
     finally:
         end(spark)
     return 0

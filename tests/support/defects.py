@@ -13,6 +13,7 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.unreadable import Unreadable
+from delivery_verifier.run_directory.shared_offsets import SharedOffsets
 from delivery_verifier.verdict.evaluation import Validation
 from support.evidence import SECOND, case, with_arm
 from support.sound_runs import SoundRun
@@ -87,6 +88,13 @@ def _held_back(run: SoundRun) -> None:
         for part in run.offsets.partitions
     ]
     run.offsets = msgspec.structs.replace(run.offsets, partitions=parts)
+
+
+def _shared_offset(run: SoundRun) -> None:
+    """Acknowledges two attempts of the subject at one offset of a partition whose leader nobody saw."""
+    ack = {"producer": 0, "session": 0, "sequence": 1, "attempt": 0, "sent_at": SECOND, "settled_at": SECOND}
+    shared = SharedOffsets(1, {(99, 7): [ack, ack | {"sequence": 2}]})
+    run.more["shared_offsets"] = {run.subject.name: shared}
 
 
 def _damage(run: SoundRun) -> None:
@@ -284,6 +292,7 @@ DEFECTS: tuple[Defect, ...] = (
         "foreign_writer_in_topic",
         lambda run: run.more.update(foreign_writers={run.subject.name: 3}),
     ),
+    Defect("two acknowledgements of one offset", "two_acks_one_offset", _shared_offset),
     Defect(
         "an invariant left out",
         "invariant_missing",

@@ -40,6 +40,7 @@ PACKAGES = (
     ROOT / "expectations",
     ROOT / "dags" / "verify_delivery.py",
     ROOT / "dags" / "verify_catalogue.py",
+    ROOT / "dags" / "audit_delivery.py",
 )
 
 _ALL = (
@@ -51,13 +52,15 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     for room, rooms in {
         "verify_delivery": "orchestration suite pipeline catalogue model",
         "verify_catalogue": "orchestration suite pipeline catalogue model",
+        "audit_delivery": "orchestration audit",
         "delivery_plugin": "orchestration",
         "__main__": "command_line",
         "command_line": f"maintenance local_airflow orchestration progress expectations spark_jobs {_ALL}",
         "maintenance": "local_airflow planning cluster run_directory host model",
         "local_airflow": "orchestration pipeline cluster spark_jobs run_directory host model",
-        "orchestration": "suite pipeline progress reporting planning cluster catalogue spark_jobs run_directory host "
-        "model",
+        "orchestration": "audit suite pipeline progress reporting planning cluster catalogue spark_jobs "
+        "run_directory host"
+        " model",
         "suite": "pipeline reporting planning catalogue cluster expectations spark_jobs run_directory host model",
         "audit": "planning verdict spark_jobs cluster catalogue run_directory host model",
         "pipeline": "planning reporting advice verdict settlement progress canary expectations spark_jobs faults "
@@ -104,10 +107,12 @@ FLOORS_OF_SPARK: dict[str, tuple[str, ...]] = {
 }
 """Maps each folder of `spark_jobs`, and each module beside the folders, to those that it may import."""
 
-WITHOUT_INTRODUCTION = {"verify_delivery", "verify_catalogue", "delivery_plugin", "__main__", "delivery_verifier"}
+WITHOUT_INTRODUCTION = {
+    *("verify_delivery", "verify_catalogue", "audit_delivery", "delivery_plugin", "__main__", "delivery_verifier")
+}
 
 IMPORT_POINTS: dict[str, tuple[str, ...]] = {
-    "airflow": ("orchestration", "verify_delivery", "verify_catalogue", "delivery_plugin"),
+    "airflow": ("orchestration", "verify_delivery", "verify_catalogue", "audit_delivery", "delivery_plugin"),
     "pyspark": ("spark_jobs", "host.java.lock_jars"),
     "great_expectations": ("expectations.library",),
     "confluent_kafka": (

@@ -19,6 +19,7 @@ from delivery_verifier.applications.sink import (
     EFFECT,
     IncarnationEffects,
     PlannedEffect,
+    Sink,
     SinkInputs,
     count_of_incarnation,
     identity,
@@ -126,7 +127,7 @@ class Database:
                 raise OffsetMoved(f"partition {partition}: the offset is not {expected.get(partition, 0)} any more")
 
 
-class Tables:
+class Tables(Sink):
     """The sink of the applications that write to a database."""
 
     def read(self, inputs: SinkInputs) -> Iterator[IncarnationEffects]:

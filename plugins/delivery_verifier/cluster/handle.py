@@ -8,7 +8,14 @@ from pathlib import Path
 from delivery_verifier.cluster import lease, watcher
 from delivery_verifier.cluster.agent_client import agent_at
 from delivery_verifier.cluster.agent_operations import ClusterStatus
-from delivery_verifier.cluster.backend import BreakableCluster, ObservedCluster, Owned, OwnedCluster, StartRequest
+from delivery_verifier.cluster.backend import (
+    BreakableCluster,
+    ObservedCluster,
+    Owned,
+    OwnedCluster,
+    Shared,
+    StartRequest,
+)
 from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.cluster.layout import AGENT_SOCKET, AGENT_SPEC
 from delivery_verifier.cluster.protocol.requests import PartitionState
@@ -71,6 +78,8 @@ class Cluster:
         backend, workspace = backend_of(request.spec), Path(request.workspace)
         if isinstance(backend, Owned):
             return cls(backend.start(request))
+        if isinstance(backend, Shared):
+            backend.prepare(request)
         watcher.start(backend, request)
         return cls(backend.attach(workspace), workspace)
 

@@ -12,13 +12,16 @@ from importlib import import_module
 from pathlib import Path
 
 import msgspec
+from confluent_kafka import KafkaException
 
 from delivery_verifier.cluster import agent
 from delivery_verifier.cluster.agent import AgentSpec, start_agent
 from delivery_verifier.cluster.agent_operations import ClusterStatus
-from delivery_verifier.cluster.backend import Observed, ObservedCluster, StartRequest
+from delivery_verifier.cluster.backend import Observed, ObservedCluster, Shared, StartRequest
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.requests import RepeatedRequests
+from delivery_verifier.cluster.security import airflow_connections
+from delivery_verifier.model.errors import VerifierError
 
 
 class WatcherSpec(AgentSpec, frozen=True, kw_only=True):
@@ -31,9 +34,10 @@ class WatcherSpec(AgentSpec, frozen=True, kw_only=True):
 class Watcher(agent.Agent):
     """The agent of one cluster that somebody else runs."""
 
-    def __init__(self, spec: WatcherSpec, cluster: ObservedCluster) -> None:
+    def __init__(self, spec: WatcherSpec, cluster: ObservedCluster, backend: Observed | None = None) -> None:
         requests, file = RepeatedRequests(cluster.connection), Path(spec.workspace) / OBSERVATIONS
         super().__init__(spec, Observer(requests, cluster.brokers, file, sees_processes=False))
+        self._backend = backend
 
     def begin(self) -> None:
         """Does nothing, because the brokers are somebody else's."""
@@ -46,7 +50,17 @@ class Watcher(agent.Agent):
         return ""
 
     def end_cluster(self) -> None:
-        """Does nothing, because the brokers are somebody else's."""
+        """Removes the run's own topics and groups if others use the cluster, too. The brokers are somebody else's.
+
+        What cannot be removed stays written down, and the run's folder with its secrets is removed all the same.
+        """
+        if not isinstance(self._backend, Shared):
+            return
+        try:
+            removed = self._backend.remove(self.workspace.name)
+            print(f"watcher: removed {', '.join(removed) or 'nothing'}", flush=True)
+        except (VerifierError, OSError, KafkaException) as error:
+            print(f"watcher: not removed: {error}", flush=True)
 
     def status(self) -> ClusterStatus:
         """Returns the pid of the agent, and no nodes."""
@@ -66,14 +80,16 @@ def start(backend: Observed, request: StartRequest) -> None:
         lock_descriptor=request.lock_descriptor,
         backend=type(backend).__module__,
     )
+    airflow_connections.hand_over(Path(request.workspace))
     start_agent(__name__, spec)
 
 
 def main() -> None:
     """Runs an agent: `python -m delivery_verifier.cluster.watcher SPEC`. SPEC is a JSON file with a WatcherSpec."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=WatcherSpec)
+    airflow_connections.take_over(Path(spec.workspace))
     backend: Observed = import_module(spec.backend).BACKEND
-    agent.keep(spec, lambda: Watcher(spec, backend.attach(Path(spec.workspace))))
+    agent.keep(spec, lambda: Watcher(spec, backend.attach(Path(spec.workspace)), backend))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.verdict import unproven
+from delivery_verifier.verdict.shared_offsets import DOUBT as TWO_ACKS
 
 if TYPE_CHECKING:
     from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
@@ -119,6 +120,9 @@ def coverage(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
         yield "values_not_hashed", "the ledger has no checksums, so nothing shows whether the values are the ones sent"
     if audit.without_hash:
         yield "values_not_hashed", f"{audit.without_hash:,} claims have no checksum of their value"
+    if shared := counts.get("shared", 0):
+        detail = "nobody watched, so nothing shows whether the log was truncated between them"
+        yield TWO_ACKS, f"two acknowledgements name one offset, {shared:,} x; {detail}"
     if unknowable := counts.get("unknowable", 0):
         detail = "were not found, and may have expired: the log has lost its beginning, and the claims have no offset"
         yield "expired_unknown", f"{unknowable:,} claims {detail}"

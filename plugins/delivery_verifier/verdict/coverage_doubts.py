@@ -12,7 +12,7 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.client_errors import explained
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Doubt
-from delivery_verifier.verdict import audits
+from delivery_verifier.verdict import audits, shared_offsets
 from delivery_verifier.verdict.applications import application_doubts, is_of_applications, nothing_in_progress
 from delivery_verifier.verdict.attribution import OUTSIDE
 from delivery_verifier.verdict.damage import damage_doubts
@@ -45,6 +45,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
             *_exposed(arm),
             *exposure_doubts(arm),
             *_foreign_writers(arm),
+            *shared_offsets.doubts(arm),
             *application_doubts(arm),
             *_unplanned(arm),
             *_elsewhere(arm),

@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 from support import report_material
 
+from delivery_verifier.advice.doubts import ADVICE, BY_KIND, advice
 from delivery_verifier.model.figures import share
 from delivery_verifier.model.history import Injection, Observation, injection_during
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.reporting import material, terminal
 from delivery_verifier.reporting.charts.lanes import SEGMENTS_DRAWN, partition_counts, segments
 from delivery_verifier.reporting.charts.series import POINTS, series
-from delivery_verifier.reporting.doubts import ADVICE, BY_KIND, advice
 from delivery_verifier.reporting.leadership import Clock, Leadership
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report.events import events
@@ -33,11 +33,13 @@ from delivery_verifier.verdict import (
     damage,
     explained_by,
     exposure_doubts,
+    external,
     group_log,
     held_back,
     observer_doubts,
     outputs,
     replicas,
+    shared_offsets,
     unproven,
 )
 
@@ -133,10 +135,12 @@ DOUBTERS = (
     coverage_doubts,
     damage,
     explained_by,
+    external,
     held_back,
     observer_doubts,
     outputs,
     replicas,
+    shared_offsets,
     exposure_doubts,
     unproven,
     group_log,

@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 from support.evidence import SUBJECT, Rows, a_scenario, arm, cases, doubts, evidence_of, judged, lost
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.audit import Audit, Identity
 from delivery_verifier.model.scenario import Claim, Scenario
-from delivery_verifier.reporting.doubts import ADVICE
 from delivery_verifier.run_directory.tally import START_ZERO
 from delivery_verifier.verdict.audits import DOUBTS
 from delivery_verifier.verdict.evidence import Evidence

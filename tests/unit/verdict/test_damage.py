@@ -22,11 +22,11 @@ from support.evidence import (
     with_arm,
 )
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Bound, Expectation
 from delivery_verifier.model.unreadable import Unreadable, count_unreadable
 from delivery_verifier.reporting.anomaly_columns import cases
-from delivery_verifier.reporting.doubts import ADVICE
 from delivery_verifier.verdict.damage import damage_doubts, unreadable_clause
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 from delivery_verifier.verdict.sentences import run_sentence

@@ -13,16 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from support.applications import application
 from support.evidence import SUBJECT, a_scenario, arm, doubts, evidence_of, judged, with_arm
+from support.run_builder import RunBuilder
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.reporting.doubts import ADVICE
 from delivery_verifier.run_directory.effect_tables import JOURNAL
 from delivery_verifier.run_directory.group_log import GroupLog, last_commits, last_positions, read_group_log
 from delivery_verifier.run_directory.group_log_tables import COMMITS, GENERATIONS, POSITIONS
-from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.run_directory import IncompleteRun
 from delivery_verifier.run_directory.table import Table, arrow_schema
 from delivery_verifier.verdict.group_log import _Sendable, differences
 
@@ -257,9 +258,7 @@ def write(folder: Path, table: Table, rows: list[Row], name: str = "") -> None:
 
 
 def test_the_tables_are_read_back_and_a_run_that_lacks_one_has_no_verdict(tmp_path: Path) -> None:
-    run, group_log = RunDirectory(tmp_path), of_batches("committed")
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", applied_by("commit_after"))
+    run, group_log = RunBuilder(applied_by("commit_after")).at(tmp_path), of_batches("committed")
     with run.writing("settle") as output:
         for table, rows in zip((COMMITS, GENERATIONS, POSITIONS), group_log, strict=False):
             write(output.staging, table, rows)

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from support.evidence import CANARY_ARM, RUN, SUBJECT, arm, doubts, evidence_of, judged, lost
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.reporting.doubts import ADVICE
 from delivery_verifier.verdict.evidence import Evidence
 
 AT_MS = 1_700_000_000_000

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks.addresses import report_url
 from delivery_verifier.reporting.anomaly_columns import cases, columns, heading
+from delivery_verifier.reporting.doubts import doubt_groups
 from delivery_verifier.reporting.given_up import HEADING, count_of
 from delivery_verifier.reporting.words import clean, number
 
@@ -23,17 +25,19 @@ longer lines."""
 _log = logging.getLogger(__name__)
 
 
-def end(verdict: RunVerdict, run_id: str) -> NoReturn:
+def end(verdict: RunVerdict, run_id: str, dag_id: str = DAG_ID) -> NoReturn:
     """Logs the lines about `verdict`, and raises SystemExit(1). Airflow then marks the task as failed."""
-    for line in lines(verdict, report_url(run_id)):
+    for line in lines(verdict, report_url(run_id, dag_id)):
         _log.error(line)
     sys.exit(1)
 
 
 def lines(verdict: RunVerdict, report: str) -> list[str]:
-    """Returns the lines about a verdict: its sentence, the counts and doubts of each arm, and `report`, the address of
-    the report."""
+    """Returns the lines about a verdict: its sentence, the counts and doubts of each arm, what to do about the doubts,
+    and `report`, the address of the report."""
     said = [*_wrapped(verdict.sentence), *(line for arm in verdict.arms for line in _of_arm(arm))]
+    for doubt in doubt_groups(verdict):
+        said += _wrapped(f"What to do about {doubt.name}: {doubt.remedy}")
     return [*said, f"Report: {report}"]
 
 
