@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from support.evidence import RUN, SUBJECT, arm, doubts, evidence_of, judged, lost
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.canary import FORGOTTEN
 from delivery_verifier.contract.elections import Answer, Elections, Tenure
-from delivery_verifier.reporting.doubts import ADVICE
 from delivery_verifier.run_directory.shared_offsets import SharedOffsets
 from delivery_verifier.verdict.evidence import Evidence
 from delivery_verifier.verdict.shared_offsets import DOUBT, Origin, origin_of
