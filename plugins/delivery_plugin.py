@@ -12,21 +12,23 @@ from airflow.plugins_manager import AirflowPlugin
 
 from delivery_verifier.orchestration.plugin import current_code
 from delivery_verifier.orchestration.plugin.app import app
-from delivery_verifier.orchestration.plugin.request_validation import Gateway
+from delivery_verifier.orchestration.plugin.request_validation import RequestValidation
 
 
 class DeliveryPlugin(AirflowPlugin):
     """The plugin. Adds two pages to Airflow's navigation, `Delivery` and `Matrix`. Adds two tabs to each DAG run,
     `Delivery report` and `Data Docs`.
 
-    The listener `current_code` makes tasks run the code that is on disk. The middleware `Gateway` checks the input when
+    The listener `current_code` makes tasks run the code that is on disk. The middleware `RequestValidation` checks the input when
     a user triggers a run, and refuses bad input.
     """
 
     name = "delivery_verifier"
     listeners: list[Any] = [current_code]
     fastapi_apps: list[Any] = [{"app": app, "url_prefix": "/delivery", "name": "Delivery"}]
-    fastapi_root_middlewares: list[Any] = [{"middleware": Gateway, "name": "Gateway of verify_delivery"}]
+    fastapi_root_middlewares: list[Any] = [
+        {"middleware": RequestValidation, "name": "Request validation of verify_delivery"}
+    ]
     external_views: list[Any] = [
         {
             "name": "Delivery report",

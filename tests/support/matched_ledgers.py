@@ -62,7 +62,7 @@ def match_history(folder: Path, history: History, at_us: int = 0) -> tuple[Match
 def judged(rows: list[Row], log: list[Row]) -> Counter[str]:
     """Returns how many attempts or records show each kind, as the project's oracle counts them.
 
-    A stranger's record has no owner in an audit, so the oracle does not see it.
+    A foreign writer's record has no owner in an audit, so the oracle does not see it.
     """
     strangers = [row for row in log if not row["parsed"]]
     assert all(row["foreign"] for row in strangers)
