@@ -19,8 +19,8 @@ class DeliveryPlugin(AirflowPlugin):
     """The plugin. Adds two pages to Airflow's navigation, `Delivery` and `Matrix`. Adds two tabs to each DAG run,
     `Delivery report` and `Data Docs`.
 
-    The listener `current_code` makes tasks run the code that is on disk. The middleware `RequestValidation` checks the input when
-    a user triggers a run, and refuses bad input.
+    The listener `current_code` makes tasks run the code that is on disk. The middleware `RequestValidation` checks the
+    input when a user triggers a run, and refuses bad input.
     """
 
     name = "delivery_verifier"
