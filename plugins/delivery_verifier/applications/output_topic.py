@@ -39,12 +39,11 @@ _READER: dict[str, str | int | bool] = {
     "log_level": 0,
 }
 CANARY_PRODUCER: dict[str, str | int | bool] = {
-    "transactional.id": "kdv-canary-output",
     "acks": "all",
     "enable.idempotence": True,
     "log_level": 0,
 }
-"""The settings of the producer that writes the canary's effects."""
+"""The settings of the producer that writes the canary's effects, without its transactional.id."""
 
 
 class OutputTopic:
@@ -81,7 +80,8 @@ class OutputTopic:
         """Writes `effects` to the output topic in one transaction, as member 0 would in its life 0. Then writes the
         same effects in a transaction that is aborted. So a reader that wrongly takes aborted records for effects is
         found out."""
-        client = Producer({**inputs.connection, **CANARY_PRODUCER})
+        name = f"kdv-{inputs.run_token}-canary-output"
+        client = Producer({**inputs.connection, **CANARY_PRODUCER, "transactional.id": name})
         output = Output(client, output_topic(inputs.arm.topic_name), member=0, life=0)
         output.init()
         for end in (output.commit, output.abort):

@@ -7,6 +7,7 @@ Each backend has one folder beside this file and one entry in `cluster.backends.
 * *Owned*: the run starts and ends the cluster. `Owned` starts it in a workspace, and removes what killed runs left on
   the host. An `OwnedCluster` knows its workspace and its agent, the process that outlives the steps of a run.
 * *Breakable*: faults can be done to the brokers. `Breakable` says by which means, and a `BreakableCluster` has them.
+* *Shared*: others use the cluster, too. `Shared` says what on it is the run's own, and removes only that.
 
 A cluster that is only observed is started by somebody else. Its run still has a workspace and an agent of its own
 (`cluster.watcher`), which the backend need not know.
@@ -29,7 +30,7 @@ from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.fault_plan import FaultPlan
-from delivery_verifier.model.scenario import ClusterSpec
+from delivery_verifier.model.scenario import ClusterSpec, Scenario
 
 
 class Lack(NamedTuple):
@@ -232,6 +233,40 @@ class Breakable(Observed, Protocol):
     def means(self) -> tuple[str, ...]:
         """Returns the names of the means by which this backend breaks brokers (see `Act.means`), in the order of the
         alphabet."""
+        ...
+
+
+@runtime_checkable
+class Shared(Observed, Protocol):
+    """A way to clusters that others use, too. What a run creates there is written down before, and only that is
+    removed."""
+
+    def prepare(self, request: StartRequest) -> None:
+        """Prepares a run: removes what dead runs of this home left on the cluster, and makes `attach` work in the
+        workspace.
+
+        Raises ClusterTaken if another run is there, and StepFailed if what a dead run left cannot be removed.
+        """
+        ...
+
+    def create_topics(self, scenario: Scenario, workspace: Path) -> None:
+        """Creates the topics of a run, and writes down which they are. Raises ClusterTaken if another run came to the
+        cluster meanwhile, and KafkaException if a topic cannot be created."""
+        ...
+
+    def require_unchanged(self, scenario: Scenario, workspace: Path) -> None:
+        """Raises StepFailed if a topic of the run is not the one that the run created, or has other settings or
+        replicas than the run gave it."""
+        ...
+
+    def remove(self, token: str) -> list[str]:
+        """Removes from the cluster what the run with this token created, and returns the names. Raises StepFailed if
+        something is left; it stays written down."""
+        ...
+
+    def dead_runs(self) -> list[str]:
+        """Returns the tokens of the runs of this home that have ended, and whose topics or groups are not known to be
+        removed."""
         ...
 
 

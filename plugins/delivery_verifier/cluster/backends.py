@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
-from delivery_verifier.cluster.backend import Observed, Owned
+from delivery_verifier.cluster.backend import Observed, Owned, Shared
 from delivery_verifier.model.inputs import BadInput, choice
 from delivery_verifier.model.scenario import ClusterSpec
 
-NAMES = ("embedded", "docker")
+NAMES = ("embedded", "docker", "external")
 """The names by which scenarios choose a backend. Each name is also the name of a folder beside this file. In that
 folder, the module `backend` holds the backend in its constant `BACKEND`."""
 
@@ -43,3 +43,8 @@ def default_backend() -> Observed:
 def owning_backends() -> list[Owned]:
     """Returns the backends that start clusters. Only these leave anything on this host."""
     return [backend for backend in BACKENDS.values() if isinstance(backend, Owned)]
+
+
+def sharing_backends() -> list[Shared]:
+    """Returns the backends whose clusters others use, too. Only these leave anything on a cluster that goes on."""
+    return [backend for backend in BACKENDS.values() if isinstance(backend, Shared)]

@@ -6,7 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from delivery_verifier.cluster import lease, watcher
-from delivery_verifier.cluster.backend import BreakableCluster, ObservedCluster, Owned, OwnedCluster, StartRequest
+from delivery_verifier.cluster.backend import (
+    BreakableCluster,
+    ObservedCluster,
+    Owned,
+    OwnedCluster,
+    Shared,
+    StartRequest,
+)
 from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.cluster.keeper_client import keeper_at
 from delivery_verifier.cluster.keeper_operations import ClusterStatus
@@ -71,6 +78,8 @@ class Cluster:
         backend, workspace = backend_of(request.spec), Path(request.workspace)
         if isinstance(backend, Owned):
             return cls(backend.start(request))
+        if isinstance(backend, Shared):
+            backend.prepare(request)
         watcher.start(backend, request)
         return cls(backend.attach(workspace), workspace)
 

@@ -6,9 +6,9 @@ assignment of replicas to brokers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from delivery_verifier.cluster.connection import Connection
@@ -53,13 +53,19 @@ def output_topics(scenario: Scenario) -> list[str]:
     return [output_topic(arm.topic_name) for arm in (*arms, scenario.canary)] if arms else []
 
 
-def create(scenario: Scenario, connection: Connection) -> None:
-    """Creates one topic for each arm of the scenario, and the output topics of the scenario's applications.
+def create(
+    scenario: Scenario,
+    connection: Connection,
+    brokers: Sequence[int] | None = None,
+    outcome: Callable[[str, KafkaException | None], object] = lambda topic, failure: None,
+) -> None:
+    """Creates one topic for each arm of the scenario, and the output topics of the scenario's applications. Calls
+    `outcome` with each topic, and with why it was not created (None if it was).
 
-    All topics get the same assignment of replicas to brokers. Raises KafkaException with the broker's reason if a topic
-    cannot be created.
+    All topics get the same assignment of replicas to `brokers`, which are all brokers of the connection if not given.
+    Raises KafkaException with the broker's reason if a topic cannot be created.
     """
-    client, brokers = admin(connection), sorted(connection.brokers)
+    client, brokers = admin(connection), sorted(connection.brokers) if brokers is None else brokers
     new_topics = [
         NewTopic(
             topic,
@@ -69,8 +75,15 @@ def create(scenario: Scenario, connection: Connection) -> None:
         )
         for topic, of_topic in settings(scenario).items()
     ]
-    for future in client.create_topics(new_topics, operation_timeout=TIMEOUT_S).values():
-        future.result(TIMEOUT_S)
+    failures = dict[str, KafkaException]()
+    for topic, future in client.create_topics(new_topics, operation_timeout=TIMEOUT_S).items():
+        try:
+            future.result(TIMEOUT_S)
+        except KafkaException as failure:
+            failures[topic] = failure
+        outcome(topic, failures.get(topic))
+    if failures:
+        raise next(iter(failures.values()))
 
 
 def settings(scenario: Scenario) -> dict[str, dict[str, str]]:

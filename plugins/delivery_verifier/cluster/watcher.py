@@ -12,13 +12,15 @@ from importlib import import_module
 from pathlib import Path
 
 import msgspec
+from confluent_kafka import KafkaException
 
 from delivery_verifier.cluster import keeper
-from delivery_verifier.cluster.backend import Observed, ObservedCluster, StartRequest
+from delivery_verifier.cluster.backend import Observed, ObservedCluster, Shared, StartRequest
 from delivery_verifier.cluster.keeper import KeeperSpec, start_keeper
 from delivery_verifier.cluster.keeper_operations import ClusterStatus
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.requests import RepeatedRequests
+from delivery_verifier.model.errors import VerifierError
 
 
 class WatcherSpec(KeeperSpec, frozen=True, kw_only=True):
@@ -31,9 +33,10 @@ class WatcherSpec(KeeperSpec, frozen=True, kw_only=True):
 class Watcher(keeper.Keeper):
     """The agent of one cluster that somebody else runs."""
 
-    def __init__(self, spec: WatcherSpec, cluster: ObservedCluster) -> None:
+    def __init__(self, spec: WatcherSpec, cluster: ObservedCluster, backend: Observed | None = None) -> None:
         requests, file = RepeatedRequests(cluster.connection), Path(spec.workspace) / OBSERVATIONS
         super().__init__(spec, Observer(requests, cluster.brokers, file, sees_processes=False))
+        self._backend = backend
 
     def begin(self) -> None:
         """Does nothing, because the brokers are somebody else's."""
@@ -46,7 +49,17 @@ class Watcher(keeper.Keeper):
         return ""
 
     def end_cluster(self) -> None:
-        """Does nothing, because the brokers are somebody else's."""
+        """Removes the run's own topics and groups if others use the cluster, too. The brokers are somebody else's.
+
+        What cannot be removed stays written down, and the run's folder with its secrets is removed all the same.
+        """
+        if not isinstance(self._backend, Shared):
+            return
+        try:
+            removed = self._backend.remove(self.workspace.name)
+            print(f"watcher: removed {', '.join(removed) or 'nothing'}", flush=True)
+        except (VerifierError, OSError, KafkaException) as error:
+            print(f"watcher: not removed: {error}", flush=True)
 
     def status(self) -> ClusterStatus:
         """Returns the pid of the agent, and no nodes."""
@@ -73,7 +86,7 @@ def main() -> None:
     """Runs an agent: `python -m delivery_verifier.cluster.watcher SPEC`. SPEC is a JSON file with a WatcherSpec."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=WatcherSpec)
     backend: Observed = import_module(spec.backend).BACKEND
-    keeper.keep(spec, lambda: Watcher(spec, backend.attach(Path(spec.workspace))))
+    keeper.keep(spec, lambda: Watcher(spec, backend.attach(Path(spec.workspace)), backend))
 
 
 if __name__ == "__main__":

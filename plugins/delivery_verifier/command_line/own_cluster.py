@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario
 
 if TYPE_CHECKING:
+    from delivery_verifier.model.external_cluster import ClusterAccess
     from delivery_verifier.planning.cluster_plan import ClusterPlan
 
 TITLE = "a cluster that somebody else runs"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Adds the options to `parser`. They have the names that Kafka's own tools have (KIP-1147)."""
+def add(parser: argparse.ArgumentParser, *, runs: bool = False) -> None:
+    """Adds the options to `parser`. They have the names that Kafka's own tools have (KIP-1147). `runs`: the command
+    runs something there, and may do so beside other runs."""
     group = parser.add_argument_group(TITLE)
     group.add_argument("--bootstrap-server", metavar="HOST:PORT", help="servers to ask first, separated by commas")
     group.add_argument(
@@ -27,6 +31,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--command-property", metavar="NAME=VALUE", action="append", default=[], help="one property, but no secret"
     )
     group.add_argument("--cluster", metavar="NAME", help="a cluster by its name: NAME.properties in KDV_CONNECTIONS")
+    if runs:
+        text = "go on beside this run of another home, and touch nothing of it"
+        group.add_argument("--beside", metavar="RUN", action="append", default=[], help=text)
 
 
 def is_named(arguments: argparse.Namespace) -> bool:
@@ -35,25 +42,38 @@ def is_named(arguments: argparse.Namespace) -> bool:
     return bool(arguments.command_property) or any(name is not None for name in named)
 
 
-def check(arguments: argparse.Namespace, scenario: Scenario) -> tuple[Scenario, ClusterPlan]:
-    """Returns `scenario` on the cluster that `arguments` name, and what that cluster means for it. Nothing is left
-    there.
+def access_of(arguments: argparse.Namespace) -> ClusterAccess | None:
+    """Returns how `arguments` name a cluster that somebody else runs, or None if they name none.
+
+    A file is named by its absolute path, because other processes of the run read it, too. Says on stderr which
+    properties have no effect. Raises BadInput and UnsupportedSecurity if the connection cannot be used.
+    """
+    from delivery_verifier.cluster.external.cluster import read
+    from delivery_verifier.model.external_cluster import ClusterAccess
+
+    if not is_named(arguments):
+        if getattr(arguments, "beside", None):
+            raise BadInput(f"--beside names a run on {TITLE}, and no cluster is named; name it, or leave --beside out")
+        return None
+    config = arguments.command_config
+    access = ClusterAccess(
+        bootstrap_server=arguments.bootstrap_server,
+        command_config=str(Path(config).expanduser().absolute()) if config else config,
+        command_property=tuple(arguments.command_property),
+        cluster=arguments.cluster,
+        beside=tuple(getattr(arguments, "beside", ())),
+    )
+    for name in read(access).left_out:
+        print(f"kdv: {name} is no property of a connection, and has no effect here", file=sys.stderr)
+    return access
+
+
+def check(access: ClusterAccess, scenario: Scenario) -> tuple[Scenario, ClusterPlan]:
+    """Returns `scenario` on the cluster that `access` names, and what that cluster means for it. Nothing is left there.
 
     Raises BadInput and UnsupportedSecurity if the connection cannot be used, and Unreachable if no server answers.
     """
-    from delivery_verifier.cluster.check import cluster_check
-    from delivery_verifier.cluster.security import command_config
-    from delivery_verifier.planning import cluster_needs, cluster_plan
+    from delivery_verifier.planning import external_runs
 
-    access = command_config.read(
-        arguments.bootstrap_server, arguments.command_config, arguments.command_property, arguments.cluster
-    )
-    for name in access.left_out:
-        print(f"kdv: {name} is no property of a connection, and has no effect here", file=sys.stderr)
-    needed = cluster_needs.needs(scenario)
-    checked = cluster_check.check(
-        access,
-        (*needed.rights, *needed.wishes),
-        lambda brokers: cluster_needs.sample_topics(scenario, brokers),
-    )
-    return cluster_plan.observed(scenario, checked), cluster_plan.judge(scenario, checked)
+    checked, plan = external_runs.check(access, scenario)
+    return external_runs.on_cluster(access, scenario, checked), plan

@@ -16,10 +16,12 @@ from delivery_verifier.command_line import options, outputs, own_cluster, parser
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import read_verdict, show
 from delivery_verifier.host import folders
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.judgeable import how_to_judge
 
 if TYPE_CHECKING:
+    from delivery_verifier.model.external_cluster import ClusterAccess
     from delivery_verifier.progress.follower import Follower
 
 _EXAMPLES = """examples:
@@ -35,6 +37,7 @@ def register(add: Add) -> None:
     """Adds `kdv run`, `kdv plan` and `kdv explain` to the command line by calls of `add` (see `parsers.Add`)."""
     run_parser = add("run", run, "Run one scenario and give a verdict.", epilog=_EXAMPLES)
     options.add(run_parser)
+    own_cluster.add(run_parser, runs=True)
     way = run_parser.add_argument_group("how it runs")
     way.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
     way.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
@@ -74,12 +77,27 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, run_id: str) -> tuple[RunVerdict, Path, str | None]:
-    params = options.params_of(arguments)
-    return carry_out(params, run_id, direct=arguments.direct, port=parsers.port(arguments), quiet=arguments.json)
+    params, external = options.params_of(arguments), own_cluster.access_of(arguments)
+    if external is not None and not arguments.direct:
+        raise BadInput("direct is off; allowed on a cluster that somebody else runs: --direct, so far; give it")
+    return carry_out(
+        params,
+        run_id,
+        direct=arguments.direct,
+        port=parsers.port(arguments),
+        quiet=arguments.json,
+        external=external,
+    )
 
 
 def carry_out(
-    params: dict[str, Any], run_id: str, *, direct: bool, port: int | None, quiet: bool
+    params: dict[str, Any],
+    run_id: str,
+    *,
+    direct: bool,
+    port: int | None,
+    quiet: bool,
+    external: ClusterAccess | None = None,
 ) -> tuple[RunVerdict, Path, str | None]:
     """Shows what the settings promise, and then runs the scenario.
 
@@ -87,6 +105,7 @@ def carry_out(
     * `direct`: whether to run without Airflow.
     * `port`: the port of the local Airflow, or None for the default.
     * `quiet`: if true, shows neither promises nor progress.
+    * `external`: the cluster that somebody else runs, if it is to run there. Only a direct run can.
 
     Returns the verdict, the run directory, and the URL of the run in Airflow (None if `direct` is true). If a field is
     not allowed, raises BadInput before anything is started. If an error ends the run without a verdict, raises that
@@ -105,13 +124,14 @@ def carry_out(
             raise lease.HostBusy(busy_text(busy))
         # Airflow lets the run wait only if the other run is one of its own. Otherwise the step plan fails.
         follower.say(busy_text(busy))
-    _show_promises(params, follower)
+    _show_promises(params, follower, external)
     with _saying_how_to_judge(run_dir), follower:
         if direct:
             from delivery_verifier.host import processes
             from delivery_verifier.run.direct import run as run_directly
 
-            verdict = run_directly({**params, "owner": str(processes.myself())}, name, follower.step_changed)
+            fields = {**params, "owner": str(processes.myself())}
+            verdict = run_directly(fields, name, follower.step_changed, external=external)
             return verdict, run_dir, None
         return _run_through_airflow(params, run_id, follower, port)
 
@@ -127,8 +147,9 @@ def _saying_how_to_judge(run_dir: Path) -> Iterator[None]:
         raise
 
 
-def _show_promises(params: dict[str, Any], follower: Follower) -> None:
-    """Shows what the settings promise, and what the run cannot show, before anything is started.
+def _show_promises(params: dict[str, Any], follower: Follower, external: ClusterAccess | None) -> None:
+    """Shows what the settings promise, and what the run cannot show, before anything is started. On a cluster that
+    somebody else runs, they promise what that cluster allows, and its check is shown.
 
     Raises BadInput if a field is not allowed. Without this check, a task of Airflow would find the error, and only log
     it.
@@ -139,6 +160,11 @@ def _show_promises(params: dict[str, Any], follower: Follower) -> None:
     from delivery_verifier.planning.explanation import promises
 
     scenario = scenario_from_params(params, "planned")
+    if external is not None:
+        from delivery_verifier.planning import cluster_plan
+
+        scenario, checked = own_cluster.check(external, scenario)
+        follower.say(cluster_plan.text(checked).rstrip())
     for arm in scenario.subjects:
         texts = (*arm.profile.notes, *application_lines(arm.application), *beforehand.lines(scenario, arm))
         for line in (*texts, f"{arm.name} promises under {scenario.fault.name}:", *promises(scenario, arm)):
@@ -184,12 +210,12 @@ def plan(arguments: argparse.Namespace) -> int:
     from delivery_verifier.planning.explanation import describe
 
     scenario = scenario_from_params(options.params_of(arguments), "planned")
-    if not own_cluster.is_named(arguments):
+    if (external := own_cluster.access_of(arguments)) is None:
         _write(arguments, dumps(scenario).decode(), describe(scenario))
         return 0
     from delivery_verifier.planning import cluster_plan
 
-    scenario, checked = own_cluster.check(arguments, scenario)
+    scenario, checked = own_cluster.check(external, scenario)
     arms = describe(scenario).split("\n", 1)[1]  # without the line about a cluster of the verifier's own
     _write(arguments, dumps(checked).decode(), arms + cluster_plan.text(checked))
     return checked.exit_code

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
-from delivery_verifier.judgement import audits
+from delivery_verifier.judgement import audits, external
 from delivery_verifier.judgement.applications import skipped_too_early, torn_effects
 from delivery_verifier.judgement.evaluation import (
     CANARY,
@@ -62,6 +62,7 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoub
         *_unproven(evidence),
         *(_doubt(*doubt) for doubt in (*skipped_too_early(evidence), *torn_effects(evidence))),
         *(_doubt(*doubt) for doubt in (*witness_doubts(evidence), *output_doubts(evidence))),
+        *(_doubt(*doubt) for doubt in external.doubts(evidence)),
         *(_doubt(*doubt) for doubt in _of_the_way(evidence)),
         *_exposure(evidence),
         *_evaluations(evidence, validation),

@@ -9,7 +9,7 @@ import math
 import shlex
 from collections.abc import Iterator
 
-from delivery_verifier.judgement import audits
+from delivery_verifier.judgement import audits, external
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
 from delivery_verifier.judgement.evaluation import LAWS, laws_of
 from delivery_verifier.judgement.evidence import Evidence
@@ -46,6 +46,8 @@ def limits(evidence: Evidence) -> list[str]:
         for arm in evidence.scenario.subjects
         if arm.application and arm.application.discipline == "own"
     ]
+    if (cluster := evidence.scenario.cluster.external) is not None:
+        sentences += external.limits(cluster)
     sentences.append(
         "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
         "network partitions that were not injected may give another result."

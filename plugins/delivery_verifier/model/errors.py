@@ -15,6 +15,10 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── UnsupportedSecurity         64  a client cannot use a security property of the connection (RuntimeError)
 ├── NotAuthorized                   the cluster does not give this client a right (RuntimeError)
 ├── Unreachable                 69  no broker of a cluster that somebody else runs can be reached (RuntimeError)
+│   └── OtherCluster                the servers belong to another cluster than when the run began
+├── ClusterUnfit                69  a cluster that somebody else runs lacks what the run needs (RuntimeError)
+├── ClusterUnknown                  such a cluster does not say whether it has what the run needs (RuntimeError)
+├── ClusterTaken                75  topics of another run are on a cluster that somebody else runs (RuntimeError)
 ├── NotSpoken                       a broker takes no version of a request that is spoken here (RuntimeError)
 ├── EngineError                     the container engine does not answer, or refuses a request (RuntimeError)
 ├── NotANode                        a container with our label is no node of Kafka (RuntimeError)

@@ -11,6 +11,7 @@ from delivery_verifier.model.application import Application
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.data import Data, Name, Setting
 from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.external_cluster import ExternalCluster
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.steps import StepName
 
@@ -187,6 +188,9 @@ class ClusterSpec(Data, frozen=True):
     elr: bool = True
     """Whether the cluster keeps eligible leader replicas (KIP-966). The feature is `eligible.leader.replicas.version`,
     and is on by default since Kafka 4.1."""
+    external: ExternalCluster | None = None
+    """Which cluster it is, if somebody else runs it. Then the other fields say what was found there, and `brokers` is
+    the number of brokers that hold replicas of the run. None: the run starts its cluster."""
 
 
 class Scenario(Data, frozen=True):

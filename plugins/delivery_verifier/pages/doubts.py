@@ -33,6 +33,8 @@ ADVICE = {
     "expectation_not_evaluated": f"validation.json says which expectation raised or is missing. {_JUDGE_AGAIN}",
     "expectation_alarm": f"An expectation contradicts the very count it was read off. {_JUDGE_AGAIN}",
     "observer_blind": f"The observer did not see the cluster, so a disturbance may be missing. {_RUN_AGAIN}",
+    "brokers_unwatched": "Ask who runs the cluster what happened to its brokers at that time: a restart, a crash, or a "
+    "loss of power. Then run again while nothing is done to them.",
     "clock_stepped_back": "Times of this run cannot be compared. Let the time service slew this host's clock and not "
     "step it, and run again.",
     "exposure_missing": f"How much the fault could have hurt was not counted. {_JUDGE_AGAIN}",

@@ -234,14 +234,18 @@ def _settings_of_topic(name: str, asked: Mapping[str, str], offered: Mapping[str
 def _plan(needed: Needs) -> list[Line]:
     rate = "as many records per second as it can" if needed.rate is None else f"{needed.rate:,.0f} records/s and arm"
     lines = [
-        Line("creates", "", f"{len(needed.topics)} topics: {', '.join(needed.topics)}"),
+        Line(
+            "creates",
+            "",
+            f"{len(needed.topics)} topics: {', '.join(needed.topics)}; and an empty one, whose name says "
+            "which run this is. A run puts random characters into all these names",
+        ),
         Line(
             "sends",
             "",
             f"at least {needed.records:,} records, {rate}; {needed.bytes_sent / 1e6:,.1f} MB in all replicas",
         ),
         Line("removes", "", "these topics and the groups of their readers, at the end of the run; nothing else"),
-        Line("run", "", "kdv run uses only clusters of its own so far: this is the check alone"),
     ]
     if needed.rate is None or needed.rate > MOST_RATE:
         said = f"more than {MOST_RATE:,} records/s are not sent to a cluster that somebody else runs"

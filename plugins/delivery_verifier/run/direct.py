@@ -17,6 +17,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host import folders
 from delivery_verifier.host.java.class_archive import patience_s
 from delivery_verifier.host.optional import optional
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.progress import ProgressListener, StepProgress
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run.local_spark import SparkProvider, own_session
@@ -41,22 +42,28 @@ T = TypeVar("T")
 
 
 def run(
-    params: Mapping[str, Any], name: str, listener: ProgressListener, spark: SparkSession | None = None
+    params: Mapping[str, Any],
+    name: str,
+    listener: ProgressListener,
+    spark: SparkSession | None = None,
+    external: ClusterAccess | None = None,
 ) -> RunVerdict:
     """Runs all steps and returns the verdict. If a step fails, raises the error of the step, and there is no verdict.
 
     `params` holds the fields of the run, by name. `name` is the name of the run directory. `listener` is called when a
     step begins and when a step ends. `spark` is a session that outlives the run. If `spark` is None, the run starts and
-    ends a session of its own.
+    ends a session of its own. `external` names the cluster if somebody else runs it.
 
     The caller must turn SIGTERM into an exception, so that the step stop_cluster still runs. If this process is killed,
     the keeper (the process in charge of the cluster) ends the cluster.
     """
     if spark is not None:
         session = spark
-        return judge(observe(params, name, listener, lambda: session), listener, lambda: session)
+        run_dir = observe(params, name, listener, lambda: session, external=external)
+        return judge(run_dir, listener, lambda: session)
     with _raising_interruptions(), own_session(folders.runs_dir() / name) as own:
-        return judge(observe(params, name, listener, own, own.check, own.start), listener, own, own.end)
+        run_dir = observe(params, name, listener, own, own.check, own.start, external)
+        return judge(run_dir, listener, own, own.end)
 
 
 def observe(
@@ -66,20 +73,22 @@ def observe(
     spark: SparkProvider,
     before_load: Callable[[], None] | None = None,
     planned: Callable[[], None] = lambda: None,
+    external: ClusterAccess | None = None,
 ) -> Path:
     """Performs the first half of a run: all steps that need the cluster, up to the reading of the topics with Spark.
 
     Returns the run directory. `params`: the fields of the run. `name`: the name of the run directory. `listener` is
     called when a step begins and when a step ends. `spark` returns the session that reads the topics. `before_load` is
     called when the topics exist and no record has been sent yet. `planned` is called when the step plan has finished.
-    `planned` can start slow work, which then runs while the cluster starts.
+    `planned` can start slow work, which then runs while the cluster starts. `external` names the cluster if somebody
+    else runs it.
 
     The cluster is stopped at the end, even if a step fails. If all steps succeed, the brokers' data stay until `judge`
     decides whether to keep them. If the cluster cannot be stopped, this is a warning: the evidence is complete, or
     another step has failed before. The keeper then ends the cluster once its lease is over.
     """
     steps = _Steps(name, listener)
-    run_dir = steps.work("plan", lambda: plan_from_params(params, name))
+    run_dir = steps.work("plan", lambda: plan_from_params(params, name, external))
     planned()
     try:
         steps.work("start_cluster", lambda: start_cluster(run_dir))

@@ -29,7 +29,8 @@ def plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) ->
     plain = len(values) - sum(count for count, _ in plan.transactions)
     offsets = writer.write(values[:plain])
     if plan.transactions:
-        offsets += _write_in_transactions(writer.connection, values[plain:], plan.transactions)
+        name = f"kdv-{scenario.run_token}-canary"
+        offsets += _write_in_transactions(writer.connection, name, values[plain:], plan.transactions)
     offsets_by_partition = defaultdict[int, list[int]](list)
     for (partition, _), offset in zip(plan.values, offsets, strict=True):
         offsets_by_partition[partition].append(offset)
@@ -45,7 +46,10 @@ def plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) ->
 
 
 def _write_in_transactions(
-    connection: Connection, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
+    connection: Connection,
+    transactional_id: str,
+    values: list[tuple[str, int, bytes]],
+    transactions: list[tuple[int, bool]],
 ) -> list[int]:
     """Writes `values` in transactions, and returns the offsets of the values.
 
@@ -54,7 +58,7 @@ def _write_in_transactions(
 
     Raises KafkaException if a transaction cannot be begun or ended, and StepFailed if a value is not acknowledged.
     """
-    writer, offsets = AckedWriter(connection, {"transactional.id": "kdv-canary"}), list[int]()
+    writer, offsets = AckedWriter(connection, {"transactional.id": transactional_id}), list[int]()
     writer.client.init_transactions(DEADLINE_S)
     for count, committed in transactions:
         writer.client.begin_transaction()

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Iterator
 
 from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier.cluster.backends import sharing_backends
 from delivery_verifier.host.java import runtime as java
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.preflight import Check
 
@@ -35,6 +37,7 @@ def heal() -> Iterator[str]:
     * Undoes changes outside workspaces, for example rules of the packet filter.
     * Removes each workspace whose keeper has ended, except those for which `workspaces.is_kept` is true.
     * If too many workspaces are marked as kept, removes the oldest of them (see `workspaces.trim`).
+    * Removes the topics and groups that dead runs of this home left on clusters that somebody else runs.
     """
     try:
         host = lease.acquire_host("kdv doctor --heal")
@@ -48,6 +51,20 @@ def heal() -> Iterator[str]:
             yield f"healed: removed {leftover}"
         for workspace in workspaces.sweep():
             yield f"healed: removed {workspace}"
+        yield from _remove_from_clusters()
+
+
+def _remove_from_clusters() -> Iterator[str]:
+    """Removes what dead runs left on clusters that somebody else runs. Yields a line for each run, also if something
+    stays there."""
+    for backend in sharing_backends():
+        for token in backend.dead_runs():
+            try:
+                removed = backend.remove(token)
+            except (VerifierError, OSError, RuntimeError) as error:
+                yield f"not healed: run {token}: {error}"
+                continue
+            yield f"healed: removed {', '.join(removed) or 'nothing'} of run {token} from its cluster"
 
 
 def _system() -> Check:
@@ -89,7 +106,8 @@ def _lock() -> Check:
 def _leftovers() -> Check:
     abandoned = [space.name for space in workspaces.all_workspaces() if not workspaces.is_kept(space)]
     disks = [f"mounted disks of {space.name}" for space in workspaces.mounted()]
-    idle = [*([*abandoned, *disks] if lease.holder() is None else []), *workspaces.host_leftovers()]
+    dead = [f"topics of run {token}" for backend in sharing_backends() for token in backend.dead_runs()]
+    idle = [*([*abandoned, *disks, *dead] if lease.holder() is None else []), *workspaces.host_leftovers()]
     return Check(
         name="leftovers", ok=not idle, found=", ".join(idle) or "none", remedy="kdv doctor --heal removes them"
     )

@@ -92,7 +92,11 @@ def test_a_request_to_a_keeper_names_its_arguments_and_has_the_type_of_the_proto
         keeper_at(Path("s")).clean_up()  # type: ignore[attr-defined]
 
 
-CHECKED = {"embedded": "kafka/shared_cluster/test_backend_contract.py", "docker": "compose/test_docker_backend.py"}
+CHECKED = {
+    "embedded": "kafka/shared_cluster/test_backend_contract.py",
+    "docker": "compose/test_docker_backend.py",
+    "external": "kafka/own_cluster/test_external_backend.py",
+}
 """For each backend, the test module that applies the checks of support.backend_contract to it."""
 
 

@@ -95,7 +95,9 @@ def test_there_is_a_sin_for_every_doubt_that_a_run_can_have() -> None:
     of_own_applications = {"effects_torn", "group_never_committed"}
     in_test_witness = {"witness_disagrees", "witness_lacks_commit", "witness_stranger"}
     in_test_outputs = {"output_cut_off", "output_held_back", "output_unproven"}
+    in_test_external = {"brokers_unwatched"}
     others = in_test_checker_doubts | of_own_applications | in_test_witness | in_test_outputs | IN_TEST_AUDITS
+    others |= in_test_external
     assert set(ADVICE) - follows == others
 
 

@@ -23,6 +23,7 @@ SPOKEN: dict[str, tuple[int, int]] = {
     "CreatePartitions": (0, 3),
     "CreateTopics": (5, 7),
     "DeleteRecords": (0, 2),
+    "DeleteTopics": (6, 6),
     "DescribeConfigs": (1, 4),
     "DescribeProducers": (0, 0),
     "DescribeTopicPartitions": (0, 0),
@@ -38,7 +39,7 @@ SPOKEN: dict[str, tuple[int, int]] = {
     "Produce": (8, 9),
 }
 """The versions that are spoken here. From version 13 on, Fetch names topics by their ids. From version 10 on, Metadata
-does so beside the names."""
+does so beside the names. Version 6 of DeleteTopics is the first that does so (KIP-516)."""
 _UNSUPPORTED = 35
 _ANSWER_HEADER = 4
 

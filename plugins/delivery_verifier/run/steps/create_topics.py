@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster.backend import Shared
+from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.host.waiting import wait_until
@@ -20,7 +22,7 @@ def create_topics(run_dir: Path) -> None:
     """Creates the topics, and waits until every broker says that all replicas of all partitions are in sync.
 
     From then on, the cluster's observer records each change of a leader or of in-sync replicas. Raises DeadlinePassed
-    if the replicas are not in sync in time.
+    if the replicas are not in sync in time. If others use the cluster, too, also raises what `Shared` says.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -28,13 +30,19 @@ def create_topics(run_dir: Path) -> None:
     cluster = Cluster.of_run(run)
     names = [*(arm.topic_name for arm in scenario.arms), *topics.output_topics(scenario)]
     with run.writing("create_topics") as output, lease.renewed(cluster.socket):
-        topics.create(scenario, cluster.connection)
+        backend = backend_of(scenario.cluster)
+        if isinstance(backend, Shared):
+            backend.create_topics(scenario, cluster.workspace)
+        else:
+            topics.create(scenario, cluster.connection)
         wait_until(
             lambda: cluster.isr_full(names),
             "all replicas of the new topics to be in sync",
             60,
             detail=lambda: cluster.out_of_sync(names),
         )
+        if isinstance(backend, Shared):
+            backend.require_unchanged(scenario, cluster.workspace)  # a policy may give other settings than was asked
         cluster.agent.watch(watched_topics(scenario))
         observations = cluster.workspace / OBSERVATIONS
         wait_until(

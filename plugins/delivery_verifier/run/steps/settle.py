@@ -14,6 +14,8 @@ import msgspec
 
 from delivery_verifier import canary
 from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster.backend import Shared
+from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.faults.actions import heal
@@ -55,6 +57,7 @@ def settle(run_dir: Path) -> None:
     Raises TimeoutError if replicas stay out of sync or records still arrive, and StepFailed if the verifier's own
     records are not written as planned. Raises ProducerDied if the canary's producer process fails, MemberDied if a
     member of an application does, and ValueError if a topic's settings let brokers remove records.
+    Raises StepFailed, too, if somebody else changed a topic of the run on a cluster that others use, too.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -81,6 +84,9 @@ def settle(run_dir: Path) -> None:
         drain_applications(scenario, cluster, snapshot, output)
         write_witness(scenario, cluster, output, run.manifest("produce").started_at_us)
         _compare_replicas(cluster, snapshot, early, output)
+        backend = backend_of(scenario.cluster)
+        if isinstance(backend, Shared):
+            backend.require_unchanged(scenario, cluster.workspace)
         output.write_json("observations.json", list(_observations(cluster)))
     # Nothing reads what would be observed from now on, and the reconciliation needs the processor.
     optional("the end of the observer's work", lambda: cluster.agent.watch([]), UNWATCHED_S)

@@ -6,6 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier.cluster.backend import Shared
+from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
@@ -18,10 +20,22 @@ def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
     * `keep` is False if the run cannot be judged. The workspace is removed.
     * `keep` is None if another process may judge the run. The workspace stays only if the step reconcile has finished.
 
-    Does nothing if the cluster was never started or has ended by itself.
+    Does nothing if the cluster was never started or has ended by itself. If others use the cluster, too, only what the
+    run created there is removed. Raises StepFailed if that is not possible.
     """
     run = RunDirectory(run_dir)
-    run.read_scenario().fail_if_asked("stop_cluster")
+    scenario = run.read_scenario()
+    scenario.fail_if_asked("stop_cluster")
+    try:
+        # Of a cluster that somebody else runs, the workspace has no data of brokers, but secrets of the connection.
+        _stop(run, keep if scenario.cluster.external is None else False)
+    finally:
+        backend = backend_of(scenario.cluster)
+        if isinstance(backend, Shared):
+            backend.remove(scenario.run_token)  # what the agent could not remove, or was killed before
+
+
+def _stop(run: RunDirectory, keep: bool | None) -> None:
     try:
         cluster = Cluster.of_run(run)
     except (lease.ClusterGone, IncompleteRun):

@@ -1,0 +1,130 @@
+"""The register: what runs of this home have created on clusters that somebody else runs.
+
+Each run has one file, `clusters/<cluster id>/<token>.jsonl` in the folder of private state, with mode 0600. A line is
+written, and flushed to the disk, before a topic or group can exist, and another one once it does. Only what stands here
+is ever removed. The file goes once everything is removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.host import folders
+from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.external_cluster import ClusterAccess
+from delivery_verifier.model.history import now_us
+
+Kind = Literal["topic", "group"]
+_Line = TypeVar("_Line", "Head", "Entry")
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """The first line of a register: the run, its cluster, and the way there, which holds no secret.
+
+    * `addresses`: the brokers as the run first found them, each as (id, host, port).
+    * `workspace`: the folder of the run, in which its agent answers while the run lives.
+    """
+
+    run: str
+    token: str
+    cluster_id: str
+    access: ClusterAccess
+    addresses: tuple[tuple[int, str, int], ...]
+    workspace: str
+    began_us: int
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A later line: what is known of one topic or group from now on.
+
+    * `state`: intended (it may exist), created, or gone (removed, never created, or not ours).
+    * `topic_id`: the id that the cluster gave to the topic; empty if it is not known yet, and for groups.
+    """
+
+    kind: Kind
+    name: str
+    state: Literal["intended", "created", "gone"]
+    topic_id: str = ""
+    at_us: int
+
+
+class Register:
+    """The register of one run. `path` is its file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of_run(cls, cluster_id: str, token: str) -> Register:
+        """Returns the register of the run with this token, which may not exist yet."""
+        return cls(folder() / f"id-{quote(cluster_id, safe='')}" / f"{token}.jsonl")
+
+    def begin(self, head: Head) -> None:
+        """Makes the file. Raises FileExistsError if the run has one already."""
+        for each in (folder(), self.path.parent):
+            each.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        self._append(head)
+
+    def intend(self, kind: Kind, names: Iterable[str]) -> None:
+        """Writes down, before the first of them can exist, what the run is about to create."""
+        now = now_us()
+        self._append(*(Entry(kind=kind, name=name, state="intended", at_us=now) for name in names))
+
+    def created(self, topic: str, topic_id: str) -> None:
+        """Writes down the id of a topic that the run has created."""
+        self._append(Entry(kind="topic", name=topic, state="created", topic_id=topic_id, at_us=now_us()))
+
+    def gone(self, entry: Entry) -> None:
+        """Writes down that the topic or group of `entry` is not there any more, or is not the run's."""
+        self._append(msgspec.structs.replace(entry, state="gone", at_us=now_us()))
+
+    def head(self) -> Head:
+        """Returns the first line. Raises StepFailed if it cannot be read, and FileNotFoundError if there is no file."""
+        lines = self._lines()
+        return self._decoded(lines[0] if lines else b"", Head)
+
+    def standing(self) -> list[Entry]:
+        """Returns the last entry of each topic and group that is not gone, groups first. Raises as `head` does."""
+        last = {(entry.kind, entry.name): entry for entry in (self._decoded(line, Entry) for line in self._lines()[1:])}
+        return sorted((each for each in last.values() if each.state != "gone"), key=lambda each: each.kind)
+
+    def end(self) -> None:
+        """Removes the file. Call it once nothing stands any more."""
+        self.path.unlink(missing_ok=True)
+
+    def _lines(self) -> list[bytes]:
+        """Returns the complete lines. What a killed process wrote of a last one says nothing: what the line was about
+        had not begun, or the line before says enough."""
+        return self.path.read_bytes().split(b"\n")[:-1]
+
+    def _decoded(self, line: bytes, kind: type[_Line]) -> _Line:
+        try:
+            return msgspec.json.decode(line, type=kind)
+        except msgspec.MsgspecError as error:
+            raise StepFailed(
+                f"{self.path} cannot be read ({error}): look by hand which topics begin with kdv-{self.path.stem}, "
+                "remove them, and then this file"
+            ) from None
+
+    def _append(self, *lines: Struct) -> None:
+        with self.path.open("ab", buffering=0) as stream:
+            stream.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+            os.fsync(stream.fileno())
+
+
+def folder() -> Path:
+    """Returns the folder of all registers."""
+    return folders.state_dir() / "clusters"
+
+
+def all_registers() -> list[Register]:
+    """Returns the registers of this home, of all clusters."""
+    return [Register(path) for path in sorted(folder().glob("id-*/*.jsonl"))]

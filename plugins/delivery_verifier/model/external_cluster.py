@@ -1,0 +1,54 @@
+"""A cluster that somebody else runs: how a run reaches it, and what was found there before the run. Nothing of it is a
+secret."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from delivery_verifier.model.data import Data
+
+
+class ClusterAccess(Data, frozen=True):
+    """How a run reaches the cluster: the options that the user gave, and never a secret. Each process of the run reads
+    the file again that they name.
+
+    * `bootstrap_server`, `command_config`, `command_property`, `cluster`: the options of the same names (KIP-1147).
+      `command_config` is an absolute path.
+    * `beside`: the runs beside which this one may run, by their names or tokens.
+    """
+
+    bootstrap_server: str | None = None
+    command_config: str | None = None
+    command_property: tuple[str, ...] = ()
+    cluster: str | None = None
+    beside: tuple[str, ...] = ()
+
+    def options(self) -> list[tuple[str, str]]:
+        """Returns the options, each with its value, as a command line has them."""
+        named = {
+            "--bootstrap-server": self.bootstrap_server,
+            "--command-config": self.command_config,
+            "--cluster": self.cluster,
+        }
+        single = [(name, value) for name, value in named.items() if value is not None]
+        more = {"--command-property": self.command_property, "--beside": self.beside}
+        return single + [(name, value) for name, values in more.items() for value in values]
+
+
+class ExternalCluster(Data, frozen=True):
+    """What is known of the cluster.
+
+    * `cluster_id`: the id that the cluster gives itself. A run never goes on at a cluster with another one.
+    * `brokers`: the ids of the brokers that hold replicas of the run, in the order in which replicas are placed, so
+      that neighbours are in different racks where that is possible.
+    * `assumed`: what the contract assumes of the cluster, each with the reason. What is not known has the weaker value.
+    * `settings`: the settings of brokers that the cluster told; None: this client may not read them.
+    """
+
+    access: ClusterAccess
+    cluster_id: Annotated[str, Meta(min_length=1)]
+    brokers: tuple[int, ...]
+    assumed: dict[str, str] = {}
+    settings: dict[str, str] | None = None

@@ -1,0 +1,175 @@
+"""A run on a cluster that somebody else runs: the check of that cluster, and the scenario as the cluster lets it be."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import string
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from delivery_verifier.cluster.check import cluster_check, facts
+from delivery_verifier.cluster.check.cluster_check import Checked
+from delivery_verifier.cluster.check.facts import Broker
+from delivery_verifier.cluster.check.rights import PREFIX
+from delivery_verifier.cluster.external import backend
+from delivery_verifier.cluster.external.cluster import read
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.planning import cluster_needs, cluster_plan
+from delivery_verifier.planning.cluster_plan import ClusterPlan
+
+BACKEND = "external"
+NOT_KNOWN = "not known"
+_SESSION, _SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = "broker.session.timeout.ms", 300, 60_000
+_TOKEN = string.ascii_lowercase + string.digits
+_ID = "transactional.id"
+
+
+class ClusterUnknown(VerifierError, RuntimeError):
+    """A cluster that somebody else runs does not say whether it has what the run needs."""
+
+    exit_code = cluster_plan.UNKNOWN
+
+
+class ClusterUnfit(VerifierError, RuntimeError):
+    """A cluster that somebody else runs lacks what the run needs."""
+
+    exit_code = cluster_plan.LACKING
+
+
+def require_fit(plan: ClusterPlan) -> None:
+    """Raises ClusterUnfit or ClusterUnknown, with the lines of `kdv plan` that say why, if the cluster is not fit for
+    the run. The exit code is that of `kdv plan`."""
+    if plan.fit:
+        return
+    marked = [line for line in plan.lines if line.mark in ("missing", "refused", "not known")]
+    said = [f"{each.mark}: {each.text}" + (f"; remedy: {each.remedy}" if each.remedy else "") for each in marked]
+    error = ClusterUnknown if plan.exit_code == cluster_plan.UNKNOWN else ClusterUnfit
+    raise error(f"the cluster {plan.cluster_id} is not fit for this run\n" + "\n".join(said))
+
+
+def check(access: ClusterAccess, scenario: Scenario) -> tuple[Checked, ClusterPlan]:
+    """Checks the cluster that `access` names for `scenario`, and leaves nothing there.
+
+    Raises BadInput and UnsupportedSecurity if the connection cannot be used, and Unreachable if no server answers.
+    """
+    needed = cluster_needs.needs(scenario)
+    checked = cluster_check.check(
+        read(access),
+        (*needed.rights, *needed.wishes),
+        lambda brokers: cluster_needs.sample_topics(scenario, brokers),
+    )
+    return checked, cluster_plan.judge(scenario, checked)
+
+
+def planned(access: ClusterAccess, scenario: Scenario) -> Scenario:
+    """Returns `scenario` on the cluster that `access` names, with names of its own.
+
+    Raises ClusterUnfit if the cluster lacks something, ClusterUnknown if it does not say it, BadInput if an application
+    of the run cannot get the connection, ClusterTaken if another run is there, and what `check` raises.
+    """
+    _require_applications(scenario)
+    checked, plan = check(access, scenario)
+    require_fit(plan)
+    backend.BACKEND.require_alone(access, checked.cluster_id)
+    return _named(on_cluster(access, scenario, checked), _token())
+
+
+def on_cluster(access: ClusterAccess, scenario: Scenario, checked: Checked) -> Scenario:
+    """Returns `scenario` with what `checked` found. What is not known has the weaker value."""
+    brokers = placed(scenario, [broker for broker in checked.brokers if broker.number in checked.software])
+    external = ExternalCluster(
+        access=access,
+        cluster_id=checked.cluster_id,
+        brokers=brokers,
+        assumed=cluster_plan.assumed(checked),
+        settings=None if checked.settings is None else dict(checked.settings),
+    )
+    scenario = cluster_plan.observed(scenario, checked)
+    release = _release(checked)
+    cluster = replace(
+        scenario.cluster,
+        backend=BACKEND,
+        kafka_version=release,
+        brokers=len(brokers),
+        session_timeout_ms=_session_ms(checked.settings or {}),
+        external=external,
+    )
+    options = (f"{name} {shlex.quote(value)}" for name, value in access.options())
+    command = " ".join([scenario.command, *(["--direct"] if "--direct" not in scenario.command else []), *options])
+    versions = {**scenario.versions, "kafka": release}
+    return replace(scenario, cluster=cluster, versions=versions, command=command)
+
+
+def placed(scenario: Scenario, brokers: Sequence[Broker]) -> tuple[int, ...]:
+    """Returns the brokers that hold replicas of the run, in the order in which replicas are placed. Neighbours are in
+    different racks where that is possible.
+
+    They are as many as there are partitions or replicas, whichever is more. A run with transactions gets all brokers,
+    because its coordinators may be anywhere.
+    """
+    racks = dict[str | None, list[int]]()
+    for broker in sorted(brokers, key=lambda each: each.number):
+        racks.setdefault(broker.rack, []).append(broker.number)
+    rounds = max(map(len, racks.values()), default=0)
+    order = [rack[number] for number in range(rounds) for rack in racks.values() if number < len(rack)]
+    count = len(order) if scenario.transactional else max(scenario.load.replication_factor, scenario.load.partitions)
+    return tuple(order[:count])
+
+
+def _release(checked: Checked) -> str:
+    """Returns the oldest release that a broker names. Not known: a broker names none of those that are known here."""
+    known = list(facts.RELEASES.values())
+    named = {software.release for software in checked.software.values()}
+    return NOT_KNOWN if checked.unreached or not named <= {*known} else min(named, key=known.index)
+
+
+def _session_ms(settings: Mapping[str, str]) -> int:
+    """Returns the brokers' session timeout, or the shortest one if it is not known: then no silence counts as brief."""
+    text = settings.get(_SESSION, "")
+    return min(max(int(text), _SHORTEST_SESSION_MS), _LONGEST_SESSION_MS) if text.isdecimal() else _SHORTEST_SESSION_MS
+
+
+def _token() -> str:
+    """Returns a token that nobody can guess. A run on its own cluster derives it from its name, and runs of two homes
+    may have the same name."""
+    return "".join(secrets.choice(_TOKEN) for _ in range(8))
+
+
+def _named(scenario: Scenario, token: str) -> Scenario:
+    """Returns `scenario` with `token` in the names of its topics and in its transactional.ids. Groups have it from the
+    scenario."""
+    old = f"{PREFIX}{scenario.run_token}-"
+    arms = tuple(
+        replace(_identified(arm, token), topic_name=f"{PREFIX}{token}-{arm.topic_name.removeprefix(old)}")
+        for arm in scenario.arms
+    )
+    return replace(scenario, run_token=token, arms=arms)
+
+
+def _identified(arm: Arm, token: str) -> Arm:
+    profile, application = arm.profile, arm.application
+    if profile.producer.get(_ID):
+        profile = replace(profile, producer=_with_token(profile.producer, token))
+    if application is not None and application.producer.get(_ID):
+        application = replace(application, producer=_with_token(application.producer, token))
+    return replace(arm, profile=profile, application=application)
+
+
+def _with_token(producer: Mapping[str, Setting], token: str) -> dict[str, Setting]:
+    """Returns `producer` with `token` behind its transactional.id, which keeps its own beginning: rights name that."""
+    return {**producer, _ID: f"{producer[_ID]}-{token}"}
+
+
+def _require_applications(scenario: Scenario) -> None:
+    own = [arm.name for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
+    if own:
+        raise BadInput(
+            f"application of {', '.join(own)} is a program of your own, which gets only the addresses of the brokers; "
+            "allowed on a cluster that somebody else runs: the applications of `kdv list applications`"
+        )

@@ -1,0 +1,78 @@
+"""A whole run on a cluster that somebody else runs, over SASL_SSL with SCRAM, with exactly the documented rights: it
+comes to HELD, Spark's reading and Great Expectations included, and leaves nothing there."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from support.patience import PATIENCE_S
+from support.secured_cluster import CLUSTER_ID, USERS, SecuredCluster, secured_cluster
+from support.stored_runs import arm
+
+from delivery_verifier.host import folders
+from delivery_verifier.model.external_cluster import ClusterAccess
+from delivery_verifier.planning import cluster_needs
+from delivery_verifier.planning.build import scenario_from_params
+from delivery_verifier.run import direct
+from delivery_verifier.store.run_directory import RunDirectory
+
+NO_TOPIC = {"__consumer_offsets", "__transaction_state"}
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    """A cluster that nothing of the verifier has started."""
+    with secured_cluster(tmp_path_factory.mktemp("secured")) as cluster:
+        yield cluster
+
+
+def topics_of(cluster: SecuredCluster) -> set[str]:
+    return {*cluster.operator.list_topics(timeout=PATIENCE_S).topics} - NO_TOPIC
+
+
+def groups_of(cluster: SecuredCluster) -> set[str]:
+    return {group.group_id for group in cluster.operator.list_consumer_groups().result(PATIENCE_S).valid}
+
+
+def granted_exactly(cluster: SecuredCluster, params: dict[str, object]) -> None:
+    needed = cluster_needs.needs(scenario_from_params(params, "planned")).rights
+    cluster.grant(
+        [
+            (right.kind, right.name or "kafka-cluster", "prefixed" if right.is_prefix else "literal", right.operation)
+            for right in needed
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"profile": "safe"}, {"profile": "transactional"}, {"application": "commit_after"}],
+    ids=["plain", "transactions", "application"],
+)
+def test_a_run_with_exactly_the_documented_rights_is_held_and_leaves_nothing(
+    strangers: SecuredCluster, kafka_spark: SparkSession, host_folder: Path, asked: dict[str, object]
+) -> None:
+    config = host_folder / "client.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in strangers.properties().items()))
+    config.chmod(0o600)
+    params = {**asked, "fault": "none", "records": 2000, "duration_s": 4, "rate": 500}
+    granted_exactly(strangers, params)
+    name, access = f"external-{uuid.uuid4().hex[:6]}", ClusterAccess(command_config=str(config))
+    verdict = direct.run(params, name, lambda progress: None, kafka_spark, access)
+    run = RunDirectory(folders.runs_dir() / name)
+    doubts = [f"{doubt.name}: {doubt.detail}" for each in verdict.arms for doubt in each.doubts]
+    assert (verdict.verdict, verdict.exit_code) == ("HELD", 0), doubts
+    (subject,) = (each for each in verdict.arms if each.role == "subject")
+    assert arm(verdict, subject.arm).books["lost"] == 0
+    assert any(CLUSTER_ID in limit for limit in verdict.limits)
+    assert topics_of(strangers) == set() and groups_of(strangers) == set()
+    scenario = json.loads((run.path / "scenario.json").read_text())
+    assert scenario["cluster"]["external"]["cluster_id"] == CLUSTER_ID
+    assert not list(folders.state_dir().glob("clusters/*/*.jsonl"))
+    secret = USERS["verifier"].encode()
+    assert not [file for file in run.path.rglob("*") if file.is_file() and secret in file.read_bytes()]

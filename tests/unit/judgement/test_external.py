@@ -1,0 +1,63 @@
+"""The verdict of a run on a cluster that somebody else runs: what nobody watched there convicts nobody, and is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from support.evidence import a_scenario, arm, doubts, evidence_of, judged, lost, partition, the_observations
+
+from delivery_verifier.judgement import external
+from delivery_verifier.judgement.limits import limits
+from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
+from delivery_verifier.model.scenario import Scenario
+
+CLUSTER = ExternalCluster(access=ClusterAccess(bootstrap_server="b:1"), cluster_id="an-id", brokers=(1, 2, 3))
+
+
+def quiet(**more: Any) -> Scenario:
+    """A run without a fault, on a cluster that somebody else runs."""
+    run = a_scenario("idempotent", fault="none")
+    cluster = msgspec.structs.replace(CLUSTER, **more)
+    return msgspec.structs.replace(run, cluster=msgspec.structs.replace(run.cluster, external=cluster))
+
+
+def disturbed(run: Scenario) -> dict[str, Any]:
+    """What the observer saw: a leader changed, and nobody planned it."""
+    seen = the_observations(run)
+    at_us = seen[len(seen) // 2].at_us
+    return {"observations": [*seen, partition(run, at_us, "idempotent", 0, 2, 1, [1, 2, 3])]}
+
+
+def test_a_quiet_run_is_held_and_a_loss_in_it_violates() -> None:
+    run = quiet()
+    assert judged(evidence_of(run)).verdict == "HELD"
+    assert judged(evidence_of(run, lost(1, "idempotent"))).verdict == "VIOLATED"
+
+
+def test_what_happens_to_brokers_unseen_forbids_held_and_violated_alike() -> None:
+    run = quiet()
+    for change in ((), (lost(1, "idempotent"),)):
+        verdict = judged(evidence_of(run, *change, **disturbed(run)))
+        assert arm(verdict, "idempotent").verdict == "INCONCLUSIVE"
+        assert doubts(verdict, "idempotent") >= {
+            ("checker", "brokers_unwatched"),
+            ("coverage", "unplanned_disturbance"),
+        }
+
+
+def test_on_a_cluster_of_the_verifiers_own_the_same_loss_still_violates() -> None:
+    run = a_scenario("idempotent", fault="none")
+    assert judged(evidence_of(run, lost(1, "idempotent"), **disturbed(run))).verdict == "VIOLATED"
+    assert not [text for text in limits(evidence_of(run)) if "Somebody else runs" in text]
+
+
+def test_what_was_not_watched_and_what_was_assumed_stands_in_the_limits() -> None:
+    assumed = {"transaction.state.log.min.isr": "1 (not known)", "eligible leader replicas": "kept"}
+    said = " ".join(limits(evidence_of(quiet(assumed=assumed))))
+    assert "Somebody else runs the cluster an-id." in said and "compared when they had been created and at the" in said
+    assert "1 (not known)" in said and "counts as the weaker value" in said
+    assert "settings of the brokers are not known" in said
+    for value, told in (("true", True), ("false", False)):
+        known = external.limits(msgspec.structs.replace(CLUSTER, settings={external.REBALANCE: value}))
+        assert any("leaders may move by themselves" in text for text in known) == told
