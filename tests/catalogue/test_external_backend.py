@@ -15,7 +15,9 @@ from support.secured_cluster import CLUSTER_ID, USERS, SecuredCluster, secured_c
 from support.stored_runs import arm
 
 from delivery_verifier.host import folders
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.external_cluster import ClusterAccess
+from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.planning import cluster_needs
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.run import direct
@@ -49,6 +51,13 @@ def granted_exactly(cluster: SecuredCluster, params: dict[str, object]) -> None:
     )
 
 
+def access_to(cluster: SecuredCluster, folder: Path) -> ClusterAccess:
+    config = folder / "client.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in cluster.properties().items()))
+    config.chmod(0o600)
+    return ClusterAccess(command_config=str(config))
+
+
 @pytest.mark.parametrize(
     "asked",
     [{"profile": "safe"}, {"profile": "transactional"}, {"application": "commit_after"}],
@@ -57,22 +66,40 @@ def granted_exactly(cluster: SecuredCluster, params: dict[str, object]) -> None:
 def test_a_run_with_exactly_the_documented_rights_is_held_and_leaves_nothing(
     strangers: SecuredCluster, kafka_spark: SparkSession, host_folder: Path, asked: dict[str, object]
 ) -> None:
-    config = host_folder / "client.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in strangers.properties().items()))
-    config.chmod(0o600)
     params = {**asked, "fault": "none", "records": 2000, "duration_s": 4, "rate": 500}
     granted_exactly(strangers, params)
-    name, access = f"external-{uuid.uuid4().hex[:6]}", ClusterAccess(command_config=str(config))
-    verdict = direct.run(params, name, lambda progress: None, kafka_spark, access)
+    name = f"external-{uuid.uuid4().hex[:6]}"
+    verdict = direct.run(params, name, lambda progress: None, kafka_spark, access_to(strangers, host_folder))
     run = RunDirectory(folders.runs_dir() / name)
     doubts = [f"{doubt.name}: {doubt.detail}" for each in verdict.arms for doubt in each.doubts]
     assert (verdict.verdict, verdict.exit_code) == ("HELD", 0), doubts
     (subject,) = (each for each in verdict.arms if each.role == "subject")
     assert arm(verdict, subject.arm).books["lost"] == 0
     assert any(CLUSTER_ID in limit for limit in verdict.limits)
-    assert topics_of(strangers) == set() and groups_of(strangers) == set()
+    wait_until(lambda: topics_of(strangers) == set() == groups_of(strangers), "the topics to be gone", PATIENCE_S)
     scenario = json.loads((run.path / "scenario.json").read_text())
     assert scenario["cluster"]["external"]["cluster_id"] == CLUSTER_ID
     assert not list(folders.state_dir().glob("clusters/*/*.jsonl"))
     secret = USERS["verifier"].encode()
     assert not [file for file in run.path.rglob("*") if file.is_file() and secret in file.read_bytes()]
+
+
+def test_a_broker_that_somebody_else_kills_and_starts_forbids_every_verdict_but_inconclusive(
+    strangers: SecuredCluster, kafka_spark: SparkSession, host_folder: Path
+) -> None:
+    """Nobody tells the run. From outside, it cannot be told from a loss of power."""
+    broker = strangers.brokers[1]
+
+    def killed_and_started(progress: StepProgress) -> None:
+        if (progress.step, progress.state) == ("inject_fault", "success"):
+            strangers.processes[broker].kill()
+            strangers.processes[broker].wait()
+            strangers.launch(broker)
+
+    params = {"profile": "safe", "fault": "none", "records": 2500, "duration_s": 5, "rate": 500}
+    granted_exactly(strangers, params)
+    name = f"disturbed-{uuid.uuid4().hex[:6]}"
+    verdict = direct.run(params, name, killed_and_started, kafka_spark, access_to(strangers, host_folder))
+    doubts = {doubt.name for doubt in arm(verdict, "safe").doubts}
+    assert verdict.verdict == "INCONCLUSIVE" and doubts >= {"brokers_unwatched", "unplanned_disturbance"}
+    wait_until(lambda: topics_of(strangers) == set(), "the topics to be gone", PATIENCE_S)

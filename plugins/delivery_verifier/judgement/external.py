@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.model.external_cluster import ExternalCluster
 
 REBALANCE, UNKNOWN = "auto.leader.rebalance.enable", "not known"
 UNWATCHED = "brokers_unwatched"
@@ -33,8 +32,11 @@ def doubts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
             yield arm.name, UNWATCHED, detail
 
 
-def limits(external: ExternalCluster) -> Iterator[str]:
-    """Yields sentences about what was not watched on the cluster, and what was assumed of it."""
+def limits(evidence: Evidence) -> Iterator[str]:
+    """Yields sentences about what was not watched on a cluster that somebody else runs, and what was assumed of it."""
+    scenario = evidence.scenario
+    if (external := scenario.cluster.external) is None:
+        return
     yield (
         f"Somebody else runs the cluster {external.cluster_id}. Its leaders and in-sync replicas were observed from "
         "outside, at the topics of this run alone. The processes, hosts, disks and controllers of its brokers were "
@@ -63,7 +65,13 @@ def limits(external: ExternalCluster) -> Iterator[str]:
             f"{REBALANCE} is {settings.get(REBALANCE, UNKNOWN)} there: leaders may move by themselves, which counts as "
             "a disturbance that was not planned."
         )
-    yield (
-        "The transactional.ids of the run, if it has any, stay registered at the cluster until it lets them expire "
-        "(transactional.id.expiration.ms): nobody can remove them."
-    )
+    if scenario.applied:
+        yield (
+            "What the brokers wrote of the groups of applications has the times of their clocks, which were not "
+            "compared with that of this host."
+        )
+    if scenario.transactional or any(arm.application and arm.application.producer for arm in scenario.loaded):
+        yield (
+            "The transactional.ids of the run stay registered at the cluster until it lets them expire "
+            "(transactional.id.expiration.ms): nobody can remove them."
+        )

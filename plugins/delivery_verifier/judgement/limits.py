@@ -33,7 +33,7 @@ def limits(evidence: Evidence) -> list[str]:
     if (audit := evidence.scenario.audit) is not None:
         return [*_unchecked_laws(evidence), *audits.limits(evidence, audit)]
     biting = evidence.biting
-    sentences = [*_unchecked_laws(evidence), _tried(evidence)]
+    sentences = [*_unchecked_laws(evidence), _tried(evidence), *external.limits(evidence)]
     if biting:
         # Injections of one cycle overlap and belong together. Only cycles are independent of each other.
         rounds = len({injection.cycle for injection in biting})
@@ -46,8 +46,6 @@ def limits(evidence: Evidence) -> list[str]:
         for arm in evidence.scenario.subjects
         if arm.application and arm.application.discipline == "own"
     ]
-    if (cluster := evidence.scenario.cluster.external) is not None:
-        sentences += external.limits(cluster)
     sentences.append(
         "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
         "network partitions that were not injected may give another result."

@@ -116,3 +116,39 @@ def test_properties_that_are_no_connection_are_named(
     found(lambda _: "granted")
     assert cli.main([*COMMAND, *SERVER, "--command-property", "acks=all"]) == 0
     assert "kdv: acks is no property of a connection, and has no effect here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (SERVER, "direct is off; allowed on a cluster that somebody else runs: --direct"),
+        (["--direct", "--beside", "r"], "--beside names a run on a cluster that somebody else runs, and no cluster is"),
+    ],
+)
+def test_a_run_there_is_direct_and_names_its_cluster(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", "--fault", "none", *words]) == 64
+    assert said in capsys.readouterr().err
+
+
+def test_a_run_gets_the_way_to_the_cluster_with_the_file_by_its_absolute_path(
+    found: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found(lambda _: "granted")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.properties").write_text("bootstrap.servers=b1:9093\nacks=all\n")
+    taken = list[Any]()
+
+    def run(params: object, name: str, listener: object, external: object) -> None:
+        taken.append(external)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("delivery_verifier.run.direct.run", run)
+    command = ["run", "--direct", "--fault", "none", "--command-config", "c.properties", "--beside", "other"]
+    assert cli.main(command) == 130
+    (access,) = taken
+    assert (access.command_config, access.beside) == (str(tmp_path / "c.properties"), ("other",))
+    said = capsys.readouterr().err
+    assert "acks is no property of a connection" in said and "cluster  an-id, as User:verifier" in said
+    assert "transaction.state.log.min.isr: 1 (not known)" in said

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from support.evidence import a_scenario, arm, doubts, evidence_of, judged, lost, partition, the_observations
 
+from delivery_verifier import catalogue
 from delivery_verifier.judgement import external
 from delivery_verifier.judgement.limits import limits
 from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
@@ -17,9 +18,19 @@ CLUSTER = ExternalCluster(access=ClusterAccess(bootstrap_server="b:1"), cluster_
 
 def quiet(**more: Any) -> Scenario:
     """A run without a fault, on a cluster that somebody else runs."""
-    run = a_scenario("idempotent", fault="none")
-    cluster = msgspec.structs.replace(CLUSTER, **more)
-    return msgspec.structs.replace(run, cluster=msgspec.structs.replace(run.cluster, external=cluster))
+    return on_it(a_scenario("idempotent", fault="none"), **more)
+
+
+def on_it(run: Scenario, application: str | None = None, **more: Any) -> Scenario:
+    """`run` on that cluster. `application`: one that its subjects have."""
+    cluster = msgspec.structs.replace(run.cluster, external=msgspec.structs.replace(CLUSTER, **more))
+    arms = tuple(
+        msgspec.structs.replace(arm, application=catalogue.APPLICATIONS[application])
+        if application and arm.role == "subject"
+        else arm
+        for arm in run.arms
+    )
+    return msgspec.structs.replace(run, cluster=cluster, arms=arms)
 
 
 def disturbed(run: Scenario) -> dict[str, Any]:
@@ -59,5 +70,11 @@ def test_what_was_not_watched_and_what_was_assumed_stands_in_the_limits() -> Non
     assert "1 (not known)" in said and "counts as the weaker value" in said
     assert "settings of the brokers are not known" in said
     for value, told in (("true", True), ("false", False)):
-        known = external.limits(msgspec.structs.replace(CLUSTER, settings={external.REBALANCE: value}))
+        known = limits(evidence_of(quiet(settings={external.REBALANCE: value})))
         assert any("leaders may move by themselves" in text for text in known) == told
+    assert "transactional.ids" not in said and "clocks" not in said
+    for profile, application, text in (
+        ("transactional", None, "transactional.ids of the run stay registered"),
+        ("idempotent", "commit_after", "clocks, which were not compared"),
+    ):
+        assert any(text in each for each in limits(evidence_of(on_it(a_scenario(profile, fault="none"), application))))

@@ -8,6 +8,7 @@ run creates has names that begin with `kdv-` and the run's random token, and sta
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import msgspec
@@ -96,6 +97,7 @@ class ExternalBackend(Shared):
                 run=request.run_id,
                 token=workspace.name,
                 cluster_id=external.cluster_id,
+                host=socket.gethostname(),
                 access=external.access,
                 addresses=addresses,
                 workspace=str(workspace),
@@ -145,12 +147,16 @@ def _cluster_of(head: Head) -> SharedCluster:
 
 
 def _dead(cluster_id: str | None = None) -> list[Register]:
-    """Returns the registers of runs whose agent does not answer. The caller holds the host's lock, so that no run is
-    about to start its agent."""
+    """Returns the registers of runs of this host whose agent does not answer. Before it removes anything, the caller
+    takes the host's lock, which a living agent holds. Nobody can say here whether a run of another host lives, which
+    has the same home."""
+    heads = [(register, register.head()) for register in all_registers()]
     return [
         register
-        for register in all_registers()
-        if cluster_id in (None, register.head().cluster_id) and not _lives(Path(register.head().workspace))
+        for register, head in heads
+        if cluster_id in (None, head.cluster_id)
+        and head.host == socket.gethostname()
+        and not _lives(Path(head.workspace))
     ]
 
 

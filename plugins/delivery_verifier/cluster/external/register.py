@@ -28,6 +28,7 @@ _Line = TypeVar("_Line", "Head", "Entry")
 class Head(Struct, frozen=True, kw_only=True):
     """The first line of a register: the run, its cluster, and the way there, which holds no secret.
 
+    * `host`: the host of the run. Another host with the same home cannot know whether the run lives.
     * `addresses`: the brokers as the run first found them, each as (id, host, port).
     * `workspace`: the folder of the run, in which its agent answers while the run lives.
     """
@@ -35,6 +36,7 @@ class Head(Struct, frozen=True, kw_only=True):
     run: str
     token: str
     cluster_id: str
+    host: str
     access: ClusterAccess
     addresses: tuple[tuple[int, str, int], ...]
     workspace: str
@@ -67,11 +69,16 @@ class Register:
         return cls(folder() / f"id-{quote(cluster_id, safe='')}" / f"{token}.jsonl")
 
     def begin(self, head: Head) -> None:
-        """Makes the file. Raises FileExistsError if the run has one already."""
+        """Makes the file, as a whole or not at all. Raises FileExistsError if the run has one already."""
         for each in (folder(), self.path.parent):
             each.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        self._append(head)
+        partial = self.path.with_suffix(".new")
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+            stream.write(msgspec.json.encode(head) + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.link(partial, self.path)
+        partial.unlink()
 
     def intend(self, kind: Kind, names: Iterable[str]) -> None:
         """Writes down, before the first of them can exist, what the run is about to create."""

@@ -15,6 +15,7 @@ HEAD = Head(
     run="r",
     token="abcdefgh",
     cluster_id="an/id=",
+    host="a-host",
     access=ClusterAccess(bootstrap_server="b:1"),
     addresses=((11, "b", 1),),
     workspace="/nowhere",
