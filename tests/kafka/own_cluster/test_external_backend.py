@@ -192,6 +192,33 @@ def test_what_somebody_else_changes_at_a_topic_of_the_run_ends_it_and_is_named(
         wait_until(lambda: of_runs(secured) == {topic}, "only the stranger's to be left, with its name", PATIENCE_S)
 
 
+def test_what_cannot_be_removed_stays_registered_and_is_named_until_the_right_is_back(
+    secured: SecuredCluster, access: ClusterAccess
+) -> None:
+    run_dir = planned(access)
+    start_cluster(run_dir)
+    create_topics(run_dir)
+    run = RunDirectory(run_dir)
+    topics, cluster = of_runs(secured), Cluster.of_run(run)
+    secured.grant([])
+
+    def is_refused() -> bool:
+        try:
+            BACKEND.require_unchanged(run.read_scenario(), cluster.workspace)
+        except KafkaException as error:
+            return "uthorization" in str(error)
+        return False
+
+    wait_until(is_refused, "the rights to be gone", PATIENCE_S, 0.3)
+    with pytest.raises(StepFailed, match=r"not removed from the cluster: .*uthorization.*kdv doctor --heal"):
+        stop_cluster(run_dir, keep=False)
+    assert of_runs(secured) == topics == registered() and not cluster.workspace.exists()
+    assert any(line.startswith(f"not healed: run {run.read_scenario().run_token}: ") for line in doctor.heal())
+    secured.grant([("topic", right.name, "prefixed", right.operation) for right in NEEDED])
+    wait_until(lambda: list(doctor.heal()) and registered() == set(), "the rights to be back", PATIENCE_S, 0.5)
+    wait_until(lambda: of_runs(secured) == set(), "every broker to know that they are gone", PATIENCE_S)
+
+
 KILLED_AT = """
 import os, signal, sys
 from delivery_verifier.cluster.external import creation, register
