@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 from support.patience import PATIENCE_S
 from support.secured_cluster import CLUSTER_ID, USERS, SecuredCluster, secured_cluster
@@ -103,3 +105,28 @@ def test_a_broker_that_somebody_else_kills_and_starts_forbids_every_verdict_but_
     doubts = {doubt.name for doubt in arm(verdict, "safe").doubts}
     assert verdict.verdict == "INCONCLUSIVE" and doubts >= {"brokers_unwatched", "unplanned_disturbance"}
     wait_until(lambda: topics_of(strangers) == set(), "the topics to be gone", PATIENCE_S)
+
+
+def test_five_brokers_of_an_older_release_of_which_one_is_down_are_enough(
+    tmp_path: Path, kafka_spark: SparkSession, host_folder: Path
+) -> None:
+    params = {"profile": "transactional", "fault": "none", "records": 2000, "duration_s": 4, "rate": 500}
+    with secured_cluster(tmp_path / "older", (11, 12, 13, 14, 15), "4.0.2") as older:
+        granted_exactly(older, params)
+        older.processes[13].kill()
+        wait_until(lambda: 13 not in brokers_of(older), "the others to know that it is down", 2 * PATIENCE_S, 0.5)
+        name = f"older-{uuid.uuid4().hex[:6]}"
+        verdict = direct.run(params, name, lambda progress: None, kafka_spark, access_to(older, host_folder))
+        wait_until(lambda: topics_of(older) == set(), "the topics to be gone", PATIENCE_S)
+    cluster = RunDirectory(folders.runs_dir() / name).read_scenario().cluster
+    assert verdict.verdict == "HELD"
+    assert (cluster.kafka_version, cluster.elr) == ("4.0", False)
+    assert cluster.external is not None and sorted(cluster.external.brokers) == [11, 12, 14, 15]
+    assert any("eligible leader replicas: none" in limit for limit in verdict.limits)
+
+
+def brokers_of(cluster: SecuredCluster) -> set[int]:
+    """The brokers that one of them names; all of them as long as none answers."""
+    with suppress(KafkaException):
+        return {*cluster.operator.list_topics(timeout=PATIENCE_S).brokers}
+    return {*cluster.brokers}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 import uuid
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -15,8 +16,10 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.history import now_us
 
-GROUPS_S, ANSWER_S = 15.0, 10.0
-"""How long the members of a group may take to leave it, and a broker to answer, in seconds."""
+GROUPS_S, ANSWER_S, LAG_S = 25.0, 10.0, 3.0
+"""How long the members of all groups may take to leave them, a broker to answer, and a broker to know of a removal, in
+seconds. The agent of a run waits for groups, and then the run again: together longer than the session timeout of
+members, 45 s."""
 SETTLED_S = 60.0
 """After so many seconds, a topic that no broker knows was never created: a request for it is no longer under way."""
 _GONE, _OTHER_CONTROLLER = 100, 41
@@ -30,11 +33,14 @@ def remove(register: Register, cluster: SharedCluster) -> list[str]:
     Raises StepFailed if something is left, which then still stands in the register.
     """
     removed, remaining = list[str](), list[str]()
-    client = topics.admin(cluster.connection)
+    client, until_s = topics.admin(cluster.connection), time.monotonic() + GROUPS_S
     for entry in register.standing():
-        remove_one = _remove_group if entry.kind == "group" else _remove_topic
         try:
-            if remove_one(entry, client, cluster):
+            if (
+                _remove_topic(entry, client, cluster)
+                if entry.kind == "topic"
+                else _remove_group(entry, client, until_s)
+            ):
                 removed.append(entry.name)
             register.gone(entry)
         except _FAILURES as error:
@@ -76,8 +82,8 @@ def _remove_topic(entry: Entry, client: AdminClient, cluster: SharedCluster) -> 
         return False
     code = _delete(topic_id, cluster)
     if code == _GONE:
-        if there == topic_id:
-            raise StepFailed("the cluster says that it knows no such topic, and shows it")
+        is_unseen = lambda: ids(client, [entry.name]).get(entry.name) != topic_id  # noqa: E731
+        wait_until(is_unseen, "a topic that the cluster says it does not know to be shown no more", LAG_S, every_s=0.2)
         return False
     if code:
         raise StepFailed(f"the cluster answered with error {code} ({KafkaError(code).str()})")
@@ -102,9 +108,9 @@ def _delete(topic_id: str, cluster: SharedCluster) -> int:
     raise StepFailed(f"no broker could remove it; {failure}")
 
 
-def _remove_group(entry: Entry, client: AdminClient, cluster: SharedCluster) -> bool:
-    """Removes the group of `entry`. Returns whether there was one. Waits until its members have left: the coordinator
-    keeps a killed one for its session timeout."""
+def _remove_group(entry: Entry, client: AdminClient, until_s: float) -> bool:
+    """Removes the group of `entry`. Returns whether there was one. Waits until its members have left, at most until
+    `until_s` on the monotonic clock: the coordinator keeps a killed one for its session timeout."""
     answers = list[bool]()
 
     def ended() -> bool:
@@ -112,7 +118,7 @@ def _remove_group(entry: Entry, client: AdminClient, cluster: SharedCluster) -> 
         answers.extend([] if answer is None else [answer])
         return answer is not None
 
-    wait_until(ended, f"the members of {entry.name} to leave", GROUPS_S, every_s=0.5)
+    wait_until(ended, f"the members of {entry.name} to leave", max(0.0, until_s - time.monotonic()), every_s=0.5)
     return answers[0]
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.connection import Connection
@@ -77,11 +78,12 @@ def test_what_may_still_be_under_way_stays_registered(register: Register, monkey
     assert remove(register, Stranger(monkeypatch, {})) == [] and not register.path.exists()
 
 
-@pytest.mark.parametrize(("code", "said"), [(29, "error 29"), (100, "knows no such topic, and shows it")])
+@pytest.mark.parametrize(("code", "said"), [(29, "error 29"), (100, "the cluster says it does not know")])
 def test_what_the_cluster_does_not_remove_stays_registered(
     register: Register, monkeypatch: pytest.MonkeyPatch, code: int, said: str
 ) -> None:
     register.created("kdv-abcdefgh-a", OURS)
+    monkeypatch.setattr(removal, "LAG_S", 0.0)
     with pytest.raises(StepFailed, match=said):
         remove(register, Stranger(monkeypatch, {"kdv-abcdefgh-a": OURS}, code))
     assert register.standing()
@@ -101,3 +103,49 @@ def test_the_next_broker_is_asked_if_one_is_silent_or_cannot_do_it() -> None:
     cluster.connection.brokers = [1]
     with pytest.raises(StepFailed, match="no broker could remove it"):
         removal._delete(OURS, cast("SharedCluster", cluster))
+
+
+class Group(Stranger):
+    """A cluster with a group whose removal fails with these codes, one after another, and then succeeds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *codes: int) -> None:
+        super().__init__(monkeypatch, {})
+        self.codes = [*codes]
+        monkeypatch.setattr(topics, "admin", lambda connection: self)
+
+    def delete_consumer_groups(self, names: list[str], request_timeout: float) -> dict[str, Any]:
+        def result(timeout_s: float) -> None:
+            if self.codes:
+                raise KafkaException(KafkaError(self.codes.pop(0)))
+
+        return {name: SimpleNamespace(result=result) for name in names}
+
+
+@pytest.fixture
+def of_group(tmp_path: Path) -> Register:
+    path = tmp_path / "abcdefgh.jsonl"
+    path.write_bytes(b"{}\n")
+    made = Register(path)
+    made.intend("group", ["kdv-abcdefgh-a"])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("codes", "removed"),
+    [((), True), ((KafkaError.NON_EMPTY_GROUP,), True), ((KafkaError.GROUP_ID_NOT_FOUND,), False)],
+)
+def test_a_group_is_removed_once_its_members_have_left(
+    of_group: Register, monkeypatch: pytest.MonkeyPatch, codes: tuple[int, ...], removed: bool
+) -> None:
+    assert remove(of_group, Group(monkeypatch, *codes)) == ["kdv-abcdefgh-a"] * removed
+    assert not of_group.path.exists()
+
+
+@pytest.mark.parametrize("code", [KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED])
+def test_a_group_that_cannot_be_removed_stays_registered(
+    of_group: Register, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(removal, "GROUPS_S", 0.0)
+    with pytest.raises(StepFailed, match="not removed from the cluster: kdv-abcdefgh-a"):
+        remove(of_group, Group(monkeypatch, *[code] * 9))
+    assert of_group.standing()
