@@ -67,8 +67,8 @@ def limits(evidence: Evidence) -> Iterator[str]:
         )
     if scenario.applied:
         yield (
-            "What the brokers wrote of the groups of applications has the times of their clocks, which were not "
-            "compared with that of this host."
+            "The partitions that keep the offsets of groups were read at the end, and not observed. What stands there "
+            "has the times of the brokers' clocks, which were not compared with that of this host."
         )
     if scenario.transactional or any(arm.application and arm.application.producer for arm in scenario.loaded):
         yield (
