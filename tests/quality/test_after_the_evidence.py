@@ -79,7 +79,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
     numbers = iter(range(100))
 
-    def planned(params: object, name: str) -> Path:
+    def planned(params: object, name: str, external: None) -> Path:
         stored = Path(shutil.copytree(RUNS / RUN, tmp_path / "runs" / name))
         for step in ("validate", "conclude"):
             (stored / f"{step}.json").unlink()
