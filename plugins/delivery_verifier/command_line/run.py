@@ -147,7 +147,7 @@ def _saying_how_to_judge(run_dir: Path) -> Iterator[None]:
         raise
 
 
-def _show_promises(params: dict[str, Any], follower: Follower, external: ClusterAccess | None) -> None:
+def _show_promises(params: dict[str, Any], follower: Follower, external: ClusterAccess | None = None) -> None:
     """Shows what the settings promise, and what the run cannot show, before anything is started. On a cluster that
     somebody else runs, they promise what that cluster allows, and its check is shown.
 
