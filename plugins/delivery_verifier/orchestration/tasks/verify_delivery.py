@@ -21,6 +21,7 @@ from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.tasks import (
     connections,
     gate,
+    kafka_connection,
     note,
     red_run,
     spark_connection,
@@ -155,6 +156,7 @@ def stop_cluster() -> None:
     """The step stop_cluster: ends the cluster. Unlike the tasks before the gate, this task may run again after the gate
     has succeeded, and its failure does not make the run red."""
     run_dir = _run_directory(get_current_context())
+    kafka_connection.provide()
     from delivery_verifier.run.steps import stop_cluster as step
 
     step.stop_cluster(run_dir)
@@ -171,9 +173,11 @@ def _open_run_directory() -> Path:
 
 
 def _begin(context: Context) -> None:
-    """Raises gate.GatePassed if the gate has succeeded already. If the task was cleared, withdraws the run's note."""
+    """Raises gate.GatePassed if the gate has succeeded already. If the task was cleared, withdraws the run's note. From
+    now on, the task can read a cluster that a connection of Airflow names."""
     gate.require_not_passed(context, GATE)
     note.withdraw(context)
+    kafka_connection.provide()
 
 
 def _run_directory(context: Context) -> Path:
