@@ -74,8 +74,9 @@ def of_master(master: str, deploy_mode: str = "client") -> Location:
 
 def of_server(address: str, master: str = "local") -> Location:
     """Returns where the Spark Connect server at `address` runs. `master`: its Spark master, if it is known already. If
-    it is not known, a server on this host counts as one with its executors on this host."""
-    here = _is_loopback(urlsplit(address).hostname or "")
+    it is not known, a server on this host counts as one with its executors on this host. If MOUNT is set, no server
+    counts as one on this host, because a tunnel may lead from here to a server elsewhere."""
+    here = _is_loopback(urlsplit(address).hostname or "") and variables.path(MOUNT) is None
     return Location(address, here, here and master.startswith("local"))
 
 
@@ -107,8 +108,9 @@ def granted(connection: Connection, workspace: Path, location: Location = HERE) 
     if secret:
         path = _path_in_spark(file, location.executors_here, location)
         properties |= {name: f"${{file:{path}:{name}}}" for name in secret} | PROVIDER
-        private_files.write(file, javaproperties.dumps(secret, timestamp=False).encode())
     try:
+        if secret:
+            private_files.write(file, javaproperties.dumps(secret, timestamp=False).encode())
         yield {f"kafka.{name}": value for name, value in properties.items()}
     finally:
         file.unlink(missing_ok=True)

@@ -7,13 +7,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
+from support import observing_backend
 
+from delivery_verifier.cluster import keeper, watcher
+from delivery_verifier.cluster.backend import StartRequest
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.security import airflow_connections, command_config, names
 from delivery_verifier.cluster.security.airflow_connections import AirflowConnection
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
+from delivery_verifier.cluster.security.reading import Access
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.upkeep import redaction
 
 VARIABLE, NAME = "AIRFLOW_CONN_KAFKA_STAGING", "airflow:kafka_staging"
@@ -124,6 +130,29 @@ def test_airflow_is_asked_first_and_other_processes_of_the_run_find_what_it_said
     assert command_config.read(cluster=NAME) == told
     airflow_connections.use(None)
     airflow_connections.hand_over(tmp_path / "none")  # nothing was told, so nothing is written
+
+
+def test_the_agent_of_a_run_finds_in_the_workspace_what_airflow_has_told_the_task(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    airflow_connections.use(lambda conn_id: AirflowConnection("kafka", EXTRA))
+    asked, agents = command_config.read(cluster=NAME), list[watcher.WatcherSpec]()
+
+    def begun(module: str, spec: watcher.WatcherSpec) -> None:
+        assert [file.name for file in tmp_path.iterdir()] == ["airflow-kafka_staging.properties"]
+        agents.append(spec)
+
+    monkeypatch.setattr(watcher, "start_keeper", begun)
+    request = StartRequest(run_id="r", workspace=str(tmp_path), deadline_s=1.0, spec=ClusterSpec())
+    watcher.start(observing_backend.BACKEND, request)
+    airflow_connections.use(None)
+    (tmp_path / "spec.json").write_bytes(msgspec.json.encode(agents[0]))
+    monkeypatch.setattr(sys, "argv", ["watcher", str(tmp_path / "spec.json")])
+    found = list[Access]()
+    monkeypatch.setattr(keeper, "keep", lambda spec, new: found.append(command_config.read(cluster=NAME)))
+    watcher.main()
+    assert found == [asked]
+    assert "hush" not in (tmp_path / "spec.json").read_text()
 
 
 def test_the_secrets_of_connections_are_known_to_the_redaction_and_shown_nowhere(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import javaproperties
 import pytest
 from support.certificates import KEY_PASSWORD, STORE_PASSWORD, Authority
 
+from delivery_verifier.cluster import workspaces
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.security import names, spark_options
 from delivery_verifier.cluster.security.spark_options import HERE, MOUNT, SecretsOutOfReach, of_master, of_server
@@ -135,6 +139,39 @@ def test_spark_is_here_only_if_driver_and_executors_are(
     location: spark_options.Location, driver: bool, executors: bool
 ) -> None:
     assert (location.driver_here, location.executors_here) == (driver, executors)
+
+
+def test_a_server_behind_a_tunnel_is_elsewhere_once_the_mount_is_named(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MOUNT, "/mnt/kdv")
+    tunnelled = of_server("sc://localhost:15002", "local[*]")
+    with spark_options.granted(Connection(BROKERS, SCRAM), workspace, HERE) as here:
+        assert f"file:{workspace}" in here["kafka.sasl.jaas.config"]
+    security = {name: value for name, value in SCRAM.items() if name != "ssl.ca.location"}
+    with spark_options.granted(Connection(BROKERS, security), workspace, tunnelled) as options:
+        assert "file:/mnt/kdv/abcd1234/" in options["kafka.sasl.jaas.config"]
+
+
+@pytest.mark.slow
+def test_a_reader_that_is_killed_leaves_a_private_file_which_the_next_run_removes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_WORKSPACES", str(tmp_path))
+    workspace = tmp_path / "abcd1234"
+    workspace.mkdir()
+    (workspace / workspaces.KEEPER_SPEC).touch()
+    program = f"""
+import os, pathlib, signal
+from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.cluster.security import spark_options
+with spark_options.granted(Connection({{}}, {SCRAM!r}), pathlib.Path({str(workspace)!r})):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+    left = workspace / spark_options.FILE
+    assert "sasl.jaas.config" in left.read_text() and left.stat().st_mode & 0o777 == 0o600
+    assert workspaces.sweep() == [workspace] and not workspace.exists()
 
 
 def test_a_spark_elsewhere_without_a_mount_is_refused_before_the_load_with_the_remedy() -> None:
