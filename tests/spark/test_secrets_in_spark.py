@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ class Hunted:
         self.cluster, self.folder = cluster, folder
         self.workspace, self.run = folder / "ws" / TOKEN, RunDirectory(folder / "run")
         key = (cluster.certificates / "verifier.key").read_text().splitlines()[1]
-        self.secrets = [USERS["verifier"], USERS["operator"], KEY_PASSWORD, STORE_PASSWORD, key]
+        self.secrets = [*cluster.users.values(), KEY_PASSWORD, STORE_PASSWORD, key]
 
     def hunt(self, *more: Path) -> list[str]:
         """Where the secrets stand in the files of the run."""
@@ -61,7 +62,9 @@ class Hunted:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    with secured_cluster(tmp_path_factory.mktemp("secured"), brokers=[11]) as cluster:
+    # Another module may format a cluster at the same time, and the usual passwords then stand in a command line.
+    users = {user: f"{user}-{secrets.token_hex(8)}" for user in USERS}
+    with secured_cluster(tmp_path_factory.mktemp("secured"), brokers=[11], users=users) as cluster:
         yield cluster
 
 
@@ -141,7 +144,7 @@ def test_a_spark_of_ones_own_reads_in_every_way(hunted: Hunted, kafka_spark: Spa
 
 
 def test_a_spark_connect_server_shows_no_secret_in_its_pages_answers_and_events(hunted: Hunted) -> None:
-    home, sixth = hunted.folder / "home", "planted-sixth-6"
+    home, sixth = hunted.folder / "home", f"planted-{secrets.token_hex(8)}"
     with shown_server(home) as server, secret_hunt.watching_processes(hunted.secrets) as in_processes:
         said = ask("read", server.url, str(hunted.run.path), str(hunted.workspace), *WAYS)
         whole = RECORDS + 2 * hunted.run.read_scenario().load.partitions
@@ -189,7 +192,7 @@ def test_a_submitted_job_shows_no_secret_in_its_command_events_and_output(hunted
 
 
 def test_the_hunt_finds_what_is_planted(hunted: Hunted) -> None:
-    sixth = "planted-sixth-6"
+    sixth = f"planted-{secrets.token_hex(8)}"
     assert secret_hunt.in_files([hunted.folder / "connections"], hunted.secrets), "the operator's own file has it"
     (hunted.workspace / "x").write_text(f"a={sixth}")
     assert secret_hunt.in_files([hunted.folder], [sixth]) == [f"{sixth} in {hunted.workspace / 'x'}"]
@@ -204,4 +207,6 @@ def test_the_hunt_finds_what_is_planted(hunted: Hunted) -> None:
         assert found == {f"{sixth} in /proc/{process.pid}/{name}"}
     with spark_options.granted(Stand("scram", hunted.workspace).connection, hunted.workspace):
         (place,) = hunted.hunt()
-        assert place == f"{USERS['verifier']} in {hunted.workspace / spark_options.FILE}", "the one file, mode 0600"
+        assert place == f"{hunted.cluster.users['verifier']} in {hunted.workspace / spark_options.FILE}", (
+            "the one file, mode 0600"
+        )
