@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -226,11 +227,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--from-log", action="store_true", help="do not read Kafka: start from log/, as a read left it")
     exhaustive = "match every record by itself: the same result, without the screen for stretches that agree"
     parser.add_argument("--exhaustive", action="store_true", help=exhaustive)
+    reach = "JSON: the options by which Spark reaches the brokers, if they ask for more than their addresses"
+    parser.add_argument("--connection", type=Path, metavar="FILE", help=reach)
     options = parser.parse_args(argv)
+    connection = None
+    if options.connection is not None:
+        connection = msgspec.json.decode(options.connection.read_bytes(), type=dict[str, str])
     spark = local_session()
     try:
         with progress.shown(RunDirectory(options.run_dir), spark):
-            reconcile(options.run_dir, options.from_log, spark, exhaustive=options.exhaustive)
+            reconcile(options.run_dir, options.from_log, spark, exhaustive=options.exhaustive, connection=connection)
     finally:
         end(spark)
     return 0

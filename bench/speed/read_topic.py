@@ -91,7 +91,7 @@ def _load(run_dir: Path) -> None:
 def _pairs(run_dir: Path, records: int, count: int) -> list[dict[str, Measurement]]:
     """Measures one pair to warm the JVM, and then `count` pairs. Prints each pair. Returns the `count` pairs."""
     run, pairs = RunDirectory(run_dir), []
-    connection = Cluster.of_run(run).connection.spark_options()
+    connection = {"kafka.bootstrap.servers": Cluster.of_run(run).connection.bootstrap_servers}
     with server_session(records) as spark:
         from spark_jobs.reading.read_topic import read_topics
         from spark_jobs.reading.write_log import read_offsets_of

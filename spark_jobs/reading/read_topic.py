@@ -64,7 +64,7 @@ def read_topics(
     """Returns RAW: the snapshot and the tail of every partition. Reads up to the end that the partition has now.
 
     `offsets`: the bounds of the snapshot. `isolation`: the isolation level of the consumer. `connection`: options by
-    which Spark's Kafka source reaches the brokers (`Connection.spark_options`). If it is None, Spark connects to the
+    which Spark's Kafka source reaches the brokers (`spark_options.granted`). If it is None, Spark connects to the
     addresses in `offsets` without encryption.
 
     The read fails if the brokers no longer hold the whole range: Spark never returns only a part of it. Only the

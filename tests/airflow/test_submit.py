@@ -8,19 +8,40 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from msgspec.structs import replace
 
 from delivery_verifier import catalogue
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.security import spark_options
 from delivery_verifier.host.java import jars
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.orchestration.tasks import spark_job, verify_delivery
 from delivery_verifier.orchestration.tasks.server_job import ServerJob
+from delivery_verifier.run.steps import start_cluster
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import reconcile
 from spark_jobs.session import connect, progress
 from spark_jobs.session.classic import SMALL_RECORDS
+
+SCRAM = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.username": "u",
+    "sasl.password": "hush-7",
+}
+
+
+class Stand(Cluster):
+    """A stand-in for a cluster of which only the connection and the workspace are asked."""
+
+    def __init__(self, connection: Connection, workspace: Path) -> None:
+        self.connection, self.workspace, self.socket = connection, workspace, workspace / "none"
 
 
 @pytest.fixture
@@ -64,7 +85,7 @@ def test_executors_of_a_remote_master_leave_out_the_optimizing_compiler_as_the_d
 def test_a_job_on_a_server_that_is_ended_before_the_server_listens_never_begins(
     scenario: Scenario, tmp_path: Path
 ) -> None:
-    job = ServerJob(RunDirectory(tmp_path), "sc://localhost:1/;token=x")
+    job = ServerJob(RunDirectory(tmp_path), "sc://localhost:1/;token=x", Stand(Connection({}), tmp_path))
     operator = verify_delivery.SubmitReconcile(task_id="reconcile")
     operator._server_job = job
     operator.on_kill()
@@ -75,7 +96,9 @@ def test_a_job_on_a_server_that_is_ended_before_the_server_listens_never_begins(
 def test_a_job_on_a_server_shows_the_progress_of_its_own_session(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, session, events = RunDirectory(tmp_path), object(), list[object]()
+    run, events = RunDirectory(tmp_path), list[object]()
+    session = SimpleNamespace(conf={"spark.master": "local[*]"})
+    cluster = Stand(Connection({1: Address("a", 1)}, SCRAM), tmp_path)
     with run.writing("plan") as output:
         output.write_json("scenario.json", scenario)
 
@@ -89,9 +112,77 @@ def test_a_job_on_a_server_shows_the_progress_of_its_own_session(
     monkeypatch.setattr(connect, "connect_session", lambda url, records: nullcontext(session))
     monkeypatch.setattr(connect, "client_of", lambda spark: SimpleNamespace(release_session=None))
     monkeypatch.setattr(progress, "shown", shown)
-    monkeypatch.setattr(reconcile, "reconcile", lambda path, from_log, spark: events.append("reconciled"))
-    ServerJob(run, "sc://localhost:1/;token=x").reconcile()
+    given = dict[str, str]()
+
+    def reconciled(path: Path, from_log: bool, spark: object, connection: dict[str, str]) -> None:
+        given.update(connection)
+        assert "hush-7" in (tmp_path / spark_options.FILE).read_text()
+        events.append("reconciled")
+
+    monkeypatch.setattr(reconcile, "reconcile", reconciled)
+    ServerJob(run, "sc://localhost:1/;token=x", cluster).reconcile()
     assert events == [("shown", run.path, session), "reconciled", "shown no more"]
+    assert given["kafka.bootstrap.servers"] == "a:1" and "hush-7" not in repr(given)
+    assert given["kafka.sasl.jaas.config"] == f"${{file:{tmp_path / spark_options.FILE}:sasl.jaas.config}}"
+    assert not (tmp_path / spark_options.FILE).exists()
+    session.conf["spark.master"] = "spark://far:7077"
+    with pytest.raises(spark_options.SecretsOutOfReach, match=r"Spark runs elsewhere \(sc://localhost:1\)"):
+        ServerJob(run, "sc://localhost:1/;token=x", cluster).reconcile()
+
+
+def test_a_submitted_job_is_told_a_file_whose_options_have_no_secret(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands, options = list[list[str]](), dict[str, str]()
+
+    def submitted(operator: verify_delivery.SubmitReconcile, context: object) -> None:
+        commands.append([*operator.application_args])
+        if "--connection" in operator.application_args:
+            options.update(msgspec.json.decode(Path(operator.application_args[-1]).read_bytes()))
+            private = tmp_path / spark_options.FILE
+            assert "hush-7" in private.read_text() and private.stat().st_mode & 0o777 == 0o600
+
+    monkeypatch.setattr(verify_delivery, "_begin", lambda context: None)
+    monkeypatch.setattr(verify_delivery, "_run_directory", lambda context: tmp_path)
+    monkeypatch.setattr(RunDirectory, "read_scenario", lambda run: scenario)
+    monkeypatch.setattr(lease, "renewed", lambda socket, give_up: nullcontext())
+    monkeypatch.setattr(SparkSubmitOperator, "execute", submitted)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type":"spark","host":"local[2]"}')
+    for security in ({}, SCRAM):
+        cluster = Stand(Connection({1: Address("a", 1)}, security), tmp_path)
+        monkeypatch.setattr(Cluster, "of_run", lambda run, cluster=cluster: cluster)
+        verify_delivery.SubmitReconcile(task_id="reconcile").execute({})  # type: ignore[arg-type]
+    plain, secured = commands
+    assert plain[0] == "--run-dir" and "--connection" not in plain, "the job knows the addresses from the run directory"
+    assert secured == [*plain, "--connection", str(tmp_path / spark_options.OPTIONS)]
+    assert options["kafka.bootstrap.servers"] == "a:1" and options["kafka.sasl.jaas.config"].startswith("${file:")
+    assert "hush-7" not in repr(options) + repr(secured)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("spark", "is_refused"),
+    [
+        ('{"conn_type":"spark","host":"local[2]"}', False),
+        ('{"conn_type":"spark_connect","host":"localhost","port":15002}', False),
+        ('{"conn_type":"spark_connect","host":"far","port":15002}', True),
+        ('{"conn_type":"spark","host":"spark://far","port":7077}', True),
+        ('{"conn_type":"spark","host":"yarn","extra":{"deploy-mode":"cluster"}}', True),
+    ],
+)
+def test_a_spark_that_could_not_read_the_secrets_is_refused_before_the_load(
+    spark: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Stand(Connection({1: Address("a", 1)}, SCRAM), tmp_path)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", spark)
+    monkeypatch.setattr(verify_delivery, "_open_run_directory", lambda: tmp_path)
+    monkeypatch.setattr(start_cluster, "start_cluster", lambda run_dir: None)
+    monkeypatch.setattr(Cluster, "of_run", lambda run: cluster)
+    refusal = pytest.raises(spark_options.SecretsOutOfReach, match=spark_options.MOUNT)
+    with refusal if is_refused else nullcontext():
+        verify_delivery.start_cluster()
+    monkeypatch.setattr(Cluster, "of_run", lambda run: Stand(Connection({}), tmp_path))
+    verify_delivery.start_cluster()
 
 
 def test_the_script_is_the_installed_one() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -57,10 +57,16 @@ appender.c.layout.pattern=[%d] %p %m (%c)%n
 
 class SecuredCluster:
     """A running cluster of `brokers`, with the Kafka version `version`. `folder` holds its data, its logs, and in
-    `certificates` what clients need."""
+    `certificates` what clients need. `users` maps users to passwords."""
 
-    def __init__(self, folder: Path, brokers: Sequence[int] = BROKERS, version: str = VERSION) -> None:
-        self.folder, self.certificates = folder, folder / "certificates"
+    def __init__(
+        self,
+        folder: Path,
+        brokers: Sequence[int] = BROKERS,
+        version: str = VERSION,
+        users: Mapping[str, str] = USERS,
+    ) -> None:
+        self.folder, self.certificates, self.users = folder, folder / "certificates", users
         self.brokers, self.version = tuple(brokers), version
         numbers = iter(free_ports(1 + len(LISTENERS) * len(self.brokers)))
         self._controller_port = next(numbers)
@@ -79,7 +85,7 @@ class SecuredCluster:
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.username": user,
-            "sasl.password": USERS[user],
+            "sasl.password": self.users[user],
             "ssl.ca.location": str(self.certificates / "ca.pem"),
         }
         made |= {name.replace("_", "."): value for name, value in more.items()}
@@ -118,7 +124,7 @@ class SecuredCluster:
         self._write_files()
         scram = [
             word
-            for user, password in USERS.items()
+            for user, password in self.users.items()
             for word in ("--add-scram", f"SCRAM-SHA-512=[name={user},password={password}]")
         ]
         formats = [
@@ -214,7 +220,7 @@ class SecuredCluster:
             listener = f"CONTROLLER://127.0.0.1:{self._controller_port}"
             return settings | {"process.roles": "controller", "listeners": listener}
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports[node].items())
-        plain = " ".join(f'user_{user}="{password}"' for user, password in USERS.items())
+        plain = " ".join(f'user_{user}="{password}"' for user, password in self.users.items())
         module = "org.apache.kafka.common.security"
         return settings | {
             "process.roles": "broker",
@@ -253,9 +259,11 @@ def _operation(name: str) -> AclOperation:
 
 
 @contextmanager
-def secured_cluster(folder: Path, brokers: Sequence[int] = BROKERS, version: str = VERSION) -> Iterator[SecuredCluster]:
+def secured_cluster(
+    folder: Path, brokers: Sequence[int] = BROKERS, version: str = VERSION, users: Mapping[str, str] = USERS
+) -> Iterator[SecuredCluster]:
     """Yields a running cluster in `folder`. Its processes are killed after the block."""
-    cluster = SecuredCluster(folder, brokers, version)
+    cluster = SecuredCluster(folder, brokers, version, users)
     try:
         cluster.start()
         yield cluster

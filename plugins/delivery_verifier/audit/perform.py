@@ -123,7 +123,7 @@ def _gather(
 ) -> Gathered:
     from spark_jobs.reading import foreign
 
-    run_token, options = token(request.run_id), connection.spark_options()
+    run_token, options = token(request.run_id), {"kafka.bootstrap.servers": connection.bootstrap_servers}
     offsets = _offsets(request, connection, taken)
     say(f"reading {offsets.records:,} offsets of {request.topic}")
     records = foreign.read_foreign(spark, offsets, options)

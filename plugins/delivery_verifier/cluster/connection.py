@@ -58,15 +58,14 @@ class Connection:
         """Returns the properties that an admin client, a producer or a consumer of confluent_kafka needs to connect."""
         return {"bootstrap.servers": self.bootstrap_servers, **self.security}
 
-    def spark_options(self) -> dict[str, str]:
-        """Returns the options that Spark's Kafka source needs to connect. Their names are Java's property names with
-        the prefix `kafka.`.
+    def java_properties(self) -> dict[str, str]:
+        """Returns the properties that a Java client of Kafka needs to connect. They hold the secrets, so Spark is never
+        given them as options (see `security.spark_options`).
 
         Raises UnsupportedSecurity for a property that `names.to_java` cannot translate, and BadInput if a file with a
         key cannot be read.
         """
-        properties = {"bootstrap.servers": self.bootstrap_servers, **names.to_java(portable.security(self.security))}
-        return {f"kafka.{name}": value for name, value in properties.items()}
+        return {"bootstrap.servers": self.bootstrap_servers, **names.to_java(portable.security(self.security))}
 
     def address(self, broker: int) -> Address:
         """Returns the address of `broker`."""

@@ -20,6 +20,7 @@ from delivery_verifier.cluster.keeper import KeeperSpec, start_keeper
 from delivery_verifier.cluster.keeper_operations import ClusterStatus
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.requests import RepeatedRequests
+from delivery_verifier.cluster.security import airflow_connections
 from delivery_verifier.model.errors import VerifierError
 
 
@@ -79,12 +80,14 @@ def start(backend: Observed, request: StartRequest) -> None:
         lock_descriptor=request.lock_descriptor,
         backend=type(backend).__module__,
     )
+    airflow_connections.hand_over(Path(request.workspace))
     start_keeper(__name__, spec)
 
 
 def main() -> None:
     """Runs an agent: `python -m delivery_verifier.cluster.watcher SPEC`. SPEC is a JSON file with a WatcherSpec."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=WatcherSpec)
+    airflow_connections.take_over(Path(spec.workspace))
     backend: Observed = import_module(spec.backend).BACKEND
     keeper.keep(spec, lambda: Watcher(spec, backend.attach(Path(spec.workspace)), backend))
 

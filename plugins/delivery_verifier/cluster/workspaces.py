@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from delivery_verifier.cluster import lease
+from delivery_verifier.cluster import kept_secrets, lease
 from delivery_verifier.cluster.backends import owning_backends
 from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
 from delivery_verifier.host import folders, variables
@@ -150,7 +150,9 @@ def hold(workspace: Path) -> None:
 
 
 def keep(workspace: Path) -> None:
-    """Marks the workspace of a run that is over as kept. Then removes the oldest kept workspaces (see `trim`)."""
+    """Marks the workspace of a run that is over as kept, and takes the secrets out of it. Then removes the oldest kept
+    workspaces (see `trim`)."""
+    kept_secrets.remove(workspace)
     (workspace / KEPT).touch()
     trim()
 

@@ -114,6 +114,7 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_CONNECTIONS": path,
     "KDV_LOCK": path,
     "KDV_WORKSPACES": short_path,
+    "KDV_SPARK_WORKSPACES": path,
     "KDV_KEEP": flag,
     "KDV_KEPT": lambda name: number(name, KEPT_WORKSPACES, 0, 1000),
     "KDV_PORT": lambda name: number(name, 8080, 1, 65535),

@@ -21,21 +21,21 @@ SASL = {
 def test_a_plain_connection_is_its_addresses() -> None:
     plain = Connection(BROKERS)
     assert plain.client_properties() == {"bootstrap.servers": "a:9092,b:9093"}
-    assert plain.spark_options() == {"kafka.bootstrap.servers": "a:9092,b:9093"}
+    assert plain.java_properties() == {"bootstrap.servers": "a:9092,b:9093"}
     assert plain.address(2) == ("b", 9093)
 
 
 def test_a_secured_connection_is_given_to_every_client_in_its_own_names() -> None:
     secured = Connection(BROKERS, SASL)
     assert secured.client_properties() == {"bootstrap.servers": "a:9092,b:9093", **SASL}
-    assert secured.spark_options() == {
-        "kafka.bootstrap.servers": "a:9092,b:9093",
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "SCRAM-SHA-512",
-        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    assert secured.java_properties() == {
+        "bootstrap.servers": "a:9092,b:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
         'username="verifier" password="se\\"cret";',
-        "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.location": "/etc/ca.pem",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/etc/ca.pem",
     }
 
 
@@ -49,7 +49,7 @@ def test_no_secret_is_shown() -> None:
 )
 def test_what_spark_cannot_be_given_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(UnsupportedSecurity, match=name):
-        Connection(BROKERS, {name: value}).spark_options()
+        Connection(BROKERS, {name: value}).java_properties()
 
 
 def test_other_client_settings_are_no_part_of_a_connection() -> None:

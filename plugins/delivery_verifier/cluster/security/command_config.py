@@ -1,4 +1,5 @@
-"""What an operator gives to reach a cluster: Kafka's own options, a cluster by its name, or a folder with a secret.
+"""What an operator gives to reach a cluster: Kafka's own options, a cluster by its name (of a file, or of a connection
+in Airflow), or a folder with a secret.
 
 `--bootstrap-server`, `--command-config` and `--command-property` are those of Kafka's tools (KIP-1147), with their
 precedence: the first beats the last, which beats the file. Files have the encoding of Java's `.properties`, Latin-1.
@@ -16,7 +17,7 @@ from pathlib import Path
 import javaproperties
 
 from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.security import jaas, names, providers, stores
+from delivery_verifier.cluster.security import airflow_connections, jaas, names, providers, stores
 from delivery_verifier.cluster.security.reading import Access, access_of
 from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput, bad_input, choice
@@ -56,8 +57,11 @@ def read(
     source = (
         f"{CLUSTER} {cluster}" if cluster is not None else next((name for name in options if options[name]), SERVER)
     )
-    path = None if config is None else stores.path_of(CONFIG, config).expanduser()
-    entries = _entries(named(cluster) if cluster is not None else path, source)
+    if cluster is not None and airflow_connections.is_named(cluster):
+        entries = airflow_connections.entries(cluster)
+    else:
+        path = None if config is None else stores.path_of(CONFIG, config).expanduser()
+        entries = _entries(named(cluster) if cluster is not None else path, source)
     entries |= _typed(properties)
     if server is not None:
         entries = {name: value for name, value in entries.items() if name not in ("metadata.broker.list",)}
@@ -81,8 +85,10 @@ def named(cluster: str) -> Path:
 
 
 def known_secrets() -> Iterator[str]:
-    """Yields the secret values in the files of the folder of connections, whoever's names they have, and the passwords
-    inside them. A file that cannot be read, or not as properties, is passed over: it reaches no cluster either."""
+    """Yields the secret values in the files of the folder of connections, whoever's names they have, the passwords
+    inside them, and those of Airflow's connections in the environment. A file that cannot be read, or not as
+    properties, is passed over: it reaches no cluster either."""
+    yield from airflow_connections.known_secrets()
     folder = folders.connections_dir()
     for path in sorted(folder.rglob("*") if folder.is_dir() else ()):
         with suppress(OSError, BadInput):

@@ -8,6 +8,7 @@ from delivery_verifier.cluster.security import names, stores, tls
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
 
 KEY, CHAIN, PASSWORD = "ssl.key.location", "ssl.certificate.location", "ssl.key.password"
+AUTHORITIES, STORE = "ssl.ca.location", "ssl.keystore.location"
 
 
 def security(properties: Mapping[str, str]) -> dict[str, str]:
@@ -19,15 +20,36 @@ def security(properties: Mapping[str, str]) -> dict[str, str]:
     certificates.
     """
     named = names.usual(properties)
-    if "ssl.ca.location" in named and stores.is_folder("ssl.ca.location", named["ssl.ca.location"]):
-        raise UnsupportedSecurity("ssl.ca.location is a folder, which Spark's Kafka source cannot use; allowed: a file")
-    is_locked = PASSWORD in named and "ssl.keystore.location" not in named
-    if is_locked or named.get(KEY) != named.get(CHAIN):
-        pair = tls.own_pair(named)
-        password = named.pop(PASSWORD, "")
-        if pair is not None:
-            pair = stores.unlocked(pair, password) if is_locked else pair
-            for name in (KEY, CHAIN):
-                named.pop(name, None)
-            named |= {"ssl.key.pem": pair.key.strip(), "ssl.certificate.pem": pair.chain.strip()}
-    return named
+    _require_no_folder(named)
+    return _with_pair_in_texts(named) if _is_locked(named) or named.get(KEY) != named.get(CHAIN) else named
+
+
+def texts(properties: Mapping[str, str]) -> dict[str, str]:
+    """Returns `properties`, which have librdkafka's names, with texts in PEM in place of every file, for a client on
+    another host. Raises BadInput and UnsupportedSecurity as `security` does."""
+    named = names.usual(properties)
+    _require_no_folder(named)
+    if AUTHORITIES in named:
+        named["ssl.ca.pem"] = stores.content(AUTHORITIES, named.pop(AUTHORITIES)).decode("latin-1")
+    return _with_pair_in_texts(named)
+
+
+def _require_no_folder(named: Mapping[str, str]) -> None:
+    if AUTHORITIES in named and stores.is_folder(AUTHORITIES, named[AUTHORITIES]):
+        raise UnsupportedSecurity(f"{AUTHORITIES} is a folder, which Spark's Kafka source cannot use; allowed: a file")
+
+
+def _is_locked(named: Mapping[str, str]) -> bool:
+    return PASSWORD in named and STORE not in named
+
+
+def _with_pair_in_texts(named: dict[str, str]) -> dict[str, str]:
+    """Returns `named` with the key and its chain as texts, and without what is needed to open them."""
+    pair, is_locked = tls.own_pair(named), _is_locked(named)
+    password = named.pop(PASSWORD, "")
+    if pair is None:
+        return named
+    pair = stores.unlocked(pair, password) if is_locked else pair
+    for name in (KEY, CHAIN, STORE, "ssl.keystore.password"):
+        named.pop(name, None)
+    return named | {"ssl.key.pem": pair.key.strip(), "ssl.certificate.pem": pair.chain.strip()}

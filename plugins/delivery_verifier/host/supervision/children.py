@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from delivery_verifier.host import private_files
 from delivery_verifier.host.processes import dies_with_parent
 from delivery_verifier.host.waiting import wait_until
 
@@ -20,8 +21,7 @@ Child = subprocess.Popen[bytes]
 def start_module(module: str, spec: bytes, folder: Path) -> Child:
     """Starts `python -m module FILE`, where FILE in `folder` holds `spec`. The child dies with the thread that called
     this function. The folder must exist."""
-    (folder / SPEC).touch(mode=0o600)  # a client's properties may hold a password
-    (folder / SPEC).write_bytes(spec)
+    private_files.write(folder / SPEC, spec)  # a client's properties may hold a password
     with (folder / OUTPUT).open("wb") as output:
         return subprocess.Popen(
             [sys.executable, "-m", module, str(folder / SPEC)],

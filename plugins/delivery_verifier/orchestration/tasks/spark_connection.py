@@ -6,8 +6,12 @@ This module refuses a connection that Airflow would misread without an error.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from delivery_verifier.model.errors import VerifierError
+
+if TYPE_CHECKING:
+    from delivery_verifier.cluster.security.spark_options import Location
 
 DEFAULT_ID = "spark_default"
 """The id of the Airflow connection from which the step reconcile takes its Spark master."""
@@ -64,6 +68,20 @@ def require(conn_id: str = DEFAULT_ID) -> str:
 def is_server(master: str) -> bool:
     """Returns whether `master`, the result of `require`, is the address of a Spark Connect server."""
     return master.startswith("sc://")
+
+
+def location(conn_id: str = DEFAULT_ID) -> Location:
+    """Returns where the Spark of the connection runs, as far as the connection tells. Raises NoSparkConnection as
+    `require` does."""
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    from delivery_verifier.cluster.security import spark_options
+
+    master = require(conn_id)
+    if is_server(master):
+        return spark_options.of_server(master)
+    deploy_mode = SparkSubmitHook(conn_id=conn_id)._connection["deploy_mode"]
+    return spark_options.of_master(master, str(deploy_mode or "client"))
 
 
 def server_url(conn_id: str = DEFAULT_ID) -> str:

@@ -1,12 +1,20 @@
-"""The Spark job of the step reconcile: its script and its Spark properties."""
+"""The Spark job of the step reconcile: its script, its Spark properties, and how it reaches the cluster."""
 
 from __future__ import annotations
 
 import importlib.util
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from delivery_verifier.model.data import dumps
 from delivery_verifier.model.scenario import Scenario
+
+if TYPE_CHECKING:
+    from delivery_verifier.cluster.handle import Cluster
+    from delivery_verifier.cluster.security.spark_options import Location
 
 
 def properties(scenario: Scenario, master: str) -> dict[str, str]:
@@ -27,6 +35,28 @@ def properties(scenario: Scenario, master: str) -> dict[str, str]:
         if options := classic.executor_options(records):
             conf["spark.executor.extraJavaOptions"] = shlex.join(options)
     return conf
+
+
+@contextmanager
+def connected(cluster: Cluster, location: Location) -> Iterator[list[str]]:
+    """Yields the arguments by which a job that is submitted to `location` finds its connection to `cluster`, while the
+    block runs. They name a file in the workspace, whose options have no secret either. The list is empty if the brokers
+    ask for no security: the job then knows their addresses from the run directory.
+
+    Raises the errors of `spark_options.granted`.
+    """
+    from delivery_verifier.cluster.security import spark_options
+
+    if not cluster.connection.security:
+        yield []
+        return
+    file = cluster.workspace / spark_options.OPTIONS
+    with spark_options.granted(cluster.connection, cluster.workspace, location) as options:
+        file.write_bytes(dumps({**options}))
+        try:
+            yield ["--connection", str(spark_options.path_in_driver(file, location))]
+        finally:
+            file.unlink(missing_ok=True)
 
 
 def script() -> Path:

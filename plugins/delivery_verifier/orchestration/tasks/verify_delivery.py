@@ -21,6 +21,7 @@ from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.tasks import (
     connections,
     gate,
+    kafka_connection,
     note,
     red_run,
     spark_connection,
@@ -62,11 +63,18 @@ def plan() -> str:
 
 
 def start_cluster() -> None:
-    """The step start_cluster: starts a fresh Kafka cluster for this run."""
+    """The step start_cluster: starts a fresh Kafka cluster for this run.
+
+    Raises SecretsOutOfReach if the cluster wants to know who reads from it, and Spark runs where it could not tell.
+    """
     run_dir = _open_run_directory()
+    from delivery_verifier.cluster.handle import Cluster
+    from delivery_verifier.cluster.security import spark_options
     from delivery_verifier.run.steps import start_cluster as step
 
     step.start_cluster(run_dir)
+    if security := Cluster.of_run(RunDirectory(run_dir)).connection.security:
+        spark_options.require_within_reach(security, spark_connection.location())
 
 
 def create_topics() -> None:
@@ -148,6 +156,7 @@ def stop_cluster() -> None:
     """The step stop_cluster: ends the cluster. Unlike the tasks before the gate, this task may run again after the gate
     has succeeded, and its failure does not make the run red."""
     run_dir = _run_directory(get_current_context())
+    kafka_connection.provide()
     from delivery_verifier.run.steps import stop_cluster as step
 
     step.stop_cluster(run_dir)
@@ -164,9 +173,11 @@ def _open_run_directory() -> Path:
 
 
 def _begin(context: Context) -> None:
-    """Raises gate.GatePassed if the gate has succeeded already. If the task was cleared, withdraws the run's note."""
+    """Raises gate.GatePassed if the gate has succeeded already. If the task was cleared, withdraws the run's note. From
+    now on, the task can read a cluster that a connection of Airflow names."""
     gate.require_not_passed(context, GATE)
     note.withdraw(context)
+    kafka_connection.provide()
 
 
 def _run_directory(context: Context) -> Path:
@@ -206,7 +217,8 @@ class SubmitReconcile(SparkSubmitOperator):
 
         Raises the errors of `ServerJob` if the job uses a server. Raises AirflowException if the job is submitted and
         its exit code is not 0. In both cases, raises ClusterGone if the cluster ends while the job needs the brokers,
-        NoSparkConnection if the Spark connection is unusable, and gate.GatePassed if the gate has succeeded already.
+        NoSparkConnection if the Spark connection is unusable, gate.GatePassed if the gate has succeeded already, and
+        SecretsOutOfReach as the task start_cluster does.
         """
         from delivery_verifier.cluster import lease
         from delivery_verifier.cluster.handle import Cluster
@@ -216,12 +228,15 @@ class SubmitReconcile(SparkSubmitOperator):
         master = spark_connection.require(self._conn_id)
         self.log.info("Spark of the connection %s: %s", self._conn_id, master)
         # The lease is renewed here as long as the run needs its cluster, because the job itself does not do this.
-        with lease.renewed(Cluster.of_run(run).socket, lambda: self._give_up_reading(run)):
+        cluster = Cluster.of_run(run)
+        with lease.renewed(cluster.socket, lambda: self._give_up_reading(run)):
             if spark_connection.is_server(master):
-                self._server_job = ServerJob(run, spark_connection.server_url(self._conn_id))
+                self._server_job = ServerJob(run, spark_connection.server_url(self._conn_id), cluster)
                 self._server_job.reconcile()
             else:
-                self._submit(context, run, master)
+                with spark_job.connected(cluster, spark_connection.location(self._conn_id)) as arguments:
+                    self.application_args = [*(self.application_args or ()), *arguments]
+                    self._submit(context, run, master)
 
     def _submit(self, context: Context, run: RunDirectory, master: str) -> None:
         self.application = str(spark_job.script())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.security import spark_options
 from delivery_verifier.run.local_spark import SparkProvider
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -17,7 +18,8 @@ from delivery_verifier.store.run_directory import RunDirectory
 def read_topic(run_dir: Path, spark: SparkProvider) -> None:
     """Performs the first half of the step: reads the topics, and writes all records to log/ in the run directory.
 
-    `spark` returns the session that reads. The cluster must be running. Raises ClusterGone if the cluster has ended,
+    `spark` returns the session that reads. The cluster must be running. While Spark reads, the secrets of the cluster's
+    connection stand in a file of the workspace (see `spark_options`). Raises ClusterGone if the cluster has ended,
     and SparkGone if Spark's JVM has ended. Any other error of Spark is raised as it is.
     """
     run = RunDirectory(run_dir)
@@ -30,8 +32,12 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
         from spark_jobs.session.classic import naming_jvm_end
         from spark_jobs.session.progress import shown
 
-        with naming_jvm_end(), shown(run, session):
-            read(run_dir, session, cluster.connection.spark_options())
+        with (
+            naming_jvm_end(),
+            shown(run, session),
+            spark_options.granted(cluster.connection, cluster.workspace) as options,
+        ):
+            read(run_dir, session, options)
 
 
 def reconcile(run_dir: Path, spark: SparkProvider) -> None:

@@ -178,7 +178,7 @@ def test_a_text_in_place_of_a_path_is_not_shown(tmp_path: Path, name: str, value
 def test_a_connection_of_airflow_shows_no_text_in_place_of_a_path(name: str, authority: Authority) -> None:
     own = {"security.protocol": "SSL", "ssl.certificate.location": str(authority.folder / "own.crt")}
     for value in ("-----BEGIN PRIVATE KEY-----\nhush", "hush" * 99):
-        for use in (tls.context, lambda security: Connection({1: Address("a", 1)}, security).spark_options()):
+        for use in (tls.context, lambda security: Connection({1: Address("a", 1)}, security).java_properties()):
             with pytest.raises(BadInput, match=f"{name} is no path") as refusal:
                 use({**own, name: value})
             assert "hush" not in str(refusal.value)
@@ -318,7 +318,7 @@ def test_stores_in_pkcs_12_are_opened_and_jks_is_refused_with_the_command(tmp_pa
     assert "BEGIN CERTIFICATE" in access.security["ssl.ca.pem"]
     assert access.security["ssl.keystore.location"] == str(own)
     assert tls.context(access.security) is not None
-    assert Connection({}, access.security).spark_options()["kafka.ssl.keystore.type"] == "PKCS12"
+    assert Connection({}, access.security).java_properties()["ssl.keystore.type"] == "PKCS12"
     with pytest.raises(BadInput, match=r"ssl.truststore.password does not open .*\(the value is not shown\)"):
         command_config.read(config=file(tmp_path, "\n".join(lines).replace(STORE_PASSWORD, "hush-7", 1)))
     store = tmp_path / "trust.jks"
@@ -359,9 +359,9 @@ def test_two_files_of_key_and_chain_become_one_for_java(authority: Authority) ->
         name: str(authority.folder / file)
         for name, file in (("ssl.certificate.location", "own.crt"), ("ssl.key.location", "own.key"))
     }
-    options = Connection({1: Address("a", 1)}, {"security.protocol": "SSL", **own}).spark_options()
-    assert options["kafka.ssl.keystore.type"] == "PEM" and "BEGIN PRIVATE KEY" in options["kafka.ssl.keystore.key"]
-    assert "BEGIN CERTIFICATE" in options["kafka.ssl.keystore.certificate.chain"]
+    options = Connection({1: Address("a", 1)}, {"security.protocol": "SSL", **own}).java_properties()
+    assert options["ssl.keystore.type"] == "PEM" and "BEGIN PRIVATE KEY" in options["ssl.keystore.key"]
+    assert "BEGIN CERTIFICATE" in options["ssl.keystore.certificate.chain"]
 
 
 def test_no_secret_is_shown(tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_a_locked_key_is_unlocked_for_java(authority: Authority) -> None:
         "ssl.key.location": str(authority.folder / "own.locked.key"),
         "ssl.key.password": KEY_PASSWORD,
     }
-    options = Connection({1: Address("a", 1)}, own).spark_options()
-    assert "BEGIN PRIVATE KEY" in options["kafka.ssl.keystore.key"] and "kafka.ssl.key.password" not in options
+    options = Connection({1: Address("a", 1)}, own).java_properties()
+    assert "BEGIN PRIVATE KEY" in options["ssl.keystore.key"] and "ssl.key.password" not in options
     with pytest.raises(BadInput, match=r"ssl.key.password does not open the private key"):
-        Connection({1: Address("a", 1)}, {**own, "ssl.key.password": "hush-7"}).spark_options()
+        Connection({1: Address("a", 1)}, {**own, "ssl.key.password": "hush-7"}).java_properties()

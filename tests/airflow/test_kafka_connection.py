@@ -1,0 +1,77 @@
+"""A connection of type `kafka` in Airflow's own database names a cluster, and Airflow's logs hide its secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from airflow.models.connection import Connection as StoredConnection
+from airflow.sdk import DAG
+from airflow.sdk._shared.secrets_masker import redact
+from airflow.utils.session import create_session
+
+from delivery_verifier.cluster.connection import Address
+from delivery_verifier.cluster.security import airflow_connections, command_config
+from delivery_verifier.cluster.security.names import UnsupportedSecurity
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.orchestration.tasks import gate, kafka_connection, note, verify_delivery
+
+CONN_ID, NAME = "kafka_of_tests", "airflow:kafka_of_tests"
+KEY = "-----BEGIN PRIVATE KEY-----\nhush-of-the-key\n-----END PRIVATE KEY-----\n"
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+EXTRA = {
+    "bootstrap.servers": "a:9093",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "PLAIN",
+    "sasl.jaas.config": f'{LOGIN} required username="u" password="hush-in-jaas";',
+    "ssl.keystore.key": KEY,
+    "ssl.keystore.certificate.chain": "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n",
+    "ssl.keystore.type": "PEM",
+    "group.id": "g",
+}
+
+
+@pytest.fixture
+def stored(written_dag: DAG, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The connection in Airflow's database, which this process may read as Airflow's server does."""
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
+    with create_session() as session:
+        session.add(StoredConnection(conn_id=CONN_ID, conn_type="kafka", extra=json.dumps(EXTRA)))
+    yield
+    airflow_connections.use(None)
+    with create_session() as session:
+        session.query(StoredConnection).filter(StoredConnection.conn_id == CONN_ID).delete()
+
+
+def change(extra: object) -> None:
+    with create_session() as session:
+        session.query(StoredConnection).filter(StoredConnection.conn_id == CONN_ID).one().set_extra(json.dumps(extra))
+
+
+def test_a_cluster_is_read_from_airflows_database_and_its_secrets_are_masked_from_then_on(stored: None) -> None:
+    with pytest.raises(BadInput, match="define it in Airflow"):
+        command_config.read(cluster=NAME)
+    kafka_connection.provide()
+    access = command_config.read(cluster=NAME)
+    assert access.servers == (Address("a", 9093),) and access.left_out == ("group.id",)
+    assert access.security["sasl.password"] == "hush-in-jaas" and access.security["ssl.key.pem"] == KEY
+    for secret in ("hush-in-jaas", EXTRA["sasl.jaas.config"], KEY):
+        assert "hush" not in str(redact(f"a log says {secret}")), secret
+    with pytest.raises(BadInput, match=r"airflow:other.*define it in Airflow"):
+        command_config.read(cluster="airflow:other")
+
+
+def test_code_in_a_connection_is_refused_by_its_name(stored: None) -> None:
+    kafka_connection.provide()
+    change({**EXTRA, "error_cb": "os.system"})
+    with pytest.raises(UnsupportedSecurity, match=r"airflow:kafka_of_tests: error_cb names code"):
+        command_config.read(cluster=NAME)
+
+
+def test_every_task_that_works_on_a_run_asks_airflow(stored: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "require_not_passed", lambda context, task: None)
+    monkeypatch.setattr(note, "withdraw", lambda context: None)
+    verify_delivery._begin(SimpleNamespace())  # type: ignore[arg-type]
+    assert command_config.read(cluster=NAME).servers == (Address("a", 9093),)
