@@ -108,7 +108,7 @@ def test_what_was_planted_is_found_exactly_and_the_strangers_record_convicts_nob
     )
     verdict, run_dir = audited(ledger, topic)
     assert (verdict.verdict, cases(verdict)) == ("VIOLATED", PLANTED)
-    assert doubts(verdict) == {"identity_missing"}
+    assert doubts(verdict) == {"identity_missing", "two_acks_one_offset"}
     assert {arm.verdict for arm in verdict.arms if arm.role == "canary"} == {"HELD"}
     (shared,) = [note for note in verdict.notes if note.startswith("Two acknowledgements name one offset")]
     assert "1 x, to 2 attempts in all" in shared
