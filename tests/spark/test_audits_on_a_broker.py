@@ -12,23 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 from support.foreign_ledgers import HEADER, ForeignApplication, as_json_lines, planted
 from support.new_topics import create_topics
+from support.one_broker import one_broker
 from support.patience import PATIENCE_S
 
 from delivery_verifier.audit import perform, snapshot
 from delivery_verifier.audit.request import AuditRequest
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.cluster.embedded import nodes as embedded
-from delivery_verifier.cluster.layout import CONTROLLER
 from delivery_verifier.host.java.jars import fetch
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.run.direct import judge
 
@@ -39,27 +37,8 @@ TOOLS = "kafka-tools-4.3.1"
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The bootstrap servers of one controller and one broker, which end after the tests of the module."""
-    layout = embedded.lay_out(tmp_path_factory.mktemp("kafka") / "w", ClusterSpec(brokers=1, session_timeout_ms=60_000))
-    nodes = [
-        subprocess.Popen(embedded.command(layout, node), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for node in (CONTROLLER, *layout.brokers)
-    ]
-    servers = layout.connection.bootstrap_servers
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-
-    def answers() -> bool:
-        try:
-            return bool(admin.list_topics(timeout=1).brokers)
-        except KafkaException:
-            return False
-
-    try:
-        wait_until(answers, "the broker to answer", PATIENCE_S)
+    with one_broker(tmp_path_factory.mktemp("kafka") / "w") as servers:
         yield servers
-    finally:
-        for node in nodes:
-            node.kill()
-            node.wait()
 
 
 @pytest.fixture
