@@ -164,12 +164,15 @@ def test_a_record_that_the_identity_misses_is_found_where_it_was_acknowledged(
     assert any("found by acknowledged offset and checksum: 1." in limit for limit in verdict.limits)
 
 
-def verifiable_producer(broker: str, topic: str, out: Path, *more: str) -> subprocess.Popen[bytes]:
-    """Starts Kafka's VerifiableProducer, whose lines go to `out`."""
-    path = ":".join(map(str, fetch(TOOLS)))
+def verifiable_producer(
+    broker: str, topic: str, out: Path, *more: str, also: tuple[Path, ...] = ()
+) -> subprocess.Popen[bytes]:
+    """Starts Kafka's VerifiableProducer, whose lines go to `out`. It runs in the folder of `out`. `also`: further
+    folders of its class path."""
+    path = ":".join(map(str, (*also, *fetch(TOOLS))))
     command = [str(java_home() / "bin/java"), "-Xmx128m", "-cp", path, "org.apache.kafka.tools.VerifiableProducer"]
     options = ["--bootstrap-server", broker, "--topic", topic, "--value-prefix", "7", *more]
-    return subprocess.Popen([*command, *options], stdout=out.open("wb"), stderr=subprocess.DEVNULL)
+    return subprocess.Popen([*command, *options], cwd=out.parent, stdout=out.open("wb"), stderr=subprocess.DEVNULL)
 
 
 def test_the_lines_of_a_verifiable_producer_that_was_killed_are_right_and_those_of_a_whole_one_held(
@@ -210,3 +213,40 @@ def test_the_wrapper_of_the_page_writes_a_ledger_that_is_held(broker: str, audit
         assert producer.flush(PATIENCE_S) == 0
     verdict, _ = audited(tmp_path / "acks.jsonl", topic, identity="header:record-id", complete=True)
     assert (verdict.verdict, doubts(verdict), subject(verdict).books["found"]) == ("HELD", set(), 100)
+
+
+def test_the_interceptor_of_the_page_writes_a_ledger_of_which_all_but_the_values_is_judged(
+    broker: str, audited: Audited, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Janino, which comes with Spark, compiles the class. Kafka's VerifiableProducer stands for the application."""
+    page = (Path(__file__).resolve().parents[2] / "docs/audit.md").read_text()
+    (code,) = re.findall(r"```java\n(package shop;.*?)```", page, re.DOTALL)
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop/Ledger.java").write_text(code)
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    jvm: Any = gateway.jvm
+    paths = [[str(jar) for jar in fetch(TOOLS)], [str(tmp_path / "shop/Ledger.java")]]
+    arrays = [gateway.new_array(jvm.java.io.File, len(names)) for names in paths]
+    for array, names in zip(arrays, paths, strict=True):
+        for index, name in enumerate(names):
+            array[index] = jvm.java.io.File(name)
+    compiler = jvm.org.codehaus.janino.Compiler()
+    compiler.setClassPath(arrays[0])
+    compiler.setDestinationDirectory(jvm.java.io.File(str(tmp_path)), False)
+    compiler.compile(arrays[1])
+    (tmp_path / "producer.properties").write_text("interceptor.classes=shop.Ledger\n")
+    topic = a_topic(broker, "intercepted")
+    config = ("--command-config", str(tmp_path / "producer.properties"))
+    producer = verifiable_producer(
+        broker, topic, tmp_path / "out.txt", "--max-messages", "500", *config, also=(tmp_path,)
+    )
+    assert producer.wait(PATIENCE_S) == 0
+    (ledger,) = tmp_path.glob("*-*.jsonl")
+    verdict, _ = audited(ledger, topic)
+    assert (verdict.verdict, doubts(verdict), cases(verdict)) == ("INCONCLUSIVE", {"values_not_hashed"}, {})
+    assert subject(verdict).books["found"] == 500
+    lines = ledger.read_text().splitlines(keepends=True)
+    ledger.write_text("".join([*lines[:7], *lines[8:]]))  # one answer is missing
+    verdict, _ = audited(ledger, topic, "missing")
+    assert doubts(verdict) == {"values_not_hashed", "ledger_cut", "complete_contradicted"}
