@@ -15,7 +15,7 @@ import pyarrow as pa
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.run_directory import StepOutput
-from delivery_verifier.store.shared_offsets import MOST, SHARED
+from delivery_verifier.store.shared_offsets import MOST, MOST_ACKS, SHARED
 from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.tables import SHARED_OFFSETS
 from spark_jobs.checks.second_opinion import connected
@@ -37,6 +37,8 @@ _LISTED = f"""SELECT {_COLUMNS} FROM ack JOIN (
         FROM shared QUALIFY row_number() OVER (PARTITION BY arm ORDER BY "partition", "offset") <= {MOST}
     ) USING (arm, "partition", "offset")
     WHERE arm IN (SELECT arm FROM shared)
+    QUALIFY row_number() OVER (PARTITION BY arm, "partition", "offset"
+        ORDER BY settled_at, producer, "session", sequence, attempt) <= {MOST_ACKS}
     ORDER BY arm, "partition", "offset", settled_at, producer, sequence, attempt"""
 
 

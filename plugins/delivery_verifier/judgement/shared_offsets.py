@@ -1,9 +1,9 @@
 """Shared offsets: judges that two acknowledged attempts of one topic and partition never carry the same offset.
 
 At most one of the acknowledgements is right, so each shared offset is evidence against the client or the broker. There
-is one innocent explanation: a leader acknowledged the first attempt, the log of a later leader lacked it, and this
-leader, or one after it, acknowledged the second. Then the shared offset is evidence of a truncation, and the record of
-the first attempt is LOST or MISPLACED, which the contract judges.
+is one innocent explanation: a leader acknowledged one attempt, the log of a later leader lacked it, and this leader, or
+one after it, acknowledged the other. Then the shared offset is evidence of a truncation, and the record of
+the attempt that is not there is LOST or MISPLACED, which the contract judges.
 
 All functions are pure.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from itertools import pairwise
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 from delivery_verifier.contract.elections import Elections
@@ -28,7 +28,7 @@ DOUBT = "two_acks_one_offset"
 class Origin(Enum):
     """What a shared offset is due to: a truncation of the log; certainly none; or what was seen does not decide it."""
 
-    TRUNCATED = "a new leader whose log lacked the record that was acknowledged first"
+    TRUNCATED = "a new leader whose log lacked one of the records"
     WRONG = "no change of leader"
     UNKNOWN = "not known"
 
@@ -38,7 +38,7 @@ def origin_of(acks: Sequence[Mapping[str, Any]], offset: int, history: Elections
     `history`: the elections of its partition; None if nobody saw them."""
     if history is None or any(ack["settled_at"] is None for ack in acks):
         return Origin.UNKNOWN
-    origins = {_of_pair(first, second, offset, history) for first, second in pairwise(acks)}
+    origins = {_of_pair(first, second, offset, history) for first, second in combinations(acks, 2)}
     return next((origin for origin in (Origin.WRONG, Origin.UNKNOWN) if origin in origins), Origin.TRUNCATED)
 
 
@@ -47,7 +47,8 @@ def _of_pair(first: Mapping[str, Any], second: Mapping[str, Any], offset: int, h
     if not all(any(tenure.may_acknowledge(*time) for tenure in history.tenures) for time in times):
         return Origin.UNKNOWN  # nobody saw a leader at that time
     early, late = (history.epochs_of(offset, *time) for time in times)
-    pairs = [(before, after) for before in early for after in late if before < after]
+    # A leader that was deposed while it stood still may acknowledge later than its successor.
+    pairs = {(min(epoch, other), max(epoch, other)) for epoch, other in product(early, late) if epoch != other}
     origins = {_between(before, after, offset, history) for before, after in pairs}
     return next((origin for origin in (Origin.TRUNCATED, Origin.UNKNOWN) if origin in origins), Origin.WRONG)
 
@@ -93,7 +94,7 @@ def notes(evidence: Evidence) -> Iterator[str]:
         if truncated := by_origin[Origin.TRUNCATED]:
             yield (
                 f"{arm.name}: {_named(len(truncated), _first(arm, truncated[0]))}. A new leader explains it: its log "
-                "lacked the record that was acknowledged first."
+                "lacked the record that the leader before it had acknowledged."
             )
         for _, detail in doubts(arm):
             yield f"{detail}. At most one of the acknowledgements of an offset is right."

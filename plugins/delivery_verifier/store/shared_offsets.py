@@ -20,6 +20,8 @@ SHARED = "shared/"
 the arm."""
 MOST = 5_000
 """The acknowledgements of at most this many shared offsets are listed per arm. All are counted."""
+MOST_ACKS = 16
+"""At most this many acknowledgements are listed per shared offset: those that were reported first."""
 
 
 class SharedOffsets(NamedTuple):

@@ -220,7 +220,8 @@ LATENCY = Table(
 SHARED_OFFSETS = Table(
     "books/shared_offsets",
     "books/shared_offsets.parquet",
-    "one acknowledgement of an offset that another attempt was told as well; of at most 5,000 offsets per arm",
+    "one acknowledgement of an offset that another attempt was told as well; of at most 5,000 offsets per arm, and the "
+    "first 16 per offset",
     (
         ARM,
         PARTITION,

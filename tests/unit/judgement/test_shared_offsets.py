@@ -57,6 +57,15 @@ def test_only_a_new_leader_that_lacked_the_first_record_explains_two_acknowledge
     assert origin_of([ack(at) for at in acks], OFFSET, history) is origin
 
 
+def test_a_leader_that_was_deposed_while_it_stood_still_may_acknowledge_after_its_successor() -> None:
+    frozen = Tenure(0, None, 120, ((20, 90),))  # it stood still from 20 to 90, and was deposed meanwhile
+    history = Elections((frozen, Tenure(1, 40, None, ())), ((1, 40),), (Answer(70, {0: 0, 1: 30}),))
+    by_successor, by_old_leader = ack(80), ack(AFTER)
+    assert history.epochs_of(OFFSET, 79, 80) == [1]
+    assert origin_of([by_successor, by_old_leader], OFFSET, history) is Origin.TRUNCATED
+    assert origin_of([by_successor, ack(85)], OFFSET, history) is Origin.WRONG  # both of the successor
+
+
 def test_an_epoch_without_an_answer_is_not_known_though_an_earlier_one_had_the_record() -> None:
     tenures = (Tenure(0, None, 60, ()), Tenure(1, 70, 80, ()), Tenure(2, 90, None, ()))
     history = Elections(tenures, ((1, 70), (2, 90)), (Answer(75, {0: 0, 1: 51}),))

@@ -15,7 +15,7 @@ from support.run_directories import attempt, line, scenario, write
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from delivery_verifier.store.shared_offsets import MOST, SHARED, read_shared_offsets
+from delivery_verifier.store.shared_offsets import MOST, MOST_ACKS, SHARED, read_shared_offsets
 from delivery_verifier.store.tables import SHARED_OFFSETS
 from spark_jobs.checks import shared_offsets
 from spark_jobs.reading.write_log import read_offsets_of
@@ -109,8 +109,12 @@ def test_random_ledgers_have_as_many_shared_offsets_as_a_plain_count_says(
 
 def test_at_most_a_stated_number_of_shared_offsets_is_listed_and_all_are_counted(tmp_path: Path) -> None:
     count = MOST + 7
-    run = a_run(tmp_path, [attempt("one", at, offset=20 + at % count) for at in range(2 * count)])
+    run = a_run(tmp_path / "few", [attempt("one", at, offset=20 + at % count) for at in range(2 * count)])
     assert counted(run)["one"] == count
+    many = a_run(tmp_path / "many", [attempt("one", at, offset=3) for at in range(MOST_ACKS + 9)])
+    assert counted(many)["one"] == 1
+    (acks,) = read_shared_offsets(many, ["one"])["one"].listed.values()
+    assert [ack["sequence"] for ack in acks] == [*range(MOST_ACKS)]
     assert len(read_shared_offsets(run, ["one"])["one"].listed) == MOST
 
 
