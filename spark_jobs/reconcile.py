@@ -25,7 +25,7 @@ from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
-from spark_jobs.checks import law, laws, second_opinion
+from spark_jobs.checks import law, laws, second_opinion, shared_offsets
 from spark_jobs.effects import effect_books
 from spark_jobs.matching import anomalies, books, buckets, census, committed, screen
 from spark_jobs.matching.match import MatchingInputs, match
@@ -123,6 +123,7 @@ def write_books(
             views = views_job.result() if views_job else committed.NONE
         load_job = pool.submit(_write_load, ledger, counts.ledger, run, scenario, output)
         opinion_job = pool.submit(second_opinion.opinion, scenario, offsets, output)
+        shared_job = pool.submit(shared_offsets.write, scenario, offsets, output)
         with output.timed("screen"):
             proven = screen.prove(counted, _damaged(counts.log)) if counted else None
             output.counts |= proven.counts if proven else {}
@@ -131,6 +132,7 @@ def write_books(
             producers, written = match(inputs, proven)
         with output.timed("timeline_left"):
             summarized = load_job.result()
+            shared_job.result()
     producers, effects = effect_books.add(inputs, both_views, spark, run, producers, written, proven)
     evidence = law.LawInputs(
         scenario=scenario,

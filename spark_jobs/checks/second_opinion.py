@@ -14,7 +14,8 @@ from __future__ import annotations
 import glob
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +113,20 @@ def _count_effects(run_dir: Path, scenario: Scenario, offsets: Offsets, folder: 
 def _rows(query: str, values: list[object], folder: Path) -> list[tuple[Any, ...]]:
     """Returns the rows of `query` with the parameters `values`. Data that do not fit into MEMORY go to a temporary
     folder in `folder`."""
+    with connected(folder) as connection:
+        rows: list[tuple[Any, ...]] = connection.execute(query, values).fetchall()
+        return rows
+
+
+@contextmanager
+def connected(folder: Path) -> Iterator[Any]:
+    """Yields a connection to an empty database in memory. Data that do not fit into MEMORY go to a temporary folder in
+    `folder`."""
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix=".second-opinion-", dir=folder) as spilled:
         with duckdb.connect(config=_SETTINGS | {"temp_directory": spilled}) as connection:
-            return connection.execute(query, values).fetchall()
+            yield connection
 
 
 def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, log_census: pa.Table) -> Iterable[Law]:

@@ -18,7 +18,8 @@ from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.table import Table
 
-NOT_REPEATED = (tables.LEDGER, tables.REPLICAS, tables.LOG, *EFFECT_TABLES)  # the stored runs have no application
+NOT_REPEATED = (tables.LEDGER, tables.REPLICAS, tables.LOG, tables.SHARED_OFFSETS, *EFFECT_TABLES)
+"""The stored runs have no application, and are older than the list of shared offsets."""
 REPEATED = [table for table in tables.TABLES if table not in NOT_REPEATED]
 """The tables that a repeated reconciliation writes again."""
 

@@ -14,6 +14,7 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.unreadable import Unreadable
+from delivery_verifier.store.shared_offsets import SharedOffsets
 from support.evidence import SECOND, case, with_arm
 from support.healthy_runs import HealthyRun
 
@@ -87,6 +88,13 @@ def _held_back(run: HealthyRun) -> None:
         for part in run.offsets.partitions
     ]
     run.offsets = msgspec.structs.replace(run.offsets, partitions=parts)
+
+
+def _shared_offset(run: HealthyRun) -> None:
+    """Acknowledges two attempts of the subject at one offset of a partition whose leader nobody saw."""
+    ack = {"producer": 0, "session": 0, "sequence": 1, "attempt": 0, "sent_at": SECOND, "settled_at": SECOND}
+    shared = SharedOffsets(1, {(99, 7): [ack, ack | {"sequence": 2}]})
+    run.more["shared_offsets"] = {run.subject.name: shared}
 
 
 def _damage(run: HealthyRun) -> None:
@@ -274,6 +282,7 @@ SINS: tuple[Sin, ...] = (
     Sin("damage on the leader's disk", "log_unreadable", _damage),
     Sin("a transaction that stays open", "open_transaction", _held_back),
     Sin("records of a stranger", "stranger_in_topic", lambda run: run.more.update(strangers={run.subject.name: 3})),
+    Sin("two acknowledgements of one offset", "two_acks_one_offset", _shared_offset),
     Sin("a law left out", "law_missing", lambda run: run.rows["books/laws.parquet"].remove(_last_law(run))),
     Sin("an expectation that saw nulls", "nulls", judge_otherwise=_evaluated(missing_count=1)),
     Sin(

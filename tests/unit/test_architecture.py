@@ -40,6 +40,7 @@ PACKAGES = (
     ROOT / "expectations",
     ROOT / "dags" / "verify_delivery.py",
     ROOT / "dags" / "verify_catalogue.py",
+    ROOT / "dags" / "audit_delivery.py",
 )
 
 _ALL = "model host catalogue contract store cluster load faults judgement advice planning run pages catalogue_run audit"
@@ -48,12 +49,14 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     for room, rooms in {
         "verify_delivery": "orchestration catalogue_run run catalogue model",
         "verify_catalogue": "orchestration catalogue_run run catalogue model",
+        "audit_delivery": "orchestration audit",
         "delivery_plugin": "orchestration",
         "__main__": "command_line",
         "command_line": f"upkeep local_airflow orchestration progress expectations spark_jobs {_ALL}",
         "upkeep": "local_airflow planning cluster store host model",
         "local_airflow": "orchestration run cluster spark_jobs store host model",
-        "orchestration": "catalogue_run run progress pages planning cluster catalogue spark_jobs store host model",
+        "orchestration": "audit catalogue_run run progress pages planning cluster catalogue spark_jobs store host"
+        " model",
         "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
         "audit": "planning judgement spark_jobs cluster catalogue store host model",
         "run": "planning pages advice judgement settlement progress canary expectations spark_jobs faults applications"
@@ -99,10 +102,12 @@ FLOORS_OF_SPARK: dict[str, tuple[str, ...]] = {
 }
 """Maps each folder of `spark_jobs`, and each module beside the folders, to those that it may import."""
 
-WITHOUT_INTRODUCTION = {"verify_delivery", "verify_catalogue", "delivery_plugin", "__main__", "delivery_verifier"}
+WITHOUT_INTRODUCTION = {
+    *("verify_delivery", "verify_catalogue", "audit_delivery", "delivery_plugin", "__main__", "delivery_verifier")
+}
 
 DOORS: dict[str, tuple[str, ...]] = {
-    "airflow": ("orchestration", "verify_delivery", "verify_catalogue", "delivery_plugin"),
+    "airflow": ("orchestration", "verify_delivery", "verify_catalogue", "audit_delivery", "delivery_plugin"),
     "pyspark": ("spark_jobs", "host.java.lock_jars"),
     "great_expectations": ("expectations.library",),
     "confluent_kafka": (

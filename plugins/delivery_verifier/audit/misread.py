@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -69,9 +70,27 @@ def _column(line: bytes, name: str) -> int:
     return match.end() + 1 if match else 1
 
 
-def refuse_csv(file: Path, chunk: bytes, first: int, names: list[str], reason: str) -> NoReturn:
+def column_in(file: Path, number: int, name: str) -> str:
+    """Returns `, column N`: where the field `name`, or its value, stands in the line `number` of a text file; empty if
+    the line has no such field."""
+    with file.open("rb") as lines:
+        names, line = next(lines), next(islice(lines, number - 2, None), b"") if number > 1 else b""
+    if not number > 1:
+        line = names
+    if line.lstrip().startswith(b"{"):
+        return f", column {_column(line, name)}" if f'"{name}"'.encode() in line else ""
+    headers = [header.strip().strip('"') for header in names.decode(errors="replace").split(",")]
+    values = next(csv.reader(io.StringIO(line.decode(errors="replace"))), [])
+    if name not in headers[: len(values)]:
+        return ""
+    return f", column {sum(len(value) + 1 for value in values[: headers.index(name)]) + 1}"
+
+
+def refuse_csv(
+    file: Path, chunk: bytes, first: int, names: list[str], is_readable: Callable[[bytes], bool], reason: str
+) -> NoReturn:
     """Raises BadInput that names the first wrong line of `chunk`, whole lines of CSV. The other arguments are as in
-    `refuse_lines`; `names` are the columns."""
+    `refuse_lines`; `names` are the columns. `is_readable` reads one line in the way that refused them."""
     for number, line in enumerate(chunk.removesuffix(b"\n").split(b"\n"), first):
         try:
             text = line.decode()
@@ -86,6 +105,9 @@ def refuse_csv(file: Path, chunk: bytes, first: int, names: list[str], reason: s
         for name, message in _problems(fields):
             column = sum(len(value) + 1 for value in values[: names.index(name)]) + 1 if name in names else 1
             refuse(file, number, column, f"{name}: {message}")
+        if not is_readable(line + b"\n"):
+            column = line.find(b'"') + 1 or 1
+            refuse(file, number, column, "the line cannot be read; allowed: quotes around whole values alone")
     raise BadInput(f"{file}, lines {first} and following, cannot be read: {reason}; {REMEDY}")
 
 

@@ -209,19 +209,36 @@ def _number(audit: Audit) -> Iterator[str]:
     yield """CREATE TABLE producers AS SELECT name, row_number() OVER (ORDER BY name) - 1 AS producer
         FROM (SELECT DISTINCT name FROM kept)"""
     location = 'coalesce(copy."partition", kept."partition", 0)'
-    sequence = "number" if audit.identity.in_parts else "dense_rank() OVER (ORDER BY born, k1, k2) - 1"
     last = "9223372036854775807"
     yield f"""CREATE TABLE placed AS
-        SELECT kept.*, producer, {sequence} AS sequence, {location} AS location, copy."offset" AS stands,
+        SELECT kept.*, producer, {_sequence(audit)} AS sequence, {location} AS location, copy."offset" AS stands,
             coalesce(kept."partition", copy."partition", 0) AS place, attempt > 0 AND number IS NOT NULL AS is_resent
         FROM (SELECT *, {_born(audit)} AS born FROM kept) AS kept
         JOIN producers USING (name) LEFT JOIN first_copy AS copy USING (k1, k2, attempt)"""
+    if not audit.attempts:  # nothing was sent again, so the numbers alone give the order: one window less
+        yield f"""CREATE TABLE numbered AS
+            SELECT * EXCLUDE (location, stands, is_resent), row_number() OVER (PARTITION BY producer, location
+                ORDER BY coalesce(number, stands, {last}), line) - 1 AS partition_sequence FROM placed"""
+        return
     yield f"""CREATE TABLE numbered AS
         SELECT * EXCLUDE (location, stands, is_resent, top), row_number() OVER (PARTITION BY producer, location ORDER BY
             CASE WHEN is_resent THEN coalesce(top, -1) ELSE coalesce(number, stands, {last}) END, is_resent,
             CASE WHEN is_resent THEN coalesce(stands, {last}) END, line, attempt) - 1 AS partition_sequence
         FROM (SELECT *, max(CASE WHEN told AND NOT is_resent AND stands IS NOT NULL THEN number END) OVER (
             PARTITION BY producer, location ORDER BY coalesce(stands, {last})) AS top FROM placed)"""
+
+
+def _sequence(audit: Audit) -> str:
+    """Returns the expression for the sequence of an attempt: its number, or the rank of its identity by line. What only
+    the log shows comes last, by identity. Without attempts, each claim has an identity of its own, and only what the
+    log shows is sorted by the texts of identities."""
+    if audit.identity.in_parts:
+        return "number"
+    if audit.attempts:
+        return "dense_rank() OVER (ORDER BY born, k1, k2) - 1"
+    texts = ", ".join(f"CASE WHEN is_inferred THEN {name} END" for name in ("k1", "k2"))
+    rank = f"row_number() OVER (PARTITION BY is_inferred ORDER BY line, {texts}) - 1"
+    return f"{rank} + CASE WHEN is_inferred THEN (SELECT count(*) FROM kept WHERE NOT is_inferred) ELSE 0 END"
 
 
 LEDGER = """

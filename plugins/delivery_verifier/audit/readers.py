@@ -23,7 +23,7 @@ from delivery_verifier.audit import verifiable
 from delivery_verifier.audit.chunks import Chunk, chunks
 from delivery_verifier.audit.columns import COLUMNS, IDENTIFYING, NUMBERS, are_sound, contradiction, unsure
 from delivery_verifier.audit.ends import END, is_torn, without_end
-from delivery_verifier.audit.misread import REMEDY, refuse, refuse_csv, refuse_line, refuse_lines
+from delivery_verifier.audit.misread import REMEDY, column_in, refuse, refuse_csv, refuse_line, refuse_lines
 from delivery_verifier.model.audit import HashKind, LedgerFormat
 from delivery_verifier.model.inputs import BadInput, bad_input, nearest
 from delivery_verifier.model.ledger_line import LedgerEnd, LedgerHead, LedgerLine
@@ -103,7 +103,7 @@ def read_ledger(files: Sequence[Path], form: LedgerFormat, out: Path, limit: int
             notes, before = Told(), claims.count
             for part in _PARTS[form](file, notes, limit or 8 << 20):
                 if part.table.num_rows:
-                    _check(file, part, claims)
+                    _check(file, part, claims, is_binary=form == "parquet")
                     index = pa.array([number] * part.table.num_rows, pa.int32())
                     columns = [
                         column.combine_chunks()
@@ -133,12 +133,14 @@ def _join(notes: Told, more: Told, file: Path, is_first: bool) -> None:
     notes.empty += more.empty
 
 
-def _check(file: Path, part: Part, claims: Claims) -> None:
+def _check(file: Path, part: Part, claims: Claims, is_binary: bool) -> None:
     """Counts a part, and raises BadInput if fields of a claim do not fit together, or to the claims before."""
     table, rows = part.table, part.table.num_rows
     if wrong := contradiction(table):
         index, name, text = wrong
-        raise BadInput(f"{file}, line {part.lines[index].as_py()}: {name} {text}")
+        number = part.lines[index].as_py()
+        column = "" if is_binary else column_in(file, number, name)
+        raise BadInput(f"{file}, line {number}{column}: {name} {text}")
     claims.first = claims.first or f"{file}, line {part.lines[0].as_py()}"
     before = claims.count
     for name in COLUMNS.names:
@@ -258,11 +260,9 @@ def _verifiable(file: Path, notes: Told, size: int) -> Iterator[Part]:
         table = _parsed(file, Chunk(data, chunk.first), parse, verifiable.Line)
         for index, text in verifiable.wrong(table):
             refuse(file, chunk.first + index, 1, text)
+        if mixed := verifiable.other_topic(table, notes.topic):
+            refuse(file, chunk.first + mixed[0], 1, mixed[1])
         lines, claims, topic = verifiable.claims(table, chunk.first, end)
-        if notes.topic and topic and topic != notes.topic:
-            raise BadInput(
-                f"{file}: topic is {topic!r}, but {notes.topic!r} in earlier lines; give one topic at a time"
-            )
         notes.topic = notes.topic or topic
         yield Part(claims, lines)
     notes.complete, cut = end.is_complete, end.why_cut
@@ -300,29 +300,40 @@ def _csv_names(file: Path, line: bytes) -> list[str]:
 
 
 def _csv_table(file: Path, chunk: Chunk, names: list[str]) -> pa.Table:
-    texts = arrow_csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
-    )
+    def is_readable(line: bytes) -> bool:
+        try:
+            return _claims_of_csv(line, 1, names) is not None
+        except (pa.ArrowException, UnicodeError):
+            return False
+
     try:
-        table = arrow_csv.read_csv(
-            io.BytesIO(chunk.data),
-            read_options=arrow_csv.ReadOptions(column_names=names, block_size=len(chunk.data) + 1),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=False, ignore_empty_lines=False),
-            convert_options=texts,
-        )
-        is_whole = table.num_rows == chunk.lines
-        digits = all(
-            pc.all(pc.match_substring_regex(table[name], "^[0-9]{1,19}$"), min_count=0).as_py() is not False
-            for name in names
-            if name in NUMBERS
-        )
-        claims = _with_all_columns(table) if is_whole and digits else None
-        if claims is not None and are_sound(claims):
+        claims = _claims_of_csv(chunk.data, chunk.lines, names)
+        if claims is not None:
             return claims
         reason = "a value is not allowed"
     except (pa.ArrowException, UnicodeError) as error:
         reason = str(error)
-    return refuse_csv(file, chunk.data, chunk.first, names, reason)
+    return refuse_csv(file, chunk.data, chunk.first, names, is_readable, reason)
+
+
+def _claims_of_csv(data: bytes, lines: int, names: list[str]) -> pa.Table | None:
+    """Returns the claims in `lines` lines of CSV, or None if a value is not allowed."""
+    texts = arrow_csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+    )
+    table = arrow_csv.read_csv(
+        io.BytesIO(data),
+        read_options=arrow_csv.ReadOptions(column_names=names, block_size=len(data) + 1),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=False, ignore_empty_lines=False),
+        convert_options=texts,
+    )
+    digits = all(
+        pc.all(pc.match_substring_regex(table[name], "^[0-9]{1,19}$"), min_count=0).as_py() is not False
+        for name in names
+        if name in NUMBERS
+    )
+    claims = _with_all_columns(table) if table.num_rows == lines and digits else None
+    return claims if claims is not None and are_sound(claims) else None
 
 
 def _with_all_columns(table: pa.Table) -> pa.Table:

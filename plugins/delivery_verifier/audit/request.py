@@ -8,11 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from delivery_verifier.audit.readers import Claims
-from delivery_verifier.model.audit import Audit, Identity, LedgerFormat, groups_of
+from delivery_verifier.model.audit import IDENTITIES, Audit, Identity, LedgerFormat, groups_of
 from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.scenario import Claim, Profile
 
-IDENTITIES = "header:NAME, key, value, value:json:$.PATH, value:regex:EXPRESSION"
 SUFFIXES: dict[str, LedgerFormat] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",

@@ -12,6 +12,7 @@ _ABSENT = """SELECT kept.* FROM kept ANTI JOIN first_copy USING (k1, k2, attempt
 _NAMELESS = """SELECT "partition", "offset", hash FROM found WHERE k1 IS NULL OR k2 IS NULL"""
 _YOUNGER = """coalesce(settled_at, sent_at) IS NOT NULL AND settled < (SELECT epoch_us(min("timestamp")) FROM found)
     AND (SELECT max("start") FROM bounds) = 0"""
+_DAMAGED = f"(k1, k2) IN (SELECT (k1, k2) FROM found WHERE {_AT} IN (SELECT {_AT} FROM damaged))"
 _UNIDENTIFIED = f"{_AT} IN (SELECT {_AT} FROM ({_NAMELESS}))"
 COUNTS = {
     "expired_present": "SELECT count(*) FROM expired SEMI JOIN present USING (k1, k2, attempt)",
@@ -28,9 +29,11 @@ COUNTS = {
         WHERE found.hash IS NULL AND kept.hash IN {EMPTY}""",
     "younger": f"SELECT count(*) FROM ({_ABSENT}) WHERE {_YOUNGER}",
     "unidentified": f"""SELECT count(*) FROM ({_ABSENT}) WHERE "offset" IS NOT NULL AND {_UNIDENTIFIED}""",
-    "unproven_lost": f"""SELECT (SELECT count(*) FROM ({_ABSENT}) WHERE "offset" IS NOT NULL AND ({_UNIDENTIFIED}
-        OR {_YOUNGER})) + least((SELECT count(*) FROM ({_ABSENT}) WHERE "offset" IS NULL),
-        (SELECT count(*) FROM ({_NAMELESS})))""",
+    "unproven_lost": f"""SELECT count(*) FILTER (is_explained)
+        + least(count(*) FILTER (NOT is_explained AND "offset" IS NULL), (SELECT count(*) FROM ({_NAMELESS})))
+        FROM (SELECT "offset", coalesce({_DAMAGED}, false)
+            OR coalesce("offset" IS NOT NULL AND ({_UNIDENTIFIED} OR {_YOUNGER}), false) AS is_explained
+            FROM ({_ABSENT}))""",
     "unproven_misplaced": f"""SELECT count(*) FROM kept SEMI JOIN first_copy USING (k1, k2, attempt)
         JOIN ({_NAMELESS}) AS nameless USING ("partition", "offset")
         WHERE outcome = 'ACKED' AND (kept.hash IS NULL OR kept.hash = nameless.hash)""",
@@ -44,5 +47,6 @@ COUNTS = {
 * `tombstones`: null values that were claimed with the checksum of an empty one.
 * `younger`: absent claims that are older than every record of the topic, whose logs begin at 0.
 * `unidentified`: absent claims at whose offset a record without an identity stands.
-* `unproven_lost`, `unproven_misplaced`: how many of these cases are not proven, at most.
+* `unproven_lost`, `unproven_misplaced`: how many of these cases are not proven, at most. A loss is not proven if a
+  record of the same identity stands in the log with another checksum: it may be the lost one, damaged.
 """

@@ -90,6 +90,20 @@ def wrong(table: pa.Table) -> Iterator[tuple[int, str]]:
             yield index, text
 
 
+def other_topic(table: pa.Table, topic: str | None) -> tuple[int, str] | None:
+    """Returns the index of the first row of another topic than `topic` (than the first topic of `table`, if it is
+    None), and what is wrong with it. Returns None if there is no such row."""
+    known = (
+        topic if topic is not None else next((name for name in table["topic"].to_pylist() if name is not None), None)
+    )
+    if known is None or (index := pc.index(pc.not_equal(table["topic"], known), True).as_py()) < 0:
+        return None
+    return (
+        index,
+        f"topic is {table['topic'][index].as_py()!r}, but {known!r} in earlier lines; give one topic at a time",
+    )
+
+
 def claims(table: pa.Table, first: int, end: End) -> tuple[pa.Array, pa.Table, str | None]:
     """Returns the number of each claim's line, the claims (COLUMNS), and the topic. `first` is the number of the first
     line of `table`. Adds to `end`.
@@ -124,7 +138,4 @@ def claims(table: pa.Table, first: int, end: End) -> tuple[pa.Array, pa.Table, s
         pa.nulls(rows, item.type) if columns.get(item.name) is None else columns[item.name].cast(item.type)
         for item in COLUMNS
     ]
-    topics = pc.unique(answers["topic"]).to_pylist()
-    if len(topics) > 1:
-        topics = sorted(topics)
-    return lines, pa.Table.from_arrays(arrays, schema=COLUMNS), "/".join(topics) if topics else None
+    return lines, pa.Table.from_arrays(arrays, schema=COLUMNS), answers["topic"][0].as_py() if rows else None

@@ -92,8 +92,15 @@ def cron(name: str) -> str:
     BadInput for any other value.
     """
     text = " ".join(os.environ.get(name, "").split())
-    if text not in ("", "0", "1") and not _CRON.fullmatch(text):
-        raise bad_input(name, text, "1, 0 or a cron expression of five fields", f'e.g. {name}="0 2 * * *"')
+    return text if text in ("0", "1") else as_cron(name, text, "1, 0 or ")
+
+
+def as_cron(name: str, text: str, others: str = "") -> str:
+    """Returns `text`, a cron expression of five fields, or an empty text. Raises BadInput for any other text. `name`
+    says where it stands, and `others` what else is allowed there."""
+    text = " ".join(text.split())
+    if text and not _CRON.fullmatch(text):
+        raise bad_input(name, text, f"{others}a cron expression of five fields", f'e.g. {name}="0 2 * * *"')
     return text
 
 
@@ -123,6 +130,7 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_NOTIFY_SLACK": str,
     "KDV_NOTIFY_WEBHOOK": str,
     "KDV_NIGHTLY": cron,
+    "KDV_AUDIT": path,
     "KDV_EXPECT_UNAVAILABLE": str,
     "KDV_CLUSTER": str,
     "KDV_BOOTSTRAP_SERVERS": str,

@@ -15,6 +15,7 @@ from delivery_verifier.contract.guarantees import FAULT_CLASSES
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement import unproven
+from delivery_verifier.judgement.shared_offsets import DOUBT as TWO_ACKS
 from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.history import Disturbance
@@ -119,6 +120,9 @@ def coverage(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
         yield "values_not_hashed", "the ledger has no checksums, so nothing shows whether the values are the ones sent"
     if audit.without_hash:
         yield "values_not_hashed", f"{audit.without_hash:,} claims have no checksum of their value"
+    if shared := counts.get("shared", 0):
+        detail = "nobody watched, so nothing shows whether the log was truncated between them"
+        yield TWO_ACKS, f"two acknowledgements name one offset, {shared:,} x; {detail}"
     if unknowable := counts.get("unknowable", 0):
         detail = "were not found, and may have expired: the log has lost its beginning, and the claims have no offset"
         yield "expired_unknown", f"{unknowable:,} claims {detail}"

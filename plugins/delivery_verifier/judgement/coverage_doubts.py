@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.judgement import audits
+from delivery_verifier.judgement import audits, shared_offsets
 from delivery_verifier.judgement.applications import application_doubts, is_of_applications, nothing_in_hand
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.damage import damage_doubts
@@ -45,6 +45,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
             *_exposed(arm),
             *stakes(arm),
             *_strangers(arm),
+            *shared_offsets.doubts(arm),
             *application_doubts(arm),
             *_unplanned(arm),
             *_elsewhere(arm),

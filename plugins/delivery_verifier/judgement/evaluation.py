@@ -210,10 +210,17 @@ def producer_rows(arm: ArmEvidence) -> int:
 def canary_pairs(evidence: Evidence) -> list[Pair]:
     """Returns (column of the books, planted count, found count) for every column of counts in the canary's books.
 
-    A found count of -1 stands for a column that the books lack.
+    A found count of -1 stands for a column that the books lack. The last pair is about shared offsets. It is missing if
+    they were not counted, and in an audit, whose canary compares them itself.
     """
     totals = evidence.canary.totals
-    return [(name, planted, totals.get(name, -1)) for name, planted in sorted(evidence.canary_expected.items())]
+    from delivery_verifier.canary import FORGOTTEN
+
+    pairs: list[Pair] = [
+        (name, planted, totals.get(name, -1)) for name, planted in sorted(evidence.canary_expected.items())
+    ]
+    shared = None if evidence.scenario.audit else evidence.shared_offsets.get(evidence.scenario.canary.name)
+    return pairs if shared is None else [*pairs, ("shared offsets", FORGOTTEN, shared.total)]
 
 
 def evidence_table(evidence: Evidence) -> pa.Table:

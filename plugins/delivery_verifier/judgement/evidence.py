@@ -37,6 +37,7 @@ from delivery_verifier.store.given_up import GivenUpCount, read_given_up
 from delivery_verifier.store.ledger import ENDED_EARLY, reported_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.shared_offsets import SharedOffsets, read_shared_offsets
 from delivery_verifier.store.witness import Row, Witness, read_outputs, read_witness
 
 
@@ -57,6 +58,8 @@ class Evidence:
     * `witness`: what brokers wrote down of the applications' groups. `outputs`: what brokers say of their output
       topics. Both are None without applications.
     * `given_up`: maps an arm to what it gave up.
+    * `shared_offsets`: maps an arm to the offsets that several of its attempts were told; empty if the run was
+      reconciled before they were counted.
     * `audit_counts`, `audit_notes`, `not_planted`: only of an audit: its own counts and notes, and the kinds of
       anomalies that its canary could not have, with the reason.
     """
@@ -78,6 +81,7 @@ class Evidence:
     witness: Witness | None = None
     outputs: list[Row] | None = None
     given_up: Mapping[str, list[GivenUpCount]] = field(default_factory=dict)
+    shared_offsets: Mapping[str, SharedOffsets] = field(default_factory=dict)
     audit_counts: Mapping[str, int] = field(default_factory=dict)
     audit_notes: Mapping[str, str] = field(default_factory=dict)
     not_planted: Mapping[str, str] = field(default_factory=dict)
@@ -98,6 +102,7 @@ class Evidence:
             books = Books.read(run.path, bool(scenario.applied))
             cases = read_case_files(run.path / "anomalies")
             replicas = read_replicas(run)
+            shared = read_shared_offsets(run, scenario.arm_names)
             witness, outputs = (read_witness(run), read_outputs(run)) if scenario.applied else (None, None)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
@@ -111,7 +116,7 @@ class Evidence:
         known = (scenario, injections, observations, offsets, books, planted, replicas)
         transactions, given_up = transactions_of(scenario, load.counts), read_given_up(run)
         more = (transactions, indeterminate, cases, count_missing(run), witness, outputs, given_up)
-        return cls(*known, count_strangers(run, scenario.arm_names), load.started_at_us, early, *more, *audited)
+        return cls(*known, count_strangers(run, scenario.arm_names), load.started_at_us, early, *more, shared, *audited)
 
     @property
     def searched(self) -> tuple[Anomaly, ...]:

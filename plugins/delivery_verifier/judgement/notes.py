@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from delivery_verifier.judgement import audits
+from delivery_verifier.judgement import audits, shared_offsets
 from delivery_verifier.judgement.evidence import Evidence
 
 
 def notes(evidence: Evidence) -> list[str]:
-    """Returns notes about cases that anomalies/ does not list, and about attempts without a delivery report."""
-    return [*_cut(evidence), *(audits.notes(evidence) if evidence.scenario.audit else _unreported(evidence))]
+    """Returns notes about cases that anomalies/ does not list, about attempts without a delivery report, and about
+    acknowledged offsets that several attempts were told."""
+    if evidence.scenario.audit:
+        return [*_cut(evidence), *audits.notes(evidence)]
+    return [*_cut(evidence), *_unreported(evidence), *shared_offsets.notes(evidence)]
 
 
 def _cut(evidence: Evidence) -> Iterator[str]:

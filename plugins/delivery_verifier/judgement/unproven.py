@@ -82,7 +82,7 @@ def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit) -> str:
     if is_transactional(counts) and anomaly in OF_TRANSACTIONS:
         return "records of aborted transactions stand in the log, and no read_committed consumer gets them"
     if anomaly is Anomaly.LOST and counts.get("unproven_lost", 0) >= cases:
-        return "the identity may have missed these records, or the topic is younger than their acknowledgements"
+        return "they may be damaged, or missed by the identity, or acknowledged before the topic was created anew"
     if anomaly is Anomaly.MISPLACED and counts.get("unproven_misplaced", 0) >= cases:
         return "a record that the identity missed may stand at each acknowledged offset"
     return ""

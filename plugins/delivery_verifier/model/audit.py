@@ -14,6 +14,8 @@ from msgspec import Meta
 from delivery_verifier.model.data import Data
 from delivery_verifier.model.inputs import bad_input
 
+IDENTITIES = "header:NAME, key, value, value:json:$.PATH, value:regex:EXPRESSION"
+"""The ways in which a record can name its claim, as they are written."""
 LedgerFormat = Literal["jsonl", "csv", "parquet", "verifiable-producer"]
 """The formats of a ledger. `verifiable-producer`: the lines that Kafka's VerifiableProducer prints."""
 IdentityKind = Literal["header", "key", "value", "json", "regex", "sql"]

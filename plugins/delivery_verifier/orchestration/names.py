@@ -1,4 +1,4 @@
-"""The names of the two DAGs, the schedule of the catalogue, and the mark of a local Airflow's processes."""
+"""The names of the DAGs, the schedule of the catalogue, and the mark of a local Airflow's processes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from delivery_verifier.host import variables
 
 DAG_ID = "verify_delivery"
 CATALOGUE_DAG_ID = "verify_catalogue"
+AUDIT_DAG_ID = "audit_delivery"
+WITH_REPORT = (DAG_ID, AUDIT_DAG_ID)
+"""The DAGs of which each run has a report of its own."""
 NIGHTLY = "0 2 * * *"
 """The schedule of catalogue runs that KDV_NIGHTLY=1 stands for: a cron expression in UTC."""
 MARK = "KDV_LOCAL_AIRFLOW"

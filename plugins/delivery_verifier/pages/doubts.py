@@ -103,6 +103,8 @@ ADVICE = {
     "applied behind it. Find its producer, or end the transaction with `kafka-transactions.sh abort`, and run again.",
     "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
     "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
+    "two_acks_one_offset": "A log has one record at an offset, so at most one of these acknowledgements is right: "
+    "treat it as a finding. Look at both records, at the client's log, and at the brokers' logs for a truncation.",
     "ledger_partial": "Let the application write down every send, also those without an answer, and say so in the "
     "ledger's first line (complete), or with --complete.",
     "ledger_cut": "Attempts at the end of the ledger may be missing. Audit a ledger whose writer has ended by itself.",

@@ -217,6 +217,25 @@ LATENCY = Table(
     ),
 )
 
+SHARED_OFFSETS = Table(
+    "books/shared_offsets",
+    "books/shared_offsets.parquet",
+    "one acknowledgement of an offset that another attempt was told as well; of at most 5,000 offsets per arm, and the "
+    "first 16 per offset",
+    (
+        ARM,
+        PARTITION,
+        Column("offset", "int64", "the acknowledged offset"),
+        Column("producer", "int32", "producer of the attempt"),
+        Column("session", "int32", "session of the attempt"),
+        Column("sequence", "int64", "sequence of the attempt"),
+        Column("attempt", "int32", "number of the attempt"),
+        Column("sent_at", "timestamp", "when the application called the client", unit="UTC, µs"),
+        Column("settled_at", "timestamp", "when the client reported the acknowledgement", True, "UTC, µs"),
+    ),
+    may_be_empty=True,
+)
+
 _OF_EVERY_RUN = (LEDGER, REPLICAS, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
-TABLES = (*_OF_EVERY_RUN, *EFFECT_TABLES)
+TABLES = (*_OF_EVERY_RUN, SHARED_OFFSETS, *EFFECT_TABLES)
 """All tables: first the tables of every run, then the tables of applications, each in the order of writing."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 from support.leader_logs import SECOND, TOPIC, Partition, Record
@@ -19,6 +20,7 @@ from delivery_verifier.contract.elections import Elections, elections
 from delivery_verifier.contract.reach import Reach, reaches
 from delivery_verifier.contract.rules.rule import ELECTIONS
 from delivery_verifier.judgement.cases import Case
+from delivery_verifier.judgement.shared_offsets import Origin, origin_of
 from delivery_verifier.judgement.truncations import Causes, Fate, fate_of
 
 pytestmark = pytest.mark.slow
@@ -107,6 +109,34 @@ def test_what_leaders_lost_is_permitted_and_what_was_removed_is_not(chunk: int) 
             fates["removed, " + ("must convict" if must else fate.name)] += 1
     assert min(fates[f"lost, {of}"] for of in ("permitted", "unseen")) > 50, fates
     assert min(fates[f"removed, {of}"] for of in ("must convict", "KEPT", "UNKNOWN", "UNSEEN")) > 5, fates
+
+
+def acks(*records: Record) -> list[dict[str, int | None]]:
+    return [
+        {"sent_at": record.sent_us, "settled_at": record.settled_us}
+        for record in sorted(records, key=lambda record: record.settled_us or 0)
+    ]
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_two_acknowledgements_of_one_offset_are_explained_where_a_leader_lost_one_and_not_in_one_epoch(
+    chunk: int,
+) -> None:
+    origins: Counter[str] = Counter()
+    for played in histories(chunk):
+        of_offset: dict[int, list[Record]] = {}
+        for record in played.history.records:
+            if record.offset is not None and record.settled_us is not None:
+                of_offset.setdefault(record.offset, []).append(record)
+        for offset, records in of_offset.items():
+            if len(records) > 1:
+                origin = origin_of(acks(*records), offset, played.place)
+                assert origin is not Origin.WRONG, (played.history.seed, offset)
+                origins[f"lost, {origin.name}"] += 1
+        for record, other in pairwise(played.placed):
+            if record.epoch == other.epoch and record.offset is not None:
+                origins[f"one epoch, {origin_of(acks(record, other), record.offset, played.place).name}"] += 1
+    assert origins["lost, TRUNCATED"] > 500 and origins["one epoch, WRONG"] > 500, origins
 
 
 def test_the_election_that_took_a_record_is_named_where_only_one_can_have_taken_it() -> None:

@@ -32,8 +32,8 @@ IN_SPARK = {
     effect_tables.EFFECTS: schemas.EFFECTS,
     effect_tables.EFFECT_BOOKS: schemas.EFFECT_BOOKS,
 }
-NOT_IN_SPARK = [tables.REPLICAS, effect_tables.JOURNAL, *WITNESS_TABLES]
-"""The step settle writes these tables, and no job reads them."""
+NOT_IN_SPARK = [tables.REPLICAS, tables.SHARED_OFFSETS, effect_tables.JOURNAL, *WITNESS_TABLES]
+"""The step settle, or DuckDB, writes these tables, and no job reads them."""
 
 
 def test_the_page_of_the_run_directory_has_the_tables_as_they_are_declared(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
 from delivery_verifier.model.steps import GATE
-from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID, WITH_REPORT
 from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, icons, live_run, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.pages.matrix import page as catalogue_page
@@ -131,16 +131,16 @@ def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
 def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     """Answers with the content of the tab Delivery report of a DAG run.
 
-    For a run of verify_delivery, the tab shows the report. For a run of verify_catalogue, the tab shows the matrix. For
-    any other run, and for a run without a report or matrix, the tab shows a page that says why there is none. `known`
-    is the state of the DAG run in Airflow, or None if Airflow has no such run.
+    For a run of verify_delivery or audit_delivery, the tab shows the report. For a run of verify_catalogue, the tab
+    shows the matrix. For any other run, and for a run without a report or matrix, the tab shows a page that says why
+    there is none. `known` is the state of the DAG run in Airflow, or None if Airflow has no such run.
     """
     if (
         dag_id == CATALOGUE_DAG_ID
         and (catalogue_runs.folder() / folders.run_directory_name(run_id) / catalogue_runs.FILE).is_file()
     ):
         return RedirectResponse(f"../../../matrix/?run={quote(folders.run_directory_name(run_id))}", status_code=307)
-    if dag_id != DAG_ID:
+    if dag_id not in WITH_REPORT:
         return HTMLResponse(unreported.another_dag())
     name = folders.run_directory_name(run_id)
     run = folders.runs_dir() / name
@@ -148,8 +148,8 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
         return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
     if unwritten := _not_written(run):
         return HTMLResponse(unwritten)
-    live = None if known is None or known.ended else live_run.look(run, known)
-    return HTMLResponse(unreported.run_without_report(run_id, known, live, how_to_judge(run)))
+    live = None if known is None or known.ended or dag_id != DAG_ID else live_run.look(run, known)
+    return HTMLResponse(unreported.run_without_report(run_id, known, live, how_to_judge(run), dag_id))
 
 
 @app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
@@ -160,7 +160,7 @@ def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
     If the step validate of the run did not finish, the tab shows a page that says so.
     """
     name = folders.run_directory_name(run_id)
-    if dag_id != DAG_ID or not (folders.runs_dir() / name / "validate.json").is_file():
+    if dag_id not in WITH_REPORT or not (folders.runs_dir() / name / "validate.json").is_file():
         return HTMLResponse(unreported.no_docs())
     return RedirectResponse(f"../../../../runs/{folders.DATA_DOCS}/index.html#{quote(name)}", status_code=307)
 

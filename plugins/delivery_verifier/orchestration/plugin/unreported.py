@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.names import AUDIT_DAG_ID, CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.orchestration.plugin.live_run import LiveRun
 from delivery_verifier.pages.overview import page
@@ -22,13 +22,14 @@ SYMBOLS = {"success": "✔", "failed": "✘", "upstream_failed": "–", "running
 
 
 def another_dag() -> str:
-    """Returns the page that the tab Delivery report shows for a run of any other DAG than verify_delivery.
+    """Returns the page that the tab Delivery report shows for a run of any DAG whose runs have no report.
 
     Airflow shows the tab on the runs of every DAG. A run of verify_catalogue gets this page only as long as it has no
     matrix. A run of any third DAG always gets this page.
     """
     explanation = (
-        f"Only runs of the DAG {DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once their plan is made."
+        f"Only runs of the DAGs {DAG_ID} and {AUDIT_DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once "
+        "their plan is made."
     )
     return _page("This DAG has no delivery report", explanation, [], [], None)
 
@@ -68,7 +69,9 @@ def not_written(verdict: RunVerdict, why: str) -> str:
     return _page(f"{verdict.verdict}, without a report", explanation, [], [], None)
 
 
-def run_without_report(run_id: str, state: State | None, live: LiveRun | None = None, remedy: str = "") -> str:
+def run_without_report(
+    run_id: str, state: State | None, live: LiveRun | None = None, remedy: str = "", dag_id: str = DAG_ID
+) -> str:
     """Returns the page that the tab Delivery report shows for a run without a report.
 
     `run_id` is the id of the DAG run. `state` is the state of this run in Airflow, or None if Airflow has no such run.
@@ -79,7 +82,7 @@ def run_without_report(run_id: str, state: State | None, live: LiveRun | None = 
         return _page(
             "There is no such run", "Airflow knows no run of this name; it may have been deleted.", [], [], None
         )
-    failures = [_failure(run_id, step) for step in _failed(state)]
+    failures = [_failure(dag_id, run_id, step) for step in _failed(state)]
     if state.ended:
         headline, explanation = _end(state)
         return _page(headline, f"{explanation} {remedy}".rstrip(), state.steps, failures, None)
@@ -123,10 +126,10 @@ def _end(state: State) -> tuple[str, str]:
     return "The report is gone", "The run succeeded, but its directory or its report is no longer there."
 
 
-def _failure(run_id: str, step: Step) -> dict[str, object]:
+def _failure(dag_id: str, run_id: str, step: Step) -> dict[str, object]:
     """Returns the data of a failed step for the template: the step's id, the step's last log lines, and the address
     (`href`) of the step's page in the Airflow UI."""
-    href = f"../../../../dags/{quote(DAG_ID)}/runs/{quote(run_id, safe='')}/tasks/{quote(step.task_id)}"
+    href = f"../../../../dags/{quote(dag_id)}/runs/{quote(run_id, safe='')}/tasks/{quote(step.task_id)}"
     return {"task_id": step.task_id, "said": step.said, "href": href}
 
 

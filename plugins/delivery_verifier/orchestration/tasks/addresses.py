@@ -14,6 +14,6 @@ def run_url(dag_id: str, run_id: str) -> str:
     return ui_url(conf.get("api", "base_url", fallback="http://localhost:8080"), dag_id, run_id)
 
 
-def report_url(run_id: str) -> str:
-    """Returns the address of the tab Delivery report of `run_id`, a run of verify_delivery."""
-    return f"{run_url(DAG_ID, run_id)}/plugin/delivery-report"
+def report_url(run_id: str, dag_id: str = DAG_ID) -> str:
+    """Returns the address of the tab Delivery report of `run_id`, a run of the DAG `dag_id`."""
+    return f"{run_url(dag_id, run_id)}/plugin/delivery-report"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.names import AUDIT_DAG_ID, CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.tasks import verdict_event
 from delivery_verifier.orchestration.tasks.addresses import run_url
 from delivery_verifier.pages.matrix import page
@@ -80,6 +80,19 @@ def _of_this_try(row: StoredRunRow, context: Context) -> StoredRunRow:
     if not why and row.green:  # the run is red all the same
         why = f"its verdict was {row.verdict}, but a step failed"
     return replace(row, verdict=NO_VERDICT, sentence="", why=why) if why else row
+
+
+def of_audit(context: Context) -> Message:
+    """Returns the message about a red run of audit_delivery. It has the verdict with its sentence, or says that there
+    is none. `context`: as in `of_run`."""
+    run_id = str(context["run_id"])
+    row = read(folders.run_directory(run_id))
+    judged = row.concluded and row.verdict != NO_VERDICT and not row.green  # a green one ended red for another reason
+    verdict, sentence = (row.verdict, row.sentence) if judged else (NO_VERDICT, "The audit has no verdict that counts.")
+    subject = f"Delivery audit is red: {verdict} ({run_id})"
+    return Message(
+        subject, [verdict, sentence, f"Run {run_id}"], AUDIT_DAG_ID, run_id, run_url(AUDIT_DAG_ID, run_id), verdict
+    )
 
 
 def of_catalogue(context: Context) -> Message:

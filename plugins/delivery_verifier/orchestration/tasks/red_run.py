@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks.addresses import report_url
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.given_up import HEADING, count_of
@@ -23,9 +24,9 @@ longer lines."""
 _log = logging.getLogger(__name__)
 
 
-def end(verdict: RunVerdict, run_id: str) -> NoReturn:
+def end(verdict: RunVerdict, run_id: str, dag_id: str = DAG_ID) -> NoReturn:
     """Logs the lines about `verdict`, and raises SystemExit(1). Airflow then marks the task as failed."""
-    for line in lines(verdict, report_url(run_id)):
+    for line in lines(verdict, report_url(run_id, dag_id)):
         _log.error(line)
     sys.exit(1)
 

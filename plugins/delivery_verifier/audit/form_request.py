@@ -1,0 +1,87 @@
+"""Turns the fields of an audit's form into a request."""
+
+from __future__ import annotations
+
+import glob
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from delivery_verifier.audit.fields import CHOICES, FLAGS, TEXTS
+from delivery_verifier.audit.request import AuditRequest, format_of
+from delivery_verifier.cluster.security import command_config, tls
+from delivery_verifier.model.inputs import BadInput, bad_input, choice
+from delivery_verifier.model.scenario import Claim, Profile
+from delivery_verifier.planning.build import scenario_from_params
+
+
+def request_of(fields: Mapping[str, Any], run_id: str) -> AuditRequest:
+    """Returns the request that the fields describe. Raises BadInput if one is missing or not allowed."""
+    for name in ("ledger", "topic", "cluster"):
+        if not str(fields[name]).strip():
+            raise BadInput(f"{name} is empty; allowed: {TEXTS[name][1]}")
+    if fields["identity"] and fields["identity_sql"]:
+        raise BadInput("identity and identity_sql say the same in two ways; give one of them")
+    for name, allowed in CHOICES.items():
+        choice(name, fields[name], allowed)
+    files = _files(str(fields["ledger"]))
+    profile, claim = _settings(str(fields["producer_config"]), fields["claim"])
+    return AuditRequest(
+        run_id=run_id,
+        files=files,
+        format=fields["format"] or format_of(files[0]),
+        topic=str(fields["topic"]).strip(),
+        bootstrap_servers=servers(str(fields["cluster"]).strip()),
+        identity=fields["identity"] or None,
+        identity_sql=fields["identity_sql"] or None,
+        complete=bool(fields["complete"]),
+        others_write=bool(fields["others_write"]),
+        profile=profile,
+        claim=claim,
+        command=_command(fields, files),
+    )
+
+
+def _files(text: str) -> tuple[Path, ...]:
+    files: list[Path] = []
+    for pattern in text.split():
+        if not Path(pattern).is_absolute():
+            raise bad_input("ledger", pattern, "an absolute path", "the task does not run in your folder")
+        named = [Path(name) for name in sorted(glob.glob(pattern))]  # noqa: PTH207 (the pattern is absolute)
+        files += (file for file in named if file.is_file() and file not in files)
+        if not any(file.is_file() for file in named):
+            raise bad_input("ledger", pattern, "files that the worker can read", "there is no such file")
+    return tuple(files)
+
+
+def servers(cluster: str) -> str:
+    """Returns the brokers to ask first: `cluster` itself, or those of the cluster with this name. Raises BadInput if
+    neither is possible, or if the cluster asks for TLS or SASL."""
+    if ":" in cluster:
+        return ",".join(map(str, command_config.addresses(cluster)))
+    access = command_config.read(cluster=cluster)
+    if tls.is_used(access.security) or any(name.startswith("sasl.") for name in access.security):
+        raise bad_input("cluster", cluster, "a cluster without TLS and SASL", "an audit cannot use either yet")
+    return ",".join(map(str, access.servers))
+
+
+def _settings(producer_config: str, claim: str) -> tuple[Profile | None, Claim]:
+    if not producer_config.strip():
+        if claim == "contract":
+            raise bad_input("claim", claim, "another claim, or a contract that can be read", "give producer_config")
+        return None, claim or "at_least_once"  # type: ignore[return-value]
+    params = {"profile": "own", "producer_config": producer_config, "claim": claim or "contract", "fault": "none"}
+    subject = scenario_from_params(params, "audited").subjects[0]
+    return subject.profile, subject.claim
+
+
+def _command(fields: Mapping[str, Any], files: tuple[Path, ...]) -> str:
+    """Returns the command that repeats the audit; empty if the settings were entered as a text."""
+    if str(fields["producer_config"]).strip():
+        return ""
+    words = ["kdv", "audit", "--ledger", *map(str, files), "--topic", str(fields["topic"]).strip()]
+    words += ["--bootstrap-server", servers(str(fields["cluster"]).strip())]
+    for name in ("identity", "identity_sql", "format", "claim"):
+        words += [f"--{name.replace('_', '-')}", str(fields[name])] if fields[name] else []
+    return shlex.join([*words, *(f"--{name.replace('_', '-')}" for name in FLAGS if fields[name])])
