@@ -20,7 +20,7 @@ from delivery_verifier.model.scenario import Role
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.brief import LIMITS, LIMITS_SHOWN, Line, Section, change
-from delivery_verifier.pages.doubts import DoubtGroup, advice, doubt_groups
+from delivery_verifier.pages.doubts import DoubtGroup, doubt_groups
 from delivery_verifier.pages.excuses import excuse_lines
 from delivery_verifier.pages.given_up import HEADING, by_subject, count_of, is_given_up, without_given_up
 from delivery_verifier.pages.words import clean, number, without_verdict
@@ -123,7 +123,7 @@ def _print_doubt(console: Console, doubt: DoubtGroup) -> None:
         _print(console, detail, indent=2)
     if len(doubt.details) > DETAILS_SHOWN:
         _print(console, f"and {len(doubt.details) - DETAILS_SHOWN} more, in verdict.json", indent=2)
-    _print(console, f"What to do: {advice(doubt.kind, doubt.name)}", indent=2)
+    _print(console, f"What to do: {doubt.remedy}", indent=2)
 
 
 def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:

@@ -14,12 +14,12 @@ import pytest
 from support.applications import application
 from support.evidence import SUBJECT, a_scenario, arm, doubts, evidence_of, judged, with_arm
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.judgement.witness import _Sendable, differences
 from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.pages.doubts import ADVICE
 from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table, arrow_schema

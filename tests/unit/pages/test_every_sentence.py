@@ -27,6 +27,7 @@ from support.commands import commands, plan, without_git
 from support.evidence import BITE, LAST, RUN, Rows, case, cases, evidence_of, judged, the_injections, validation_of
 
 from delivery_verifier import catalogue
+from delivery_verifier.advice import doubts
 from delivery_verifier.advice.advise import advise
 from delivery_verifier.command_line import main
 from delivery_verifier.judgement import sentences
@@ -38,7 +39,7 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import DISTURBANCES
 from delivery_verifier.model.scenario import Claim, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
-from delivery_verifier.pages import brief, doubts, terminal
+from delivery_verifier.pages import brief, terminal
 from delivery_verifier.pages.report import page
 from delivery_verifier.pages.report.reasons import reasons
 from delivery_verifier.planning.build import scenario_from_params
