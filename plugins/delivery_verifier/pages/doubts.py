@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from delivery_verifier.model.verdict import RunVerdict
 
+DETAILS_SHOWN = 5
+"""The greatest number of details that are shown for a doubt."""
+
 
 @dataclass(frozen=True)
 class DoubtGroup:
@@ -24,6 +27,12 @@ class DoubtGroup:
     remedy: str
     arms: list[str]
     details: list[str]
+
+    @property
+    def shown(self) -> list[str]:
+        """The first DETAILS_SHOWN details, and how many more there are."""
+        more = len(self.details) - DETAILS_SHOWN
+        return [*self.details[:DETAILS_SHOWN], *([f"and {more} more, in verdict.json"] if more > 0 else [])]
 
 
 def doubt_groups(verdict: RunVerdict | None) -> list[DoubtGroup]:
