@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
+from support.run_builder import RunBuilder
 
 from delivery_verifier import catalogue
 from delivery_verifier.host.java import jars
@@ -75,9 +76,7 @@ def test_a_job_on_a_server_that_is_ended_before_the_server_listens_never_begins(
 def test_a_job_on_a_server_shows_the_progress_of_its_own_session(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, session, events = RunDirectory(tmp_path), object(), list[object]()
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", scenario)
+    run, session, events = RunBuilder(scenario).at(tmp_path), object(), list[object]()
 
     @contextmanager
     def shown(run: RunDirectory, spark: object) -> Iterator[None]:
@@ -102,11 +101,9 @@ def test_a_run_that_is_stopped_gives_up_the_job_until_the_topics_are_read_and_fr
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`kdv stop` says so: what was read is complete, and a verdict on it needs no broker."""
-    kills, run = list[str](), RunDirectory(tmp_path)
+    kills, run = list[str](), RunBuilder(scenario).at(tmp_path)
     operator = verify_delivery.SubmitReconcile(task_id="reconcile")
     monkeypatch.setattr(operator, "on_kill", lambda: kills.append("killed"), raising=False)
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", scenario)
     operator._give_up_reading(run)
     assert kills == ["killed"]
     with run.writing("read_topic"):
