@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from msgspec.structs import replace
+from support.run_builder import RunBuilder
 
 from delivery_verifier import catalogue
 from delivery_verifier.cluster import lease
@@ -96,11 +97,9 @@ def test_a_job_on_a_server_that_is_ended_before_the_server_listens_never_begins(
 def test_a_job_on_a_server_shows_the_progress_of_its_own_session(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, events = RunDirectory(tmp_path), list[object]()
+    run, events = RunBuilder(scenario).at(tmp_path), list[object]()
     session = SimpleNamespace(conf={"spark.master": "local[*]"})
     cluster = Stand(Connection({1: Address("a", 1)}, SCRAM), tmp_path)
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", scenario)
 
     @contextmanager
     def shown(run: RunDirectory, spark: object) -> Iterator[None]:
@@ -193,11 +192,9 @@ def test_a_run_that_is_stopped_gives_up_the_job_until_the_topics_are_read_and_fr
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`kdv stop` says so: what was read is complete, and a verdict on it needs no broker."""
-    kills, run = list[str](), RunDirectory(tmp_path)
+    kills, run = list[str](), RunBuilder(scenario).at(tmp_path)
     operator = verify_delivery.SubmitReconcile(task_id="reconcile")
     monkeypatch.setattr(operator, "on_kill", lambda: kills.append("killed"), raising=False)
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", scenario)
     operator._give_up_reading(run)
     assert kills == ["killed"]
     with run.writing("read_topic"):

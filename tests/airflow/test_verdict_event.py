@@ -3,6 +3,7 @@ lines in the log. Airflow's own code runs the tasks `conclude` and `publish_verd
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
 from collections.abc import MutableMapping
@@ -22,6 +23,7 @@ from airflow.utils.state import DagRunState, TaskInstanceState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from sqlalchemy import select
 from structlog.testing import capture_logs
+from support import report_material
 from support.run_builder import judged, planned
 
 from delivery_verifier.model.scenario import VerdictName
@@ -118,6 +120,9 @@ def test_each_verdict_is_one_event_and_the_gate_alone_tells_whether_it_is_green(
         "exit_code": exit_code,
         "sentence": f"{verdict}: as this test says.",
         "arms": {arm.arm: verdict for arm in RunDirectory(runs / "r").verdict().arms},
+        "doubts": [],
+        "advice": None,
+        "repeat": "",
         "report": f"http://localhost:8080/dags/{DAG_ID}/runs/{ending.run_id}/plugin/delivery-report",
     }
 
@@ -184,6 +189,18 @@ def test_a_red_run_ends_with_plain_lines_and_the_address_of_its_report(
         subject == "safe (subject): VIOLATED, as expected. acknowledged 41,210, lost 3,246, duplicated 0, reordered 0"
     )
     assert address == f"Report: http://localhost:8080/dags/{DAG_ID}/runs/{ending.run_id}/plugin/delivery-report"
+
+
+def test_an_event_and_the_log_say_what_to_do_as_the_verdict_does(tmp_path: Path) -> None:
+    _, verdict = report_material.inconclusive(tmp_path)
+    says = verdict_event.summary(verdict, "r")
+    (checker, coverage) = says["doubts"]
+    assert (checker["name"], checker["arms"]) == ("books_unbalanced:reported_sum", ["safe", "control-acks_0"])
+    assert checker["remedy"] == verdict.arms[0].doubts[1].remedy != coverage["remedy"] != ""
+    assert [each["kind"] for each in says["advice"]] == ["withheld"] and says["repeat"] == verdict.repeat
+    assert json.loads(json.dumps(says)) == says
+    said = " ".join(" ".join(red_run.lines(verdict, "")).split())
+    assert f"What to do about {checker['name']}: {checker['remedy']}" in said
 
 
 def test_an_error_of_the_gate_itself_keeps_its_traceback(runs: Path, written_dag: DAG, dag: SerializedDAG) -> None:

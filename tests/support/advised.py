@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.advice.advise import advise
+from delivery_verifier.advice.doubts import with_remedies
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.history import Injection, Observation, read_injections, read_observations
 from delivery_verifier.model.scenario import Scenario
@@ -28,7 +29,7 @@ def advised(path: Path, verdict: RunVerdict) -> RunVerdict:
         read_observations((path / "observations.json").read_bytes()),
         cases=pa.concat_tables(map(pq.read_table, cases)) if cases else None,
     )
-    return advise(evidence, verdict, path)
+    return advise(evidence, with_remedies(verdict), path)
 
 
 def evidence_for_advice(

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from delivery_verifier.advice.doubts import with_remedies
 from delivery_verifier.canary import expected_counts
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.judgement.cases import COLUMNS
@@ -322,8 +323,9 @@ def validation_of(evidence: Evidence) -> Validation:
 
 
 def judged(evidence: Evidence, validation: Validation | None = None) -> RunVerdict:
-    """Returns the verdict of the run. The validation is correct unless `validation` is given."""
-    return judge(evidence, validation or validation_of(evidence))
+    """Returns the verdict of the run, with what to do about each doubt. The validation is correct unless `validation`
+    is given."""
+    return with_remedies(judge(evidence, validation or validation_of(evidence)))
 
 
 def altered(validation: Validation, about: str, /, **changes: Any) -> Validation:

@@ -12,7 +12,7 @@ from delivery_verifier.model.history import now_us
 from delivery_verifier.model.live import SPARK_FILE, LiveSpark
 from delivery_verifier.progress.marks import Marks
 from delivery_verifier.store.run_directory import RunDirectory
-from support.run_builder import planned
+from support.run_builder import begun
 
 REPORTED = 900
 
@@ -20,9 +20,7 @@ REPORTED = 900
 def flowing(runs: Path, name: str, workspace: Path) -> RunDirectory:
     """Makes a run whose subject has reported 900 records over the last nine seconds, and failed 50. Broker 1 was killed
     four seconds after the first report."""
-    run = planned(runs, name)
-    with run.writing("start_cluster") as output:
-        output.notes["workspace"] = str(workspace)
+    run = begun(name).step("start_cluster", lambda output: output.notes.update(workspace=str(workspace))).write(runs)
     subject = run.read_scenario().subjects[0].name
     folder = workspace / "live" / subject / "0"
     control, ledger = Control(folder), LiveLedger(folder)

@@ -34,13 +34,14 @@ EVIDENCE = ("produce", "inject_fault", "settle", "read_topic")
 
 
 class RunBuilder:
-    """Makes the directory of one run of `plan`. Every method but `verdict` and `write` returns the builder."""
+    """Makes the directory of one run of `plan`. Every method but `verdict`, `write` and `at` returns the builder."""
 
-    def __init__(self, plan: Scenario) -> None:
+    def __init__(self, plan: Scenario, **notes: str) -> None:
+        """`notes`: those of the step plan."""
         self.plan, self.arms = plan, list[ArmVerdict]()
         self._steps: list[tuple[str, Callable[[StepOutput], object]]] = []
         self._verdict: dict[str, Any] = {}
-        self.step("plan", lambda output: output.write_json("scenario.json", plan))
+        self.step("plan", lambda output: (output.write_json("scenario.json", plan), output.notes.update(notes)))
 
     def step(self, name: str, write: Callable[[StepOutput], object] = lambda output: None) -> Self:
         """Adds a step. `write` writes its files and counts; without it, the step is sealed and empty."""
@@ -103,7 +104,11 @@ class RunBuilder:
 
     def write(self, runs: Path) -> RunDirectory:
         """Writes the run below the folder `runs`."""
-        run = RunDirectory(runs / self.plan.run_id)
+        return self.at(runs / self.plan.run_id)
+
+    def at(self, path: Path) -> RunDirectory:
+        """Writes the run into the folder `path`, whatever the id of the run."""
+        run = RunDirectory(path)
         for name, write in self._steps:
             with run.writing(name) as output:
                 write(output)

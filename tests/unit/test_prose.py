@@ -10,9 +10,9 @@ import pytest
 from support import prose
 
 from delivery_verifier import catalogue
+from delivery_verifier.advice.doubts import ADVICE, BY_KIND
 from delivery_verifier.contract.rules import RULES
 from delivery_verifier.contract.strength import STRENGTH_ORDERS
-from delivery_verifier.pages.doubts import ADVICE, BY_KIND
 from delivery_verifier.pages.report import page
 
 PAGES = Path(page.__file__).parents[1]

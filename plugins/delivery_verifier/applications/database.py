@@ -19,6 +19,7 @@ from delivery_verifier.applications.sink import (
     EFFECT,
     LifeEffects,
     PlannedEffect,
+    Sink,
     SinkInputs,
     count_of_life,
     identity,
@@ -124,7 +125,7 @@ class Database:
                 raise OffsetMoved(f"partition {partition}: the offset is not {expected.get(partition, 0)} any more")
 
 
-class Tables:
+class Tables(Sink):
     """The sink of the applications that write to a database."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:

@@ -21,6 +21,7 @@ from delivery_verifier.applications.sink import (
     EFFECT,
     LifeEffects,
     PlannedEffect,
+    Sink,
     SinkInputs,
     count_of_life,
     identity,
@@ -46,7 +47,7 @@ CANARY_PRODUCER: dict[str, str | int | bool] = {
 """The settings of the producer that writes the canary's effects, without its transactional.id."""
 
 
-class OutputTopic:
+class OutputTopic(Sink):
     """The sink of transforms."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:

@@ -138,6 +138,11 @@ class Sink(Protocol):
         """Writes `effects` to a new sink, as member 0 would in its life 0. Notes that this life ended in an orderly
         way."""
 
+    def expected(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        """Returns planted effects as this sink must give them back: as they are, if it keeps all of an effect. `rows`
+        and the result have the form EFFECT."""
+        return rows
+
 
 def count_of_life(end: LifeEnd, present: int, most_uncounted: int) -> int:
     """Returns how many effects of a life there must be. `present` is the number of effects that the sink reports.

@@ -21,6 +21,7 @@ from delivery_verifier.applications.sink import (
     EFFECT,
     LifeEffects,
     PlannedEffect,
+    Sink,
     SinkInputs,
     count_of_life,
     identity,
@@ -99,7 +100,7 @@ def read_slots(folder: Path) -> npt.NDArray[np.void]:
     return slots[:count]
 
 
-class Slots:
+class Slots(Sink):
     """The sink of the verifier's own applications: each life of a member writes slots to files in its own folder."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:

@@ -20,7 +20,8 @@ evidence."""
 
 
 class Doubt(_Part, frozen=True):
-    """A reason to withhold a verdict. `name` names the reason, e.g. `canary_wrong`. `detail` says what was seen.
+    """A reason to withhold a verdict. `name` names the reason, e.g. `canary_wrong`. `detail` says what was seen, and
+    `remedy` what to do about it, in sentences; it is empty until the verdict was advised.
 
     `kind` says which verdicts the doubt forbids. `checker`: the verifier itself may be wrong, so HELD and VIOLATED are
     forbidden. `coverage`: the run did not test the arm as planned, so only HELD is forbidden.
@@ -29,6 +30,7 @@ class Doubt(_Part, frozen=True):
     kind: Literal["checker", "coverage"]
     name: str
     detail: str
+    remedy: str = ""
 
 
 class Excuse(_Part, frozen=True):

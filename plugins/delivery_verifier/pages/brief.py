@@ -1,7 +1,7 @@
 """A verdict in few lines, for a terminal, for the note of a run in Airflow, and for a mail.
 
-The parts come in the order of the report: verdict and headline, arms, what to change, what the run does not show, and
-how to repeat the run.
+The parts come in the order of the report: verdict and headline, arms, doubts, what to change, what the run does not
+show, and how to repeat the run.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from msgspec import Struct
 from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages.causes import of_subjects
+from delivery_verifier.pages.doubts import DoubtGroup, doubt_groups
 from delivery_verifier.pages.given_up import HEADING, by_subject, count_of
 from delivery_verifier.pages.report.arm_rows import ArmRow, arm_rows
 from delivery_verifier.pages.report.changes import PricedAdvice, PricedOption, priced_advices
 from delivery_verifier.pages.words import number, without_verdict
 
-ARMS, CHANGE = "What became of the records", "What to change"
+ARMS, WHY, CHANGE = "What became of the records", "Why", "What to change"
 LIMITS, REPEAT = "What this run does not show", "Repeat it"
 """Headings of sections. The report has the same headings."""
 UNKNOWN = "Not known: the notes of the verdict say why."
@@ -31,7 +32,8 @@ verdict, which say what one run cannot prove."""
 NOTE_LENGTH = 1000
 """The greatest length of a note, in characters. Airflow keeps no more."""
 _LEFT_OUT = (LIMITS, ARMS, REPEAT)
-"""The sections that a note leaves out until it is short enough, in this order. The report has them."""
+"""The sections that a note leaves out until it is short enough, in this order, and then WHY, if the doubts withhold no
+verdict. The report has them."""
 
 
 class Line(Struct, frozen=True):
@@ -69,6 +71,7 @@ def sections(verdict: RunVerdict, runs: Path | None = None) -> list[Section]:
     as in `change`."""
     every = [
         Section(ARMS, [_arm_line(row) for row in arm_rows(verdict)]),
+        Section(WHY, [_doubt_line(doubt) for doubt in doubt_groups(verdict)]),
         change(verdict, runs),
         Section(LIMITS, [Line(limit) for limit in verdict.limits[-LIMITS_SHOWN:]]),
         Section(REPEAT, [Line("The same run again:", verdict.repeat)] if verdict.repeat else []),
@@ -84,7 +87,7 @@ def note_text(verdict: RunVerdict, runs: Path | None = None) -> str:
     lines of what remains. The note then says where a reader finds them.
     """
     shown = sections(verdict, runs)
-    for heading in ("", *_LEFT_OUT):
+    for heading in ("", *_LEFT_OUT, *([] if verdict.verdict == "INCONCLUSIVE" else [WHY])):
         shown = [section for section in shown if section.heading != heading]
         text = "\n\n".join(_markdown(verdict, shown, whole=not heading))
         if len(text) <= NOTE_LENGTH:
@@ -127,6 +130,15 @@ def _arm_line(row: ArmRow) -> Line:
     given_up = f", {number(count)} {HEADING}" if (count := count_of(row.arm)) else ""
     anomalies = ", ".join(cases) or "no anomaly"
     return Line(f"{row.arm.arm} ({role}): {row.arm.verdict}, {reported.text} reported{given_up}, {anomalies}")
+
+
+def _doubt_line(doubt: DoubtGroup) -> Line:
+    """Returns the line about one kind of doubt: what was seen first, and what to do. The report has all that was
+    seen."""
+    arms = enumeration(doubt.arms, "and")
+    return Line(
+        f"{doubt.name} ({doubt.kind} doubt, {arms}): {doubt.details[0].rstrip('.')}. What to do: {doubt.remedy}"
+    )
 
 
 def _offered(option: PricedOption) -> str:

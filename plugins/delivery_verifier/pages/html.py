@@ -16,7 +16,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from delivery_verifier.pages import words
-from delivery_verifier.pages.doubts import advice
 
 _PAGES = Path(__file__).parent
 _TEMPLATES = _PAGES / "templates"
@@ -50,7 +49,7 @@ def environment() -> Environment:
         address_part=_address_part,
         with_code=_with_code,
     )
-    templates.globals.update(words=words, advice=advice)
+    templates.globals.update(words=words)
     return templates
 
 

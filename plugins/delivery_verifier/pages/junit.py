@@ -53,7 +53,9 @@ def _arm(verdict: RunVerdict, arm: ArmVerdict) -> TestCase:
     said = [arm.sentence, *causes, *changes, f"expected: {arm.expected}", settings, *arm.application]
     case.system_out = clean("\n".join(said))
     if arm.verdict == "INCONCLUSIVE":
-        doubts = "\n".join(f"{doubt.kind} doubt {doubt.name}: {doubt.detail}" for doubt in arm.doubts)
+        doubts = "\n".join(
+            f"{doubt.kind} doubt {doubt.name}: {doubt.detail}\nWhat to do: {doubt.remedy}" for doubt in arm.doubts
+        )
         case.result = [_error(arm.sentence, "INCONCLUSIVE", doubts)]
     elif not arm.as_expected:
         failure = Failure(clean(arm.sentence), arm.verdict)

@@ -19,8 +19,8 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.scenario import Role
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
-from delivery_verifier.pages.brief import LIMITS, LIMITS_SHOWN, Line, Section, change
-from delivery_verifier.pages.doubts import DoubtGroup, advice, doubt_groups
+from delivery_verifier.pages.brief import CHANGE, LIMITS, LIMITS_SHOWN, Section, sections
+from delivery_verifier.pages.doubts import doubt_groups
 from delivery_verifier.pages.excuses import excuse_lines
 from delivery_verifier.pages.given_up import HEADING, by_subject, count_of, is_given_up, without_given_up
 from delivery_verifier.pages.words import clean, number, without_verdict
@@ -28,8 +28,6 @@ from delivery_verifier.pages.words import clean, number, without_verdict
 STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold yellow"}
 PLAIN_WIDTH = 180
 """The width of the text in a pipe, in characters."""
-DETAILS_SHOWN = 5
-"""The greatest number of details that are shown for a doubt."""
 WIDE = 150
 """The least width of a console, in characters, at which the table has a row per arm. On a narrower console the table
 has a column per arm."""
@@ -71,11 +69,14 @@ def write(
             _print(console, line if number_of_line else f"{arm.arm} is {line}", "dim", indent=2 * number_of_line)
     _print_excuses(console, verdict.arms)
     for doubt in doubt_groups(verdict):
-        _print_doubt(console, doubt)
+        _print(console, f"{doubt.kind} doubt, {', '.join(doubt.arms)}: {doubt.name}", "bold yellow")
+        for line in [*doubt.shown, f"What to do: {doubt.remedy}"]:
+            _print(console, line, indent=2)
     for limit in [*verdict.limits[:-LIMITS_SHOWN], *verdict.notes]:
         _print(console, limit, "dim", indent=2)
-    _print_section(console, change(verdict, runs))
-    _print_section(console, Section(LIMITS, [Line(limit) for limit in verdict.limits[-LIMITS_SHOWN:]]))
+    for section in sections(verdict, runs):
+        if section.heading in (CHANGE, LIMITS):
+            _print_section(console, section)
 
 
 def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
@@ -103,10 +104,9 @@ def _print_excuses(console: Console, arms: list[ArmVerdict]) -> None:
 
 
 def _print_section(console: Console, section: Section) -> None:
-    """Prints a section, if it has lines. A command has a line of its own, so that a reader can copy the whole line."""
-    for number_of_line, line in enumerate(section.lines):
-        if not number_of_line:
-            _print(console, section.heading, "bold")
+    """Prints a section. A command has a line of its own, so that a reader can copy the whole line."""
+    _print(console, section.heading, "bold")
+    for line in section.lines:
         _print(console, line.text, indent=2)
         if line.command:
             _print(console, line.command, indent=4)
@@ -115,15 +115,6 @@ def _print_section(console: Console, section: Section) -> None:
 def _time(at_us: int) -> str:
     """Returns the time as text, in hours, minutes and seconds of UTC. `at_us`: the time in µs since the epoch."""
     return f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%H:%M:%S}.{at_us // 1000 % 1000:03} UTC"
-
-
-def _print_doubt(console: Console, doubt: DoubtGroup) -> None:
-    _print(console, f"{doubt.kind} doubt, {', '.join(doubt.arms)}: {doubt.name}", "bold yellow")
-    for detail in doubt.details[:DETAILS_SHOWN]:
-        _print(console, detail, indent=2)
-    if len(doubt.details) > DETAILS_SHOWN:
-        _print(console, f"and {len(doubt.details) - DETAILS_SHOWN} more, in verdict.json", indent=2)
-    _print(console, f"What to do: {advice(doubt.kind, doubt.name)}", indent=2)
 
 
 def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:

@@ -7,17 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from delivery_verifier import canary
-from delivery_verifier.applications.own.described import read_own
-from delivery_verifier.applications.own.planting import as_kept, in_folder
-from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.pool import applications_of
 from delivery_verifier.applications.sink import LifeEffects, PlannedEffect, Sink, SinkInputs, uncounted
-from delivery_verifier.applications.sinks import sinks_of
+from delivery_verifier.applications.sinks import sinks_of_canary
 from delivery_verifier.canary.effects import DRAINED
 from delivery_verifier.canary.layout import NOWHERE, CanaryEffect
 from delivery_verifier.model import record
-from delivery_verifier.model.application import Discipline
-from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
@@ -26,8 +21,6 @@ from delivery_verifier.store.run_directory import StepOutput
 
 _OF_THE_SINK = ("order", "applied_at")
 """The columns of an effect that differ between sinks."""
-_OF_SLOTS = ("partition", "offset", "batch")
-"""The columns of an effect that own applications do not keep."""
 
 
 def apply_canary(
@@ -47,9 +40,8 @@ def apply_canary(
     properties of members. `count_visible`: see SinkInputs. The function adds counts of the canary to `output`, under
     the same names as `settlement.applications` does for other arms.
 
-    The function writes the effects to every kind of sink that the run uses, and to every place to which own
-    applications of the run write. Raises StepFailed if two sinks give back different effects. So it is enough to
-    reconcile the effects of one sink.
+    Each sink of `sinks_of_canary` plants the effects itself. Raises StepFailed if two sinks give back different
+    effects. So it is enough to reconcile the effects of one sink.
     """
     if not scenario.applied:
         return
@@ -59,18 +51,14 @@ def apply_canary(
     size = scenario.load.payload_bytes
     marker = record.encode(scenario.run_token, arm.ordinal, record.MARKER_PRODUCER, 0, 0, 0, 0, size)
     effects.append(PlannedEffect(DRAINED, end, marker))
-    disciplines: set[Discipline] = {application.discipline for _, application in applications_of(scenario)}
-    if "own" in disciplines:  # its effects do not say where their records stand: those of slots are reconciled
-        disciplines.add("commit_after")
-    landings = _landings(scenario)
-    sinks: dict[str, Sink] = {kind: sink for kind, sink in sinks_of(disciplines).items() if kind != "own"}
-    for kind, sink in (sinks | {name: OwnEffects(landing) for name, landing in landings.items()}).items():
-        inputs = SinkInputs(arm, folder / kind, len(effects), scenario.run_token, connection, count_visible, size)
+    sinks = sinks_of_canary([application for _, application in applications_of(scenario)])
+    for name, sink in sinks.items():
+        inputs = SinkInputs(arm, folder / name, len(effects), scenario.run_token, connection, count_visible, size)
         sink.plant(inputs, effects)
-        (read[kind],) = sink.read(inputs)
+        (read[name],) = sink.read(inputs)
     (first, life), *others = read.items()
     for name, other in others:
-        if not _agree(life, other, landings.get(name)):
+        if not _agree(life, other, sinks[name]):
             raise StepFailed(f"the canary's effects differ between the sinks {first} and {name}")
     seal_life(life, arm.name, output)
     output.counts |= {f"lives/{arm.name}": 1, f"killed/{arm.name}": 0, f"kill_orders/{arm.name}": 0}
@@ -86,20 +74,9 @@ def _planned(effect: CanaryEffect, offsets: list[int]) -> PlannedEffect:
     return PlannedEffect(effect.partition, offset, effect.value)
 
 
-def _landings(scenario: Scenario) -> dict[str, EffectsPlace]:
-    """Maps `own <name>` to the place of the effects of the own application `<name>`. The place is in the folder of the
-    member."""
-    names = {application.name for _, application in applications_of(scenario) if application.discipline == "own"}
-    return {f"own {name}": in_folder(read_own(name).effects) for name in sorted(names)}
-
-
-def _agree(life: LifeEffects, other: LifeEffects, landing: EffectsPlace | None) -> bool:
-    """Returns whether two sinks gave back the same effects of one life, in the same order, with the same count.
-
-    `landing`: if `other` comes from an own application, the place where these effects land; else None. An own
-    application keeps neither partition nor offset nor batch. So these columns are compared only if `landing` is None.
-    """
-    expected = life.rows if landing is None else as_kept(life.rows, landing)
-    left_out = _OF_THE_SINK if landing is None else (*_OF_THE_SINK, *_OF_SLOTS)
-    names = [name for name in expected.dtype.names or () if name not in left_out]
+def _agree(life: LifeEffects, other: LifeEffects, sink: Sink) -> bool:
+    """Returns whether `sink` gave back as `other` what it must keep of the effects `life`, in the same order, with the
+    same count."""
+    expected = sink.expected(life.rows)
+    names = [name for name in expected.dtype.names or () if name not in _OF_THE_SINK]
     return life.counted == other.counted and expected[names].tolist() == other.rows[names].tolist()

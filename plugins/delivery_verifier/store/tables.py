@@ -18,7 +18,7 @@ from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 """The version of the run directory's format that this program writes, and the only one that it reads.
 docs/reference/run-directory.md says when to raise it."""
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from support.evidence import a_scenario
 from support.patience import PATIENCE_S
+from support.run_builder import RunBuilder
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
@@ -18,7 +19,6 @@ from delivery_verifier.cluster.handle import Cluster, ControllerDied
 from delivery_verifier.cluster.layout import CONTROLLER, ClusterLayout
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
-from delivery_verifier.store.run_directory import RunDirectory
 
 
 @pytest.fixture
@@ -44,16 +44,8 @@ def workspace(tmp_path: Path) -> Path:
 def test_a_workspace_whose_keeper_was_killed_stays_only_until_its_run_is_judged(
     workspace: Path, reconciled: bool
 ) -> None:
-    run = RunDirectory(workspace.parent / "run")
-    run.path.mkdir()
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", a_scenario())
-    with run.writing("start_cluster") as output:
-        output.notes["workspace"] = str(workspace)
-    if reconciled:
-        with run.writing("reconcile"):
-            pass
-    stop_cluster(run.path)
+    run = RunBuilder(a_scenario()).step("start_cluster", lambda output: output.notes.update(workspace=str(workspace)))
+    stop_cluster(run.steps(*["reconcile"] * reconciled).at(workspace.parent / "run").path)
     assert workspace.exists() == reconciled
     assert not (workspace / "keeper.sock").exists()  # so that conclude knows that nobody serves it
 

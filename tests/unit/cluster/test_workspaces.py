@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from support.evidence import RUN
+from support.run_builder import RunBuilder
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.embedded import disks, nodes
@@ -23,7 +24,6 @@ from delivery_verifier.run.signals import Signals
 from delivery_verifier.run.steps import start_cluster
 from delivery_verifier.run.steps.start_cluster import start_cluster as start
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
-from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.upkeep import doctor
 
 
@@ -33,13 +33,6 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(lease, "PATIENCE_S", 0.1)
     return tmp_path
-
-
-def planned(folder: Path) -> RunDirectory:
-    run = RunDirectory(folder)
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", RUN)
-    return run
 
 
 def left(name: str) -> Path:
@@ -53,7 +46,7 @@ def left(name: str) -> Path:
 def test_a_second_start_leaves_the_workspace_of_a_first_whose_keeper_has_yet_to_answer(
     host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = planned(host / "first"), planned(host / "second")
+    first, second = RunBuilder(RUN).at(host / "first"), RunBuilder(RUN).at(host / "second")
 
     class Done(Exception):
         pass
@@ -146,7 +139,7 @@ def test_disks_that_a_killed_keeper_left_mounted_in_a_workspace_that_is_kept_are
 def test_a_run_that_this_process_will_judge_keeps_its_workspace_and_no_disk_mounted(
     host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, workspace, released = planned(host / "run"), left("stopped0"), list[Path]()
+    run, workspace, released = RunBuilder(RUN).at(host / "run"), left("stopped0"), list[Path]()
     layout = msgspec.to_builtins(nodes.lay_out(workspace, RUN.cluster), str_keys=True)
     (workspace / workspaces.KEEPER_SPEC).write_bytes(msgspec.json.encode({"layout": layout}))
     with run.writing("start_cluster") as output:
@@ -168,7 +161,7 @@ def test_a_link_among_the_workspaces_is_nobodys_to_remove(host: Path) -> None:
 def test_a_run_that_cannot_be_judged_leaves_no_workspace_and_one_that_was_judged_keeps_what_was_decided(
     host: Path,
 ) -> None:
-    run, workspace = planned(host / "run"), left(RUN.run_token)
+    run, workspace = RunBuilder(RUN).at(host / "run"), left(RUN.run_token)
     workspaces.hold(workspace)
     with direct._removing_unjudged_workspace(run.path):
         pass

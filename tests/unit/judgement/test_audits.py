@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 from support.evidence import SUBJECT, Rows, a_scenario, arm, cases, doubts, evidence_of, judged, lost
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.judgement.audits import DOUBTS
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.unproven import DOUBTS as UNPROVEN_DOUBTS
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.audit import Audit, Identity
 from delivery_verifier.model.scenario import Claim, Scenario
-from delivery_verifier.pages.doubts import ADVICE
 from delivery_verifier.store.books import START_ZERO
 
 SOUND = Audit(

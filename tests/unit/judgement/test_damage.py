@@ -22,6 +22,7 @@ from support.evidence import (
     with_arm,
 )
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.judgement.damage import damage_doubts, unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.sentences import run_sentence
@@ -29,7 +30,6 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Bound, Expectation
 from delivery_verifier.model.unreadable import Unreadable, count_unreadable
 from delivery_verifier.pages.anomaly_columns import cases
-from delivery_verifier.pages.doubts import ADVICE
 
 WHY = "t/1 was not fetched: error 2 (CORRUPT_MESSAGE)"
 DAMAGE = (

@@ -13,11 +13,11 @@ from support.evidence import arm, judged, validation_of
 from support.healthy_runs import BITING, STRONG, HealthyRun, healthy_run
 from support.sins import SINS, Sin
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.judgement.audits import DOUBTS as IN_TEST_AUDITS
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.pages.doubts import ADVICE
 
 QUIET = [(seed, "") for seed in range(30)]
 FAULTED = [

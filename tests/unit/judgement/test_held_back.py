@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from support.evidence import CANARY_ARM, RUN, SUBJECT, arm, doubts, evidence_of, judged, lost
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.held_back import HeldBack, OpenTransaction
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.pages.doubts import ADVICE
 
 AT_MS = 1_700_000_000_000
 """22:13:20 UTC on 14 November 2023."""

@@ -12,12 +12,13 @@ import pytest
 from msgspec.structs import replace
 from support.applications import application, applied
 from support.evidence import SUBJECT, WEAK, a_scenario, arm, doubts, evidence_of, judged, setting, with_arm
+from support.run_builder import RunBuilder
 
 from delivery_verifier.judgement.outputs import output_doubts
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.run_directory import IncompleteRun
 from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.witness import read_outputs
 from delivery_verifier.store.witness_tables import OUTPUTS
@@ -131,9 +132,7 @@ def test_an_arm_without_an_output_topic_hides_no_other_arm() -> None:
 
 
 def test_the_table_of_output_topics_is_read_back_and_a_run_that_lacks_it_has_no_verdict(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path)
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", SCENARIO)
+    run = RunBuilder(SCENARIO).at(tmp_path)
     with run.writing("settle") as output:
         output.write_table(OUTPUTS.name, pa.Table.from_pylist([row(0)], arrow_schema(OUTPUTS)))
     assert read_outputs(run) == [dict.fromkeys(OUTPUTS.column_names) | row(0)]

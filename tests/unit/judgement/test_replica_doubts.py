@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from support.evidence import CANARY_ARM, RUN, SUBJECT, arm, doubts, evidence_of, judged, lost, replicas
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.pages.doubts import ADVICE
 
 SNAPSHOT = evidence_of(RUN).offsets.partitions
 LEADERS = {(part.arm, part.partition): part.leader for part in SNAPSHOT}

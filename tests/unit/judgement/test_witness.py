@@ -13,15 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 from support.applications import application
 from support.evidence import SUBJECT, a_scenario, arm, doubts, evidence_of, judged, with_arm
+from support.run_builder import RunBuilder
 
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.judgement.witness import _Sendable, differences
 from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.pages.doubts import ADVICE
 from delivery_verifier.store.effect_tables import JOURNAL
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.run_directory import IncompleteRun
 from delivery_verifier.store.table import Table, arrow_schema
 from delivery_verifier.store.witness import Witness, last_commits, last_positions, read_witness
 from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, POSITIONS
@@ -239,9 +240,7 @@ def write(folder: Path, table: Table, rows: list[Row], name: str = "") -> None:
 
 
 def test_the_tables_are_read_back_and_a_run_that_lacks_one_has_no_verdict(tmp_path: Path) -> None:
-    run, witness = RunDirectory(tmp_path), of_batches("committed")
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", applied_by("commit_after"))
+    run, witness = RunBuilder(applied_by("commit_after")).at(tmp_path), of_batches("committed")
     with run.writing("settle") as output:
         for table, rows in zip((COMMITS, GENERATIONS, POSITIONS), witness, strict=False):
             write(output.staging, table, rows)

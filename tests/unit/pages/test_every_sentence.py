@@ -25,8 +25,10 @@ from hypothesis import strategies as st
 from support import prose, report_material
 from support.commands import commands, plan, without_git
 from support.evidence import BITE, LAST, RUN, Rows, case, cases, evidence_of, judged, the_injections, validation_of
+from support.run_builder import RunBuilder
 
 from delivery_verifier import catalogue
+from delivery_verifier.advice import doubts
 from delivery_verifier.advice.advise import advise
 from delivery_verifier.command_line import main
 from delivery_verifier.judgement import sentences
@@ -38,12 +40,11 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import DISTURBANCES
 from delivery_verifier.model.scenario import Claim, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
-from delivery_verifier.pages import brief, doubts, terminal
+from delivery_verifier.pages import brief, terminal
 from delivery_verifier.pages.report import page
 from delivery_verifier.pages.report.reasons import reasons
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.request import FIELDS
-from delivery_verifier.store.run_directory import RunDirectory
 
 BITING = [name for name, act in ACTS.items() if act.bites]
 SETTINGS = settings(
@@ -216,9 +217,7 @@ def test_a_report_names_only_what_was_found(tmp_path: Path) -> None:
     """The page of a run of which only scenario and verdict are there."""
     for number, kind in enumerate(Anomaly):
         run = Run({"profile": "acks_1", "claim": "exactly_once"}, {kind: 5})
-        directory = RunDirectory(tmp_path / str(number))
-        with directory.writing("plan") as output:
-            output.write_json("scenario.json", run.scenario())
+        directory = RunBuilder(run.scenario()).at(tmp_path / str(number))
         verdict = judged(run.evidence())
         text = visible(page.render(directory.path, verdict))
         proposes_only_what_is_accepted(page.render(directory.path, verdict))
@@ -249,9 +248,7 @@ def reads_well(verdict: RunVerdict, plan: Scenario) -> None:
     """The report, the text in a terminal and the note have no plural of one, no double space and no empty value. The
     sentences of arms that were judged have no number without a word behind it, and no name that nobody knows."""
     with TemporaryDirectory() as folder:
-        directory = RunDirectory(Path(folder) / "run")
-        with directory.writing("plan") as output:
-            output.write_json("scenario.json", plan)
+        directory = RunBuilder(plan).at(Path(folder) / "run")
         whole = page.render(directory.path, verdict)
         note = brief.note_text(verdict, directory.path.parent)
         in_a_terminal = told(verdict, directory.path.parent)

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support import report_material
 from support.stored_data import HELD, VIOLATED, stored_run
 
@@ -77,6 +78,29 @@ def test_a_report_says_the_same_of_the_verdict_where_nothing_else_is_left(
     after = page.render(bare, verdict)
     assert sections(after) == before
     assert 'id="missing"' in after, "that the evidence is gone is said"
+
+
+def test_every_text_says_of_a_doubt_what_the_verdict_says(tmp_path: Path) -> None:
+    """A remedy that nobody else could know: none is looked up where a text is made."""
+    path, verdict = report_material.inconclusive(tmp_path)
+    arms = [
+        replace(arm, doubts=[replace(each, remedy=f"Ask {arm.arm} of {each.name}.") for each in arm.doubts])
+        for arm in verdict.arms
+    ]
+    verdict = replace(verdict, arms=arms)
+    terminal_text, note, *mail, xml = told(verdict, path.parent, tmp_path / "out.xml")
+    report = visible(page.render(path, verdict))
+    for remedy in ("Ask safe of fault_did_not_bite.", "Ask control-acks_0 of books_unbalanced:reported_sum."):
+        assert all(f"What to do: {remedy}" in text for text in (terminal_text, note, "\n".join(mail), report))
+    assert "What to do: Ask safe of fault_did_not_bite." in xml, "CI is told of arms that are red alone"
+
+
+def test_a_note_of_a_decided_run_gives_up_its_doubts_before_what_to_change(tmp_path: Path) -> None:
+    _, unsure = report_material.inconclusive(tmp_path / "a")
+    _, hurt = report_material.violated(tmp_path / "b")
+    doubts = [replace(each, detail="d" * 900) for each in unsure.arms[0].doubts]
+    note = brief.note_text(replace(hurt, arms=[*hurt.arms[:-1], replace(hurt.arms[-1], doubts=doubts)]))
+    assert brief.CHANGE in note and brief.WHY not in note and len(note) <= brief.NOTE_LENGTH
 
 
 def test_a_verdict_that_is_read_back_is_the_one_that_was_stored(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from support import report_material
 
+from delivery_verifier.advice.doubts import ADVICE, BY_KIND, advice
 from delivery_verifier.judgement import (
     applications,
     audits,
@@ -36,7 +37,6 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import material, terminal
 from delivery_verifier.pages.charts.lanes import SEGMENTS_DRAWN, partition_counts, segments
 from delivery_verifier.pages.charts.series import POINTS, series
-from delivery_verifier.pages.doubts import ADVICE, BY_KIND, advice
 from delivery_verifier.pages.leadership import Clock, Leadership
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import events

@@ -10,8 +10,8 @@ from support.evidence import CANARY_ARM, RUN, SUBJECT, WEAK, arm, evidence_of, j
 from support.stored_data import HELD, VIOLATED, stored_run
 
 from delivery_verifier import __version__
+from delivery_verifier.advice.doubts import ADVICE
 from delivery_verifier.model.verdict import Doubt, RunVerdict
-from delivery_verifier.pages.doubts import ADVICE
 from delivery_verifier.pages.report import page
 from delivery_verifier.run.steps import conclude
 
@@ -115,6 +115,19 @@ def test_advice_that_cannot_be_worked_out_leaves_the_verdict_and_a_note(
         whole.laws,
         whole.arms[0].findings,
     )
+
+
+@pytest.mark.parametrize("can_advise", [True, False])
+def test_each_doubt_is_stored_with_what_to_do_about_it(
+    can_advise: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = stored_run(HELD, tmp_path)
+    monkeypatch.setattr(conclude, "judge", lambda *inputs: with_doubt("too_little_exposed", SUBJECT))
+    monkeypatch.setattr(page, "write", lambda run_dir, verdict, path: path.write_text(""))
+    monkeypatch.setattr(conclude, "advise", lambda evidence, verdict, run_dir: verdict if can_advise else 1 / 0)
+    conclude.judge_and_report(run.path)
+    (doubt,) = arm(run.verdict()).doubts
+    assert doubt.remedy == ADVICE["too_little_exposed"]
 
 
 def test_what_is_judged_again_is_stored_with_the_same_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from support.evidence import RUN
+from support.run_builder import RunBuilder
 
 from delivery_verifier.load.live_ledger import Gate
 from delivery_verifier.model.errors import StepFailed
@@ -28,11 +29,7 @@ OTHERS = [step for step in STEPS if step not in ("plan", "reconcile")]
 
 def planned(folder: Path, step: str) -> RunDirectory:
     """Returns a run directory whose scenario asks `step` to fail."""
-    run = RunDirectory(folder / "run")
-    run.path.mkdir()
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", msgspec.structs.replace(RUN, fail_step=step))
-    return run
+    return RunBuilder(msgspec.structs.replace(RUN, fail_step=step)).at(folder / "run")
 
 
 @pytest.mark.parametrize("step", OTHERS)

@@ -14,6 +14,7 @@ import pytest
 from support.catalogue_runs import catalogue, item
 from support.evidence import RUN
 from support.report_material import sealed
+from support.run_builder import RunBuilder
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.command_line import main as cli
@@ -41,10 +42,7 @@ def names(runs: Path) -> list[str]:
 def begun(runs: Path, name: str, owner: str = "", age_s: float = 0) -> RunDirectory:
     """Makes a run that was planned but has no verdict. Its scenario is older than all other runs. `owner`: the process
     of the run. `age_s`: how long ago its files changed."""
-    run = RunDirectory(runs / name)
-    with run.writing("plan") as output:
-        output.write_json("scenario.json", RUN)
-        output.notes |= {"owner": owner} if owner else {}
+    run = RunBuilder(RUN, **({"owner": owner} if owner else {})).at(runs / name)
     then = time.time() - age_s
     for file in (*run.path.iterdir(), run.path):
         os.utime(file, (then, then))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.evidence import RUN
 from support.patience import PATIENCE_S
+from support.run_builder import RunBuilder
 
 from delivery_verifier.cluster import holder as holders
 from delivery_verifier.cluster import lease, workspaces
@@ -21,7 +22,6 @@ from delivery_verifier.command_line import main as cli
 from delivery_verifier.host.processes import myself, user_of
 from delivery_verifier.model.steps import StepName
 from delivery_verifier.run.steps.plan import plan_from_params
-from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.upkeep import doctor, stop
 
 
@@ -30,10 +30,7 @@ class Keeper:
 
     def __init__(self, folder: Path, owner: str | None) -> None:
         self.requests, self.answers = list[str](), True
-        self.run = RunDirectory(folder / "nightly")
-        with self.run.writing("plan") as output:
-            output.write_json("scenario.json", RUN)
-            output.notes.update({"owner": owner} if owner else {})
+        self.run = RunBuilder(RUN, **({"owner": owner} if owner else {})).at(folder / "nightly")
         self.workspace = workspaces.folder() / RUN.run_token
         self.workspace.mkdir(parents=True)
         (self.workspace / workspaces.KEEPER_SPEC).touch()

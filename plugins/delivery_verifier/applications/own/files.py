@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -85,6 +85,24 @@ class Files:
     def undecided(self) -> int:
         """Returns 0, because files have no transactions."""
         return 0
+
+    def plant(self, values: Sequence[bytes]) -> None:
+        """Writes one file with `values`. Among lines, also writes some without the text `landing.containing`, which are
+        no effects."""
+        landing = self._landing
+        name = landing.where.removeprefix(IN_FOLDER).replace("**/", "").replace("*", "0")
+        file = self._folder / "0" / STDOUT if landing.where == STDOUT else self._folder / WORK / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if landing.kind == "lines":
+            text, plain = landing.containing.encode(), [b'{"value":"%s"}\n' % value for value in values]
+            decoys = [line for line in plain[:3] if text not in line]
+            file.write_bytes(b"".join([*decoys, *[b"%s %s" % (text, line) if text else line for line in plain]]))
+        elif landing.identity == "columns":
+            headers = [record.parse(value) for value in values]
+            columns = {name: [getattr(header, name, None) for header in headers] for name in OF_COLUMNS}
+            pq.write_table(pa.table(columns), file)
+        else:
+            pq.write_table(pa.table({landing.column: values}), file)
 
     def keep(self) -> None:
         """Remembers the last bytes of each file. So `sizes` notices if a later life replaces a file."""

@@ -3,7 +3,7 @@ with the same interface."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -43,6 +43,10 @@ class EffectReader(Protocol):
     def undecided(self) -> int:
         """Returns how many offsets of the place are not decided: those from the oldest open transaction to the end of
         each partition."""
+
+    def plant(self, values: Sequence[bytes]) -> None:
+        """Writes an effect for each of `values`, as a program would: records, or what identifies a record at this
+        place. Also writes what a wrong reader would take for an effect. Only the verifier uses such a place."""
 
     def keep(self) -> None:
         """Remembers which effects there are at the end of a life. Does nothing if the positions of the effects show in

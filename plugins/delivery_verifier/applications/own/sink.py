@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
 from delivery_verifier.applications.own.described import landing_of, pattern_of
-from delivery_verifier.applications.own.planting import plant_values
 from delivery_verifier.applications.own.readers import EffectReader, check_grown, reader_of
 from delivery_verifier.applications.own.scan import RecordPattern
-from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED, LifeEffects, PlannedEffect, SinkInputs
-from delivery_verifier.model.effects_place import EffectsPlace
+from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED, LifeEffects, PlannedEffect, Sink, SinkInputs
+from delivery_verifier.model.effects_place import IN_FOLDER, OF_COLUMNS, EffectsPlace
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.record import MARKER_PRODUCER
+from delivery_verifier.model.record import HEADER_BYTES, MARKER_PRODUCER
 
 LEAST_REPEATED, REPEATED_SHARE = 20, 0.95
 """Two limits for effects that look doubled because a program writes two lines per record. If a life has at least
@@ -29,7 +29,15 @@ LEAST_REPEATED records, and REPEATED_SHARE of them appear equally often, then th
 counted as anomalies."""
 
 
-class OwnEffects:
+def planted_place(landing: EffectsPlace) -> EffectsPlace:
+    """Returns `landing`, changed to a place of the verifier: files move into the folder of the member, and a table
+    loses its schema, which SQLite does not have. So the verifier plants nothing in the files and tables of the user."""
+    if landing.kind == "table":
+        return replace(landing, table=landing.table.rpartition(".")[2])
+    return replace(landing, where=IN_FOLDER + landing.where[1:]) if landing.where.startswith("/") else landing
+
+
+class OwnEffects(Sink):
     """The sink of own applications (programs of the user's own). `landing` is the place where the effects land. If it
     is None, the file that describes the application names the place, and the effects of the canary land in lines (text
     files)."""
@@ -83,9 +91,30 @@ class OwnEffects:
         folder = inputs.folder / "0" / "0"
         folder.mkdir(parents=True)
         landing = self._landing or landing_of(inputs)
-        reader = reader_of(inputs, folder.parent, landing)
-        plant_values(reader, landing, folder.parent, [effect.value for effect in effects])
+        most = HEADER_BYTES if landing.identity == "header" else None
+        reader_of(inputs, folder.parent, landing).plant([effect.value[:most] for effect in effects])
         write_end(folder, LifeEnd(applied=len(effects), exit_code=0, killed=False))
+
+    def expected(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        """Returns effects as they look after they were written to the place and read back, without partition, offset
+        and batch.
+
+        * If the place keeps only the headers of records, an effect that names a record gets the flag CRC_OK, because
+          there is no checksum to check.
+        * If the place keeps columns, an effect that names a record gets this flag, too, and keeps only three numbers of
+          the record. An effect that names no record keeps neither numbers nor flags.
+        """
+        rows, identity = rows.copy(), self._landing.identity if self._landing else "value"
+        is_parsed = rows["flags"] & PARSED != 0
+        if identity == "header":
+            rows["flags"][is_parsed] |= CRC_OK
+        if identity == "columns":
+            for name in OF_COLUMNS:
+                rows[name] = np.where(is_parsed, rows[name], 0)
+            rows["partition_sequence"] = rows["session"] = 0
+            rows["flags"] = is_parsed * (PARSED | CRC_OK)
+        rows["partition"] = rows["offset"] = rows["batch"] = -1
+        return rows
 
 
 def _check_growth(

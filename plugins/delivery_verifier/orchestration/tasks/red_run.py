@@ -15,6 +15,7 @@ from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks.addresses import report_url
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
+from delivery_verifier.pages.doubts import doubt_groups
 from delivery_verifier.pages.given_up import HEADING, count_of
 from delivery_verifier.pages.words import clean, number
 
@@ -32,9 +33,11 @@ def end(verdict: RunVerdict, run_id: str, dag_id: str = DAG_ID) -> NoReturn:
 
 
 def lines(verdict: RunVerdict, report: str) -> list[str]:
-    """Returns the lines about a verdict: its sentence, the counts and doubts of each arm, and `report`, the address of
-    the report."""
+    """Returns the lines about a verdict: its sentence, the counts and doubts of each arm, what to do about the doubts,
+    and `report`, the address of the report."""
     said = [*_wrapped(verdict.sentence), *(line for arm in verdict.arms for line in _of_arm(arm))]
+    for doubt in doubt_groups(verdict):
+        said += _wrapped(f"What to do about {doubt.name}: {doubt.remedy}")
     return [*said, f"Report: {report}"]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow.sdk import Asset, Context
 from airflow.sdk.exceptions import AirflowSkipException
+from msgspec import to_builtins
 
 from delivery_verifier.host.optional import warned
 from delivery_verifier.model.errors import StepFailed
@@ -17,6 +18,7 @@ from delivery_verifier.model.steps import GATE
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.tasks import gate
 from delivery_verifier.orchestration.tasks.addresses import report_url
+from delivery_verifier.pages.doubts import doubt_groups
 
 ASSET = Asset(name="kafka_delivery_verdict", uri="kafka-delivery://verdict/")
 """The asset. Each verdict of a run of verify_delivery is one event of the asset."""
@@ -28,8 +30,9 @@ def summary(verdict: RunVerdict, run_id: str) -> dict[str, Any]:
     """Returns what the event says about the verdict of the DAG run `run_id`, as JSON values.
 
     * `run`: the id of the run, which names its run directory. `run_id`: the id of the DAG run.
-    * `scenario`, `verdict`, `green`, `exit_code`, `sentence`: as in `RunVerdict`.
+    * `scenario`, `verdict`, `green`, `exit_code`, `sentence`, `advice`, `repeat`: as in `RunVerdict`.
     * `arms`: maps each arm to its verdict.
+    * `doubts`: for each kind and name of doubts, the arms with it and what to do (`remedy`).
     * `report`: the address of the report in Airflow.
     """
     return {
@@ -41,6 +44,12 @@ def summary(verdict: RunVerdict, run_id: str) -> dict[str, Any]:
         "exit_code": verdict.exit_code,
         "sentence": verdict.sentence,
         "arms": {arm.arm: arm.verdict for arm in verdict.arms},
+        "doubts": [
+            {"kind": doubt.kind, "name": doubt.name, "arms": doubt.arms, "remedy": doubt.remedy}
+            for doubt in doubt_groups(verdict)
+        ],
+        "advice": to_builtins(verdict.advice),
+        "repeat": verdict.repeat,
         "report": report_url(run_id),
     }
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from delivery_verifier import __version__
 from delivery_verifier.advice.advise import advise
+from delivery_verifier.advice.doubts import with_remedies
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import variables
 from delivery_verifier.host.optional import optional
@@ -76,10 +77,10 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
 
 
 def complete_verdict(run_dir: Path) -> RunVerdict:
-    """Returns the verdict of the run, with its advice. If the advice cannot be worked out, a note says why. Raises
-    IncompleteRun if there can be no verdict (see `judge.load`)."""
+    """Returns the verdict of the run, with its advice. If the advice cannot be worked out, a note says why; what to do
+    about each doubt is there all the same. Raises IncompleteRun if there can be no verdict (see `judge.load`)."""
     evidence, validation = load(run_dir)
-    verdict, advised = judge(evidence, validation), list[RunVerdict]()
+    verdict, advised = with_remedies(judge(evidence, validation)), list[RunVerdict]()
     missing = optional("the advice", lambda: advised.append(advise(evidence, verdict, run_dir)), ADVICE_S)
     if missing:
         return replace(verdict, notes=[*verdict.notes, f"What to change could not be worked out: {missing}"])
