@@ -37,6 +37,7 @@ EXTRA = {
 def stored(written_dag: DAG, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The connection in Airflow's database, which this process may read as Airflow's server does."""
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
+    airflow_connections.use(None)  # a task that ran in this process before may have asked Airflow
     with create_session() as session:
         session.add(StoredConnection(conn_id=CONN_ID, conn_type="kafka", extra=json.dumps(EXTRA)))
     yield

@@ -35,8 +35,7 @@ def test_the_lease_is_renewed_while_spark_is_starting(
     with run.writing("plan") as output:
         output.write_json("scenario.json", RUN)
     monkeypatch.setattr(job, "read", lambda run_dir, spark, connection: None)
-    monkeypatch.setattr(
-        reconcile.Cluster, "of_run", lambda run: SimpleNamespace(socket=kept.socket, connection=Connection({}))
-    )
+    cluster = SimpleNamespace(socket=kept.socket, connection=Connection({}), workspace=tmp_path)
+    monkeypatch.setattr(reconcile.Cluster, "of_run", lambda run: cluster)
     reconcile.read_topic(run.path, slow_to_start)
     assert kept.process.poll() is None, kept.log.read_text()

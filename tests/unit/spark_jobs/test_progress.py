@@ -291,7 +291,7 @@ def test_both_halves_of_a_direct_reconciliation_are_watched(
         tracker.active = [0]
         seen.append(wait_until(lambda: live.spark(run.path), "progress", PATIENCE_S))
 
-    cluster = SimpleNamespace(socket=None, connection=Connection({}))
+    cluster = SimpleNamespace(socket=None, connection=Connection({}), workspace=run.path)
     monkeypatch.setattr(step.Cluster, "of_run", lambda run: cluster)
     monkeypatch.setattr(step.lease, "renewed", lambda socket: nullcontext())
     monkeypatch.setattr(job, "read", work)
