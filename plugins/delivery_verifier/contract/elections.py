@@ -43,7 +43,7 @@ class Answer(NamedTuple):
         """The epoch of the leader."""
         return max(self.starts)
 
-    def all_unavailable(self, offset: int, epoch: int) -> bool:
+    def lacks(self, offset: int, epoch: int) -> bool:
         """Returns whether the log lacked the record that the leader of the earlier epoch `epoch` had appended at
         `offset`."""
         return epoch not in self.starts or offset >= min(start for later, start in self.starts.items() if later > epoch)
@@ -98,7 +98,7 @@ class Elections:
         it."""
         taker = None
         for answer in reversed(self.answers):
-            if answer.epoch <= epoch or not answer.all_unavailable(offset, epoch):
+            if answer.epoch <= epoch or not answer.lacks(offset, epoch):
                 break
             taker = answer
         return taker

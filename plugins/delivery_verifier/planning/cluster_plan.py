@@ -54,8 +54,8 @@ def judge(scenario: Scenario, checked: Checked) -> ClusterPlan:
         *_plan(needed),
     ]
     marks = {line.mark for line in lines}
-    all_unavailable, unknown = bool(marks & {"missing", "refused"}), "not known" in marks
-    code = LACKING if all_unavailable else UNKNOWN if unknown else FIT
+    lacks, unknown = bool(marks & {"missing", "refused"}), "not known" in marks
+    code = LACKING if lacks else UNKNOWN if unknown else FIT
     return ClusterPlan(
         cluster_id=checked.cluster_id,
         principal=checked.principal,

@@ -48,7 +48,7 @@ def explained_lines(finding: Finding, time_text: TimeText) -> list[str]:
     return lines
 
 
-def explain_of_case(arm: ArmVerdict | None, row: Mapping[str, Any], time_text: TimeText) -> str:
+def explanation_of_case(arm: ArmVerdict | None, row: Mapping[str, Any], time_text: TimeText) -> str:
     """Returns the disturbance that explains one case, as text. `row`: the row of the case in anomalies/.
 
     If the verdict names none, the text is one of these:

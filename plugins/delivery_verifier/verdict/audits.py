@@ -188,7 +188,7 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
         yield f"Records without an identity, found by acknowledged offset and checksum: {adopted:,}."
     missing = [
         text
-        for all_unavailable, text in (
+        for lacks, text in (
             (audit.without_offset, "offsets: whether a record stands where it was acknowledged (MISPLACED)"),
             (not audit.ordered, "producer and sequence: the order (REORDERED)"),
             (not audit.hash, "checksums: whether values are the ones sent (CORRUPTED)"),
@@ -199,7 +199,7 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
                 "a complete ledger, or a topic of its own: PHANTOM",
             ),
         )
-        if all_unavailable
+        if lacks
     ]
     yield from (f"Not judged, for lack of {text}." for text in missing)
 

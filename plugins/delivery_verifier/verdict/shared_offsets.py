@@ -57,7 +57,7 @@ def _between(before: int, after: int, offset: int, history: Elections) -> Origin
     """Returns whether a leader that was elected after the epoch `before`, up to the epoch `after`, lacked the record
     that was acknowledged in `before` at `offset`."""
     answers = [answer for answer in history.answers if before < answer.epoch <= after]
-    if any(answer.all_unavailable(offset, before) for answer in answers):
+    if any(answer.lacks(offset, before) for answer in answers):
         return Origin.TRUNCATED
     return Origin.WRONG if answers and answers[-1].epoch == after else Origin.UNKNOWN
 
@@ -92,9 +92,10 @@ def notes(evidence: Evidence) -> Iterator[str]:
     for arm in evidence.loaded:
         by_origin = origins(arm)
         if truncated := by_origin[Origin.TRUNCATED]:
+            partition, offset = truncated[0]
             yield (
-                f"{arm.name}: {_named(len(truncated), _first(arm, truncated[0]))}. A new leader explains it: its log "
-                "lacked the record that the leader before it had acknowledged."
+                f"{arm.name}: {len(truncated):,} x, two acknowledgements name one offset (first {partition}/{offset}), "
+                "because a new leader lacked a record."
             )
         for _, detail in doubts(arm):
             yield f"{detail}. At most one of the acknowledgements of an offset is right."

@@ -62,24 +62,22 @@ def epochs_of(place: Elections, sent_s: float, settled_s: float, offset: int = 1
 # ---- What a new leader had.
 
 
-@pytest.mark.parametrize(("offset", "all_unavailable"), [(0, False), (951, False), (952, True), (5000, True)])
-def test_a_new_leader_lacks_what_stands_at_or_above_the_end_of_its_log(offset: int, all_unavailable: bool) -> None:
-    assert Answer(1, {0: 0, 1: 952}).all_unavailable(offset, 0) is all_unavailable
+@pytest.mark.parametrize(("offset", "lacks"), [(0, False), (951, False), (952, True), (5000, True)])
+def test_a_new_leader_lacks_what_stands_at_or_above_the_end_of_its_log(offset: int, lacks: bool) -> None:
+    assert Answer(1, {0: 0, 1: 952}).lacks(offset, 0) is lacks
 
 
 @pytest.mark.parametrize(
-    ("epoch", "offset", "all_unavailable"),
+    ("epoch", "offset", "lacks"),
     [(0, 899, False), (0, 900, True), (2, 949, False), (2, 950, True), (3, 0, True)],
 )
-def test_an_epoch_ends_where_the_next_one_in_the_same_log_starts(
-    epoch: int, offset: int, all_unavailable: bool
-) -> None:
-    assert Answer(1, {0: 0, 2: 900, 4: 950}).all_unavailable(offset, epoch) is all_unavailable
+def test_an_epoch_ends_where_the_next_one_in_the_same_log_starts(epoch: int, offset: int, lacks: bool) -> None:
+    assert Answer(1, {0: 0, 2: 900, 4: 950}).lacks(offset, epoch) is lacks
 
 
 def test_a_log_that_has_nothing_of_an_epoch_lacks_all_of_it() -> None:
     """A replica in the ISR that had not fetched from the leader of epoch 1 yet is elected, with a longer log."""
-    assert Answer(1, {0: 0, 2: 900}).all_unavailable(3, 1) and Answer(1, {0: 0, 2: 900}).epoch == 2
+    assert Answer(1, {0: 0, 2: 900}).lacks(3, 1) and Answer(1, {0: 0, 2: 900}).epoch == 2
 
 
 def test_the_next_leader_that_answers_speaks_for_those_before_it() -> None:

@@ -27,7 +27,7 @@ from support.evidence import (
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.verdict import RECORDS_NAMED, ExplainedBy, Finding, RunVerdict
 from delivery_verifier.reporting import terminal
-from delivery_verifier.reporting.explained_by import GROUPS_SHOWN, explain_of_case, explained_lines
+from delivery_verifier.reporting.explained_by import GROUPS_SHOWN, explanation_of_case, explained_lines
 from delivery_verifier.run_directory.cases import record_name
 from delivery_verifier.run_directory.times import as_us
 from delivery_verifier.verdict.evidence import Evidence
@@ -126,7 +126,7 @@ def texts_of(verdict: RunVerdict, evidence: Evidence) -> list[str]:
     assert table is not None
     rows = pa.table({name: as_us(table[name]) for name in table.column_names}).to_pylist()
     arms = {judged_arm.arm: judged_arm for judged_arm in verdict.arms}
-    return [explain_of_case(arms.get(row["arm"]), row, seconds) for row in rows]
+    return [explanation_of_case(arms.get(row["arm"]), row, seconds) for row in rows]
 
 
 @pytest.mark.parametrize(("before_us", "text"), [(None, "–"), (EFFECT_AT - SECOND, "unexplained")])

@@ -10,7 +10,7 @@ import pyarrow as pa
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Observation, injection_during
 from delivery_verifier.model.verdict import ArmVerdict
-from delivery_verifier.reporting.explained_by import explain_of_case
+from delivery_verifier.reporting.explained_by import explanation_of_case
 from delivery_verifier.reporting.leadership import Clock, Leadership, injection_name, topic_of
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report.truncation import Truncations
@@ -30,7 +30,7 @@ class Case:
       time `sent`. `isr`: the ISR of the partition at the same time.
     * `injection`: the name of the first injection that could have hurt the record (see `injection_during`).
     * `offsets`: the offsets of the copies of the record.
-    * `explanation`: the disturbance that explains the case (see `explain_of_case`).
+    * `explanation`: the disturbance that explains the case (see `explanation_of_case`).
     * `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`); empty if that
       is not known.
 
@@ -129,7 +129,7 @@ def _case(
         sent=clock.text(row["sent_at"]),
         settled=clock.text(row["settled_at"]),
         offsets=offsets_text(row["offsets"]),
-        explanation=explain_of_case(verdict_of(material, row["arm"]), row, clock.text),
+        explanation=explanation_of_case(verdict_of(material, row["arm"]), row, clock.text),
         truncation=truncations.text(row),
     )
 
