@@ -81,8 +81,8 @@ def test_the_manifest_says_which_version_of_the_verifier_judged(
     monkeypatch.setattr(conclude.provenance, "commit", lambda: "abc1234")
     run = stored_run(HELD, tmp_path)
     conclude.judge_and_report(run.path)
-    told = f"kafka-delivery-verifier {__version__}, commit abc1234"
-    assert run.manifest("conclude").notes["judged_by"] == told
+    said = f"version {__version__}, commit abc1234"
+    assert run.manifest("conclude").notes["judged_by"] == said
 
 
 def test_a_run_that_another_version_made_is_told_by_whose_rules_it_is_judged(
@@ -91,8 +91,8 @@ def test_a_run_that_another_version_made_is_told_by_whose_rules_it_is_judged(
     run = stored_run(HELD, tmp_path)
     monkeypatch.setattr(conclude.provenance, "commit", lambda: "abc1234")
     (note,) = conclude.judge_and_report(run.path).notes
-    assert note.startswith(f"Judged by the rules of kafka-delivery-verifier {__version__}, commit abc1234.")
-    assert f"made by kafka-delivery-verifier {__version__}, commit {run.read_scenario().commit}, whose" in note
+    assert note.startswith(f"Judged by version {__version__}, commit abc1234;")
+    assert f"made by version {__version__}, commit {run.read_scenario().commit}, whose rules may differ" in note
     monkeypatch.setattr(conclude.provenance, "commit", lambda: run.read_scenario().commit)
     assert conclude.judge_and_report(run.path).notes == []
 

@@ -27,7 +27,7 @@ from support.evidence import (
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.verdict import RECORDS_NAMED, ExplainedBy, Finding, RunVerdict
 from delivery_verifier.reporting import terminal
-from delivery_verifier.reporting.explained_by import GROUPS_SHOWN, explanation_of_case, explained_lines
+from delivery_verifier.reporting.explained_by import GROUPS_SHOWN, explained_lines, explanation_of_case
 from delivery_verifier.run_directory.cases import record_name
 from delivery_verifier.run_directory.times import as_us
 from delivery_verifier.verdict.evidence import Evidence

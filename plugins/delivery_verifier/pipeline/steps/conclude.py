@@ -88,7 +88,7 @@ def complete_verdict(run_dir: Path) -> RunVerdict:
 
 
 def _version(verifier: str, commit: str) -> str:
-    return f"kafka-delivery-verifier {verifier}, commit {commit}"
+    return f"version {verifier}, commit {commit}"
 
 
 def _other_rules(run: RunDirectory, commit: str, judge: str) -> list[str]:
@@ -96,9 +96,7 @@ def _other_rules(run: RunDirectory, commit: str, judge: str) -> list[str]:
     maker = _version(run.manifest("plan").notes.get("verifier", "of an unknown version"), commit)
     if maker == judge:
         return []
-    return [
-        f"Judged by the rules of {judge}. The run was made by {maker}, whose rules, and so whose verdict, may differ."
-    ]
+    return [f"Judged by {judge}; the run was made by {maker}, whose rules may differ."]
 
 
 def _write_report(run_dir: Path, verdict: RunVerdict, folder: Path) -> None:
