@@ -93,10 +93,10 @@ def _canary_altered(run: RunDirectory) -> None:
 
 
 def _log_doubled(run: RunDirectory) -> None:
-    """Adds a copy of one file to log/, as if a task had written its output twice."""
-    file = next(
-        file for file in (run.path / "log").glob("*.parquet") if SUBJECT in set(pq.read_table(file)["arm"].to_pylist())
-    )
+    """Adds a copy of one file to log/, as if a task had written its output twice. The file has what every reader sees
+    of the subject's topic: which other views have the records, too, is compared by an invariant."""
+    raw = (pc.field("arm") == SUBJECT) & (pc.field("view") == "raw")
+    file = next(file for file in sorted((run.path / "log").glob("*.parquet")) if pq.read_table(file, filters=raw))
     file.with_name(f"again-{file.name}").write_bytes(file.read_bytes())
     manifest = run.manifest("read_topic")
     with run.writing("read_topic") as output:
