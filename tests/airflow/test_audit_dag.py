@@ -105,6 +105,9 @@ def test_plan_refuses_a_wrong_field_and_an_audit_that_was_made_already(
     judged(runs, "audit-1")
     with pytest.raises(BadInput, match="trigger a new audit"):
         audit_delivery.plan()
+    in_task(Instance(runs / "audit-1", audit=None), **known)
+    with pytest.raises(BadInput, match="trigger a new audit"):
+        audit_delivery.audit()  # cleared without plan
     for task in (audit_delivery.plan, audit_delivery.audit):
         in_task(Instance(runs / "audit-1", conclude="success"), **known)
         with pytest.raises(GatePassed):

@@ -53,17 +53,18 @@ ADVICE = {
     "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
     "bound_unseen": "How far the log of a new leader reached, or when copies were appended, was not written down, so "
     "it is not known whether a disturbance explains these cases: run again.",
-    "log_unreadable": "Bytes of the leader's log have changed on its disk: treat it as a finding. The "
-    "brokers' data and logs are kept in the run's workspace: look at the leader's disk and log around these offsets, "
-    "and for the records in the data of a follower.",
-    "replicas_differ": "A follower holds other records than its leader: treat it as a finding. The brokers' data and "
-    "logs are kept in the run's workspace: look at them around these offsets (an unclean restart, a damaged disk, a "
-    "bug of Kafka), and run again.",
+    "log_unreadable": "Bytes of the leader's log have changed on its disk: treat it as a finding. Look at "
+    "the leader's disk and log around these offsets, and for the records in the data of a follower. If the run started "
+    "the brokers, its workspace keeps both.",
+    "replicas_differ": "A follower holds other records than its leader: treat it as a finding. Look at the brokers' "
+    "data and logs around these offsets (an unclean restart, a damaged disk, a bug of Kafka), and run again. If the "
+    "run started the brokers, its workspace keeps both.",
     "replica_not_read": "What this replica holds is unknown. Find out why its broker did not answer or lagged behind "
     "(its log, a busy host), and run again.",
-    "open_transaction": "Consumers with read_committed stand still there: treat it as a finding about the cluster. The "
-    "brokers' data and logs are kept in the run's workspace. An ongoing transaction ends by its producer, or at its "
-    "timeout. Kafka's `kafka-transactions.sh abort` ends a hanging one: name its topic, partition and start offset.",
+    "open_transaction": "Consumers with read_committed stand still there: treat it as a finding about the cluster. If "
+    "the run started the brokers, its workspace keeps their data and logs. An ongoing transaction ends by its "
+    "producer, or at its timeout. Kafka's `kafka-transactions.sh abort` ends a hanging one: name its topic, partition "
+    "and start offset.",
     "load_ended_early": "A fatal client error ended a producer before its time: the doubt says what it means. Correct "
     "the permissions or settings that it names, or find out what happened to the leader's log, and run again.",
     "load_incomplete": "Fewer records were sent than planned. Raise the deadline or lower the number of records, and "

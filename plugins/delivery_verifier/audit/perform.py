@@ -364,6 +364,6 @@ def _settle(output: StepOutput, scenario: Scenario, gathered: Gathered) -> None:
             f"{spliced.LEAST}; is it the identity of this topic?"
         )
     elif gathered.canary.shared != planted.shared:
-        output.notes[COUNT + "canary_too_small"] = (
+        output.notes[COUNT + "canary_wrong"] = (
             f"{planted.shared} offsets of the canary are claimed twice, and {gathered.canary.shared} were found"
         )

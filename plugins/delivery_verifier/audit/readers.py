@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 @dataclass
-class ReportedCause:
+class Declared:
     """What the files say beside their claims. `topic` and `identity`: None if no head names one. `empty`: the names of
     files without any claim."""
 
@@ -65,7 +65,7 @@ class Claims:
 
     file: Path
     names: tuple[str, ...]
-    told: ReportedCause = field(default_factory=ReportedCause)
+    told: Declared = field(default_factory=Declared)
     outcomes: Counter[str] = field(default_factory=Counter)
     filled: Counter[str] = field(default_factory=Counter)
     without_offset: int = 0
@@ -100,7 +100,7 @@ def read_ledger(files: Sequence[Path], form: LedgerFormat, out: Path, limit: int
     claims = Claims(out, tuple(file.name for file in files))
     with pq.ParquetWriter(out, WRITTEN, compression="zstd", compression_level=1) as writer:
         for number, file in enumerate(files):
-            notes, before = ReportedCause(), claims.count
+            notes, before = Declared(), claims.count
             for part in _PARTS[form](file, notes, limit or 8 << 20):
                 if part.table.num_rows:
                     _check(file, part, claims, is_binary=form == "parquet")
@@ -119,7 +119,7 @@ def read_ledger(files: Sequence[Path], form: LedgerFormat, out: Path, limit: int
     return claims
 
 
-def _join(notes: ReportedCause, more: ReportedCause, file: Path, is_first: bool) -> None:
+def _join(notes: Declared, more: Declared, file: Path, is_first: bool) -> None:
     """Adds to `notes` what one more file says. Only if all files are complete, the ledger is."""
     for name in ("topic", "identity", "failed_because"):
         known, new = getattr(notes, name), getattr(more, name)
@@ -183,7 +183,7 @@ def _check_columns(claims: Claims) -> None:
         raise BadInput("no line has an id, or producer and sequence, so no record can be notes from another; give one")
 
 
-def _json_lines(file: Path, notes: ReportedCause, size: int) -> Iterator[Part]:
+def _json_lines(file: Path, notes: Declared, size: int) -> Iterator[Part]:
     end: LedgerEnd | None = None
     claims = 0
     for chunk in chunks(file, size):
@@ -213,7 +213,7 @@ def _json_lines(file: Path, notes: ReportedCause, size: int) -> Iterator[Part]:
         notes.cut = f"{file.name} has {claims:,} attempts, and its last line says {end.attempts:,}"
 
 
-def _read_head(file: Path, line: bytes, notes: ReportedCause) -> None:
+def _read_head(file: Path, line: bytes, notes: Declared) -> None:
     refuse_line(file, 1, line, LedgerHead)
     head = msgspec.json.decode(line, type=LedgerHead)
     notes.topic, notes.identity, notes.complete = head.topic, head.identity, head.complete
@@ -244,7 +244,7 @@ def _claims_of_json(data: bytes) -> pa.Table:
     return _json_table(data, COLUMNS, "error").select(COLUMNS.names)
 
 
-def _verifiable(file: Path, notes: ReportedCause, size: int) -> Iterator[Part]:
+def _verifiable(file: Path, notes: Declared, size: int) -> Iterator[Part]:
     end = verifiable.End()
 
     def parse(data: bytes) -> pa.Table:
@@ -269,7 +269,7 @@ def _verifiable(file: Path, notes: ReportedCause, size: int) -> Iterator[Part]:
     notes.cut = notes.cut or (f"{file.name} {cut}" if cut else "")
 
 
-def _csv(file: Path, notes: ReportedCause, size: int) -> Iterator[Part]:
+def _csv(file: Path, notes: Declared, size: int) -> Iterator[Part]:
     names: list[str] = []
     for chunk in chunks(file, size):
         data, first = chunk.data, chunk.first
@@ -345,7 +345,7 @@ def _with_all_columns(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=COLUMNS)
 
 
-def _parquet(file: Path, notes: ReportedCause, size: int) -> Iterator[Part]:
+def _parquet(file: Path, notes: Declared, size: int) -> Iterator[Part]:
     try:
         source = pq.ParquetFile(file)
     except pa.ArrowException as error:
@@ -398,7 +398,7 @@ def _numbered(table: pa.Table, first: int) -> Part:
     return Part(table, pa.array(range(first, first + table.num_rows), pa.int64()))
 
 
-_PARTS: dict[LedgerFormat, Callable[[Path, ReportedCause, int], Iterator[Part]]] = {
+_PARTS: dict[LedgerFormat, Callable[[Path, Declared, int], Iterator[Part]]] = {
     "jsonl": _json_lines,
     "csv": _csv,
     "parquet": _parquet,

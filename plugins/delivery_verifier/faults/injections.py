@@ -105,7 +105,7 @@ class Injections:
         ]
 
     def prove(self, injection: OpenInjection) -> None:
-        """Decides whether `injection` bit, that is, had its effect. Call this just before the injection is healed.
+        """Decides whether `injection` took effect. Call this just before the injection is healed.
 
         The injection took effect if all of these conditions hold:
 

@@ -58,7 +58,7 @@ def has_late_end(injection: Injection, disturbance: Disturbance) -> bool:
 def answered_ends(injection: Injection) -> Iterator[AnsweredEnd]:
     """Yields the late EndTxn requests that the broker answered, according to the proof of `injection`.
 
-    Yields nothing if it is not proven that `injection` bit.
+    Yields nothing if it is not proven that `injection` took effect.
     """
     proof: Any = injection.proof.get("process_before_heal", {})
     for name, facts in proof.items() if injection.took_effect else ():

@@ -135,10 +135,9 @@ def _arm_line(row: ArmRow) -> Line:
 def _doubt_line(doubt: DoubtGroup) -> Line:
     """Returns the line about one kind of doubt: what was seen first, and what to do. The report has all that was
     seen."""
-    arms = enumeration(doubt.arms, "and")
-    return Line(
-        f"{doubt.name} ({doubt.kind} doubt, {arms}): {doubt.details[0].rstrip('.')}. What to do: {doubt.remedy}"
-    )
+    arms, seen = enumeration(doubt.arms, "and"), doubt.details[0]
+    seen += "" if seen.endswith((".", "?")) else "."
+    return Line(f"{doubt.name} ({doubt.kind} doubt, {arms}): {seen} What to do: {doubt.remedy}")
 
 
 def _offered(option: PricedOption) -> str:

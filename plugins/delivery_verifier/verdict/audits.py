@@ -153,8 +153,9 @@ def checker(evidence: Evidence, audit: Audit) -> Iterator[tuple[str, str, str]]:
     for name in ("not_quiet", "isr_not_full"):
         if detail := notes.get(name, ""):
             yield subject, name, detail
-    if "canary_too_small" in notes:
-        yield subject, "canary_too_small", notes["canary_too_small"]
+    for name in ("canary_too_small", "canary_wrong"):
+        if name in notes:
+            yield subject, name, notes[name]
     recorded = sum(arm.totals.get("attempted", 0) for arm in evidence.loaded)
     expected = audit.claims + counts.get("inferred", 0) - counts.get("left_out", 0)
     if recorded != expected:

@@ -44,8 +44,8 @@ def _not_exercised(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     if any(exposed_records(injection, arm.name) for injection in effective):
         return
     without_answers = str(arm.spec.profile.producer.get("acks")) == "0"
-    group_logs = arm.run.loaded if without_answers else (arm,)
-    if any(exposure.outstanding for group_log in group_logs for exposure in group_log.exposure):
+    asked = arm.run.loaded if without_answers else (arm,)
+    if any(exposure.outstanding for each in asked for exposure in each.exposure):
         return
     if not any(_is_hurt(other) for other in arm.run.loaded):
         detail = f"{arm.name}: no attempt was outstanding when an injection took effect, and no injection hurt any arm"

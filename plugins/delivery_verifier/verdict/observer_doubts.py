@@ -69,7 +69,7 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
             and must_be_observed(injection)
             and not observed_during(injection, evidence.disturbances)
         ):
-            detail = f"{injection.in_words} bit, but the observer saw nothing"
+            detail = f"{injection.in_words} took effect, but the observer saw nothing"
             yield ObserverDoubt(ALL, "observer_blind", detail)
     heartbeats = [observation for observation in evidence.observations if observation.kind == "heartbeat"]
     yield from _blindness(evidence, heartbeats)

@@ -75,7 +75,7 @@ def _shared(arm: ArmEvidence) -> SharedOffsets:
 
 
 def doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields a doubt, as (name, detail), if not every shared offset of the arm is surely due to a truncation."""
+    """Yields a doubt, as (name, detail), if no truncation explains a shared offset of the arm."""
     shared, by_origin = _shared(arm), origins(arm)
     if wrong := by_origin[Origin.WRONG]:
         said = "no change of leader explains it: a finding against the client or the broker"

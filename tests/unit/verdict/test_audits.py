@@ -237,6 +237,7 @@ def test_without_settings_what_no_settings_permit_is_forbidden_all_the_same() ->
         ({"audit_notes": {"not_quiet": "partition 0 did not stand still"}}, "not_quiet"),
         ({"audit_notes": {"isr_not_full": "partition 0 has a replica"}}, "isr_not_full"),
         ({"audit_notes": {"canary_too_small": "only 3 sound records"}}, "canary_too_small"),
+        ({"audit_notes": {"canary_wrong": "10 offsets are claimed twice, and 9 were found"}}, "canary_wrong"),
         ({"audit_counts": {"inferred": 1}}, "claims_missing"),
         ({"audit_counts": {"left_out": 1}}, "claims_missing"),
     ],

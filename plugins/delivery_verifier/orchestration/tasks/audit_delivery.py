@@ -37,21 +37,28 @@ def plan() -> str:
     name = folders.run_directory_name(str(context["run_id"]))
     request_of(context["params"], name)
     run_dir = folders.runs_dir() / name
-    if (run_dir / "scenario.json").exists():
-        raise bad_input("run", name, "one that was not audited yet", "the topic may have changed: trigger a new audit")
+    _require_new(run_dir)
     return str(run_dir)
+
+
+def _require_new(run_dir: Path) -> None:
+    """Raises BadInput if an audit has written this run directory: another one could replace its evidence."""
+    if (run_dir / "scenario.json").exists():
+        wanted, why = "one that was not audited yet", "the topic may have changed: trigger a new audit"
+        raise bad_input("run", run_dir.name, wanted, why)
 
 
 def audit() -> None:
     """The task `audit`: reads the ledger and the topic, writes the run directory, and judges it. Spark runs in this
     task.
 
-    Raises BadInput if the ledger is not allowed, and the errors of the cluster, of Spark and of the judgement. A red
-    verdict is no error: the gate decides.
+    Raises BadInput if the ledger is not allowed or the task was cleared after an audit, and the errors of the cluster,
+    of Spark and of the judgement. A red verdict is no error: the gate decides.
     """
     context = get_current_context()
     gate.require_not_passed(context, GATE)
     run_dir = _run_directory(context)
+    _require_new(run_dir)
     from delivery_verifier.audit.form_request import request_of
     from delivery_verifier.audit.perform import perform
     from delivery_verifier.pipeline.direct import judge
