@@ -144,6 +144,7 @@ def test_the_message_about_a_red_audit_has_its_verdict_only_if_it_was_red(runs: 
     judged(runs, "audit-1", "VIOLATED", lost=3)
     content = message.of_audit({"run_id": "audit-1"})
     assert content.subject == "Delivery audit is red: VIOLATED (audit-1)" and content.dag_id == AUDIT_DAG_ID
+    assert "What became of the records:" in content.lines and len(content.lines) > 5
     judged(runs, "audit-2")
     assert message.of_audit({"run_id": "audit-2"}).verdict == "NO VERDICT"
     assert message.of_audit({"run_id": "none"}).verdict == "NO VERDICT"

@@ -83,16 +83,20 @@ def _of_this_try(row: StoredRunRow, context: Context) -> StoredRunRow:
 
 
 def of_audit(context: Context) -> Message:
-    """Returns the message about a red run of audit_delivery. It has the verdict with its sentence, or says that there
-    is none. `context`: as in `of_run`."""
+    """Returns the message about a red run of audit_delivery. It has what the message about a run has, or says that
+    there is no verdict. `context`: as in `of_run`."""
     run_id = str(context["run_id"])
-    row = read(folders.run_directory(run_id))
+    run = folders.run_directory(run_id)
+    row = read(run)
     judged = row.concluded and row.verdict != NO_VERDICT and not row.green  # a green one ended red for another reason
     verdict, sentence = (row.verdict, row.sentence) if judged else (NO_VERDICT, "The audit has no verdict that counts.")
+    lines = [verdict, sentence, f"Run {run_id}"]
+    if judged:
+        from delivery_verifier.reporting.brief import plain_lines
+
+        lines += plain_lines(RunDirectory(run).verdict(), run.parent)
     subject = f"Delivery audit is red: {verdict} ({run_id})"
-    return Message(
-        subject, [verdict, sentence, f"Run {run_id}"], AUDIT_DAG_ID, run_id, run_url(AUDIT_DAG_ID, run_id), verdict
-    )
+    return Message(subject, lines, AUDIT_DAG_ID, run_id, run_url(AUDIT_DAG_ID, run_id), verdict)
 
 
 def of_catalogue(context: Context) -> Message:
