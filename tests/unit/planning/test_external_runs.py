@@ -88,6 +88,8 @@ def test_the_contract_assumes_the_weaker_value_of_what_is_not_known(
     assert (run.cluster.kafka_version, run.versions["kafka"]) == (release, release)
     settings = Settings.of_arm(run, run.subjects[0])
     assert (settings.elr, settings.transaction_log_min_isr) == (elr, 1)
+    said = cluster_plan.assumed(checked(*software))["eligible leader replicas"]
+    assert said.startswith("kept" if elr else "none"), "what is printed is what counts"
 
 
 def test_what_the_brokers_tell_is_kept_and_what_they_do_not_is_none() -> None:
