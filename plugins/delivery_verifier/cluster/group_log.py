@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -64,6 +64,8 @@ def read_groups(cluster: Cluster, groups: Collection[str], began_ms: int) -> lis
     """Reads the partitions of `__consumer_offsets` that hold the records of `groups`. Returns only records of these
     groups.
 
+    All members of the groups must have ended. Others may go on with transactions of theirs in the same partitions.
+
     `began_ms` is a time before the first record of the groups, in ms since the epoch. The count of removed records
     begins behind the last record that was written before `began_ms`.
 
@@ -79,17 +81,25 @@ def read_groups(cluster: Cluster, groups: Collection[str], began_ms: int) -> lis
         groups_by_key[CONSUMER_OFFSETS, partition_of(group, len(leaders))].add(group)
     keys = sorted(groups_by_key)
     client = topics.admin(cluster.connection)
+    # Others may write transactions there without end. Only those that began below `present` can be of the groups.
+    present = topics.high_watermarks(client, keys)
     wait_until(
-        lambda: topics.last_stable_offsets(client, keys) == topics.high_watermarks(client, keys),
+        lambda: _all_reached(topics.last_stable_offsets(client, keys), present),
         f"the transactions in {CONSUMER_OFFSETS} to end",
         STABLE_S,
     )
+    # The markers that ended them may stand behind `present`, so the ends are taken anew.
     starts, ends = topics.start_offsets(client, keys), topics.high_watermarks(client, keys)
     logs = []
     for key in keys:
         bounds = _Bounds(key[1], starts[key], ends[key], began_ms)
         logs.append(_read(cluster, leaders[key[1]], bounds, frozenset(groups_by_key[key])))
     return logs
+
+
+def _all_reached(offsets: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]) -> bool:
+    """Returns whether each partition of `ends` has reached its end. `offsets`: where each partition is now."""
+    return all(offsets[key] >= end for key, end in ends.items())
 
 
 class _Bounds(NamedTuple):

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from delivery_verifier.host import processes
 from delivery_verifier.local_airflow import logs, settings
@@ -45,6 +45,8 @@ FOREIGN = (
     "PYSPARK_SUBMIT_ARGS",
 )
 """Environment variables with which a user's PySpark takes another Spark. The server must start a JVM of its own."""
+CONNECTIONS = "AIRFLOW_CONN_"
+"""The beginning of the names of environment variables that have a connection of Airflow."""
 Start = Callable[[int], "subprocess.Popen[bytes]"]
 
 
@@ -105,6 +107,12 @@ def properties(port: int) -> dict[str, str]:
     }
 
 
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment of the server: `given` without the connections of Airflow, which may have secrets of a
+    user. Spark shows parts of its environment, and reads no connection."""
+    return {name: value for name, value in given.items() if not name.startswith(CONNECTIONS)}
+
+
 def start(port: int) -> subprocess.Popen[bytes]:
     """Starts the server, and returns its process. When the process that calls this function ends, the server ends, too.
     The server writes to the log file spark.log."""
@@ -112,6 +120,7 @@ def start(port: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", __name__, "--port", str(port)],
             cwd=settings.airflow_home(),
+            env=environment(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -10,6 +10,7 @@ from msgspec import Struct
 from delivery_verifier.cluster.check import facts, rights
 from delivery_verifier.cluster.check.cluster_check import Checked
 from delivery_verifier.cluster.check.rights import Created
+from delivery_verifier.contract.settings import ELR_SINCE
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import cluster_needs
 from delivery_verifier.planning.cluster_needs import MOST_BYTES, MOST_RATE, Needs
@@ -103,6 +104,8 @@ def assumed(checked: Checked) -> dict[str, str]:
         elr = f"kept ({facts.ELR} is {features[facts.ELR]})"
     elif checked.unreached or not all(each.knows_elr for each in checked.software.values()):
         elr = "none (not known: not every broker says which there are)"
+    elif _common_features(checked).get(facts.ELR, 0) > 0:
+        elr = f"none (not known: {facts.ELR} is on, and a broker's release is older, or not known here)"
     else:
         elr = f"none ({facts.ELR} is off)"
     return {
@@ -113,9 +116,11 @@ def assumed(checked: Checked) -> dict[str, str]:
 
 
 def _keeps_elr(checked: Checked) -> bool:
-    """Returns whether every broker says that the cluster keeps eligible leader replicas, and which they are."""
-    says = all(each.knows_elr for each in checked.software.values()) and not checked.unreached
-    return says and _common_features(checked).get(facts.ELR, 0) > 0
+    """Returns whether every broker says that the cluster keeps eligible leader replicas, and which they are, and has a
+    release of which the contract knows that."""
+    since = [name for name in facts.RELEASES.values() if tuple(map(int, name.split("."))) >= ELR_SINCE]
+    says = all(each.knows_elr and each.release in since for each in checked.software.values())
+    return says and not checked.unreached and _common_features(checked).get(facts.ELR, 0) > 0
 
 
 def _min_isr(checked: Checked) -> int | None:

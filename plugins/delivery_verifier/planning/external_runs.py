@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from delivery_verifier.cluster import workspaces
 from delivery_verifier.cluster.check import cluster_check, facts
 from delivery_verifier.cluster.check.cluster_check import Checked
 from delivery_verifier.cluster.check.facts import Broker
 from delivery_verifier.cluster.check.rights import PREFIX
 from delivery_verifier.cluster.external import backend
 from delivery_verifier.cluster.external.cluster import read
+from delivery_verifier.cluster.security import spark_options
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
@@ -56,11 +58,13 @@ def require_fit(plan: ClusterPlan) -> None:
 def check(access: ClusterAccess, scenario: Scenario) -> tuple[Checked, ClusterPlan]:
     """Checks the cluster that `access` names for `scenario`, and leaves nothing there.
 
-    Raises BadInput and UnsupportedSecurity if the connection cannot be used, and Unreachable if no server answers.
+    Raises BadInput and UnsupportedSecurity if the connection cannot be used, SecretsOutOfReach if Spark could not read
+    its secrets, and Unreachable if no server answers.
     """
-    needed = cluster_needs.needs(scenario)
+    needed, found = cluster_needs.needs(scenario), read(access)
+    spark_options.require_within_reach(found.security, spark_options.HERE, workspaces.folder())
     checked = cluster_check.check(
-        read(access),
+        found,
         (*needed.rights, *needed.wishes),
         lambda brokers: cluster_needs.sample_topics(scenario, brokers),
     )

@@ -8,15 +8,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from delivery_verifier.verdict.evidence import Evidence
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.application import IN_TRANSACTIONS, STORED, Discipline
+from delivery_verifier.run_directory.group_log import Row
+from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 
 REBALANCE, UNKNOWN = "auto.leader.rebalance.enable", "not known"
-UNWATCHED = "brokers_unwatched"
+UNWATCHED, COMMITS_UNWATCHED = "brokers_unwatched", "commits_unwatched"
+_SET_BACK = (Anomaly.REAPPLIED, Anomaly.OVERTAKEN)
+"""What an application may show if brokers forget a commit or the members of its group."""
+_UNSHOWN: dict[Discipline, tuple[Anomaly, ...]] = {
+    "at_handover": _SET_BACK,
+    "store_after": _SET_BACK,
+    **dict.fromkeys(STORED, _SET_BACK),
+    **dict.fromkeys(IN_TRANSACTIONS, (Anomaly.SKIPPED, *_SET_BACK)),
+}
+"""Maps a discipline to the anomalies that the cluster may cause without a trace in a group log that is whole.
+
+A commit by a timer is in no journal, so nobody misses it. The offsets of a database are not in the group log, and a
+coordinator that forgets a member may give its partitions away while it still works. A transaction coordinator that
+forgets how a transaction ended may abort its records and keep its offsets, or the other way round. In every other
+discipline, each commit that was accepted is in the journal, and must be in the group log.
+"""
 
 
 def doubts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
     """Yields (arm, name, detail) of a checker doubt for each arm whose partitions were disturbed, unplanned, by a
-    cluster that somebody else runs.
+    cluster that somebody else runs, and for each application whose commits nobody can account for.
 
     From outside, a crash, a restart and a loss of power look the same, and the last may take acknowledged records that
     the settings do not promise to keep. So nothing that was found then convicts. (That HELD is forbidden, too, follows
@@ -30,6 +48,36 @@ def doubts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
             said = ", ".join(f"{count} x {kind.replace('_', ' ')}" for kind, count in kinds.items())
             detail = f"{arm.name}: {said}, and nobody saw what happened to the brokers: a loss of power looks the same"
             yield arm.name, UNWATCHED, detail
+        yield from ((arm.name, COMMITS_UNWATCHED, f"{arm.name}: {detail}") for detail in _commits(arm))
+
+
+def _commits(arm: ArmEvidence) -> Iterator[str]:
+    """Yields a text if nobody can show that the cluster has kept what the group of the arm's application committed.
+
+    Nobody observes `__consumer_offsets`. An outage of brokers may take an accepted commit from it, and the application
+    then gets records again. The group log shows that only if the cluster has not compacted it.
+    """
+    application = arm.spec.application
+    if application is None:
+        return
+    if removed := max((row["removed"] for row in _positions(arm)), default=0):
+        yield (
+            f"{removed} records of its group's log were compacted away, so it is not known whether the cluster has "
+            "kept every commit that it accepted"
+        )
+        return
+    for anomaly in _UNSHOWN.get(application.discipline, ()):
+        ruling = arm.rulings.get(anomaly)
+        count = sum(arm.cases(anomaly))
+        if ruling is not None and ruling.tolerance is not None and count > ruling.tolerance:
+            yield (
+                f"{count} {anomaly.value}, and nobody watched the coordinators of this application: one that forgets a "
+                "commit, a member or a transaction has the same effect"
+            )
+
+
+def _positions(arm: ArmEvidence) -> list[Row]:
+    return [row for row in arm.run.group_log.positions if row["arm"] == arm.name] if arm.run.group_log else []
 
 
 def limits(evidence: Evidence) -> Iterator[str]:
@@ -68,7 +116,9 @@ def limits(evidence: Evidence) -> Iterator[str]:
     if scenario.applied:
         yield (
             "The partitions that keep the offsets of groups were read at the end, and not observed. What stands there "
-            "has the times of the brokers' clocks, which were not compared with that of this host."
+            "has the times of the brokers' clocks, which were not compared with that of this host. So where this log "
+            "was compacted, and where a coordinator's loss leaves no trace in it, no application is called VIOLATED "
+            f"({COMMITS_UNWATCHED})."
         )
     if scenario.transactional or any(arm.application and arm.application.producer for arm in scenario.loaded):
         yield (

@@ -127,5 +127,22 @@ def test_a_transaction_that_stays_open_is_an_error(monkeypatch: pytest.MonkeyPat
         log.read()
 
 
+def test_transactions_that_others_begin_meanwhile_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last stable offset never meets the high watermark again. It passes the first one, and the marker that aborts
+    the group's transaction stands behind that."""
+    batches = [
+        batch(0, 1, attributes=TRANSACTIONAL, producer_id=7),
+        batch(1, 1, attributes=CONTROL, producer_id=7, body=ABORTED),
+        batch(2, 1, attributes=TRANSACTIONAL, producer_id=8),
+    ]
+    made = Log(monkeypatch, batches, [Record(0, 10), Record(2, 5, "other")], 3)
+    high, stable = iter([1, 3]), iter([0, 2])
+    monkeypatch.setattr(group_log.topics, "high_watermarks", lambda _, keys: dict.fromkeys(keys, next(high, 3)))
+    monkeypatch.setattr(group_log.topics, "last_stable_offsets", lambda _, keys: dict.fromkeys(keys, next(stable, 2)))
+    monkeypatch.setattr(group_log, "STABLE_S", 0.5)
+    log = made.read()
+    assert [(entry.offset, entry.is_valid) for entry in log.entries] == [(0, False)]
+
+
 def test_without_the_topic_no_group_has_committed_anything() -> None:
     assert read_groups(Cluster(FakeCluster()), ["group"], 0) == []

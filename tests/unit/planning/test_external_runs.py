@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +15,8 @@ from delivery_verifier.cluster.check.facts import Broker, Software
 from delivery_verifier.cluster.check.rights import Answer, Created
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.external import backend
+from delivery_verifier.cluster.security.names import UnsupportedSecurity
+from delivery_verifier.cluster.security.spark_options import SecretsOutOfReach
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.external_cluster import ClusterAccess
@@ -85,6 +88,8 @@ def test_the_contract_assumes_the_weaker_value_of_what_is_not_known(
     assert (run.cluster.kafka_version, run.versions["kafka"]) == (release, release)
     settings = Settings.of_arm(run, run.subjects[0])
     assert (settings.elr, settings.transaction_log_min_isr) == (elr, 1)
+    said = cluster_plan.assumed(checked(*software))["eligible leader replicas"]
+    assert said.startswith("kept" if elr else "none"), "what is printed is what counts"
 
 
 def test_what_the_brokers_tell_is_kept_and_what_they_do_not_is_none() -> None:
@@ -170,3 +175,40 @@ def test_a_program_of_the_users_own_is_refused_because_it_would_get_no_connectio
     )
     with pytest.raises(BadInput, match="is a program of your own"):
         planned(msgspec.structs.replace(asked, arms=arms), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("properties", "workspaces", "error", "said"),
+    [
+        ({"security.protocol": "SSL", "ssl.ca.location": "{folder}"}, "w", UnsupportedSecurity, "is a folder"),
+        ({"sasl.username": "verifier"}, "w", UnsupportedSecurity, "is given no sasl.username"),
+        (
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "verifier",
+                "sasl.password": "a",
+            },
+            "w:x",
+            SecretsOutOfReach,
+            "KDV_WORKSPACES is .*allowed: a path without :",
+        ),
+    ],
+)
+def test_a_connection_that_spark_cannot_use_is_refused_before_any_server_is_asked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    properties: dict[str, str],
+    workspaces: str,
+    error: type[Exception],
+    said: str,
+) -> None:
+    monkeypatch.setenv("KDV_WORKSPACES", str(tmp_path / workspaces))
+    asked = list[object]()
+    monkeypatch.setattr(external_runs.cluster_check, "check", lambda found, *_: asked.append(found))
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{name}={value.format(folder=tmp_path)}\n" for name, value in properties.items()))
+    file.chmod(0o600)
+    with pytest.raises(error, match=said):
+        external_runs.check(ClusterAccess(bootstrap_server="b:1", command_config=str(file)), scenario())
+    assert asked == []

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from support.evidence import a_scenario, arm, doubts, evidence_of, judged, lost, partition, the_observations
+import pytest
+from support.evidence import a_scenario, arm, doubts, evidence_of, judged, lost, partition, setting, the_observations
 
 from delivery_verifier import catalogue
 from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run_directory.group_log import GroupLog
 from delivery_verifier.verdict import external
 from delivery_verifier.verdict.limits import limits
 
@@ -76,5 +78,47 @@ def test_what_was_not_watched_and_what_was_assumed_stands_in_the_limits() -> Non
     for profile, application, text in (
         ("transactional", None, "transactional.ids of the run stay registered"),
         ("idempotent", "commit_after", "clocks, which were not compared"),
+        ("idempotent", "commit_after", "no application is called VIOLATED (commits_unwatched)"),
     ):
         assert any(text in each for each in limits(evidence_of(on_it(a_scenario(profile, fault="none"), application))))
+
+
+def checker(run: Scenario, column: str = "", removed: int = 0) -> set[str]:
+    """The checker doubts about commits, and the verdict, of a run with this case and so many compacted records."""
+    positions = [{"arm": "idempotent", "partition": at, "position": 0, "removed": removed} for at in range(3)]
+    where = {"arm": "idempotent", "producer": 0, "partition": 0}
+    change = [setting("counts/producers.parquet", column, 1, **where)] if column else []
+    verdict = judged(evidence_of(run, *change, group_log=GroupLog([], [], positions, [])))
+    return {name for kind, name in doubts(verdict, "idempotent") if kind == "checker"} | {
+        arm(verdict, "idempotent").verdict
+    }
+
+
+def test_a_compacted_group_log_convicts_no_application_because_a_commit_may_have_been_lost() -> None:
+    plain = a_scenario("idempotent", fault="none")
+    run = on_it(plain, "commit_first")
+    assert checker(run, "reapplied") == {"VIOLATED"}, "the whole log has every commit"
+    assert checker(run, "reapplied", removed=1) == {external.COMMITS_UNWATCHED, "INCONCLUSIVE"}
+    assert checker(run, removed=1) == {external.COMMITS_UNWATCHED, "INCONCLUSIVE"}
+    watched = msgspec.structs.replace(run, cluster=plain.cluster)
+    assert checker(watched, "reapplied", removed=1) == {"VIOLATED"}
+
+
+@pytest.mark.parametrize(
+    ("application", "column", "convicts"),
+    [
+        ("at_handover", "overtaken", False),
+        ("store_after", "skipped", True),
+        ("database_together", "reapplied", False),
+        ("database_together", "skipped", True),
+        ("transform_transactional", "skipped", False),
+        ("transform_transactional", "reapplied", False),
+        ("commit_after", "skipped", True),
+    ],
+)
+def test_what_a_forgetful_coordinator_does_without_a_trace_convicts_no_application(
+    application: str, column: str, convicts: bool
+) -> None:
+    run = on_it(a_scenario("idempotent", fault="none"), application)
+    wanted = {"VIOLATED"} if convicts else {external.COMMITS_UNWATCHED, "INCONCLUSIVE"}
+    assert checker(run, column) >= wanted and (external.COMMITS_UNWATCHED in checker(run, column)) != convicts

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from delivery_verifier.cluster.external.register import Head, Register, all_regi
 from delivery_verifier.cluster.layout import AGENT_SOCKET
 from delivery_verifier.host.processes import identify
 from delivery_verifier.model.act import Capability
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.history import now_us
@@ -75,7 +77,8 @@ class ExternalBackend(Shared):
         """Raises ClusterTaken if topics of another run stand on the cluster. Those of dead runs of this home do not
         count: the run removes them before it begins."""
         ours = [register.path.stem for register in _dead(cluster_id)]
-        runs.require_alone(topics.admin(SharedCluster(access, cluster_id, {}).connection), ours, access.beside)
+        client = topics.admin(SharedCluster(access, cluster_id, {}).connection)
+        runs.require_alone(client, ours, access.beside, _elsewhere(cluster_id))
 
     def prepare(self, request: StartRequest) -> None:
         """Removes what dead runs of this home left on the cluster, and makes sure that no other run is there. Then
@@ -89,9 +92,10 @@ class ExternalBackend(Shared):
         addresses = tuple((number, *address) for number, address in cluster.connection.brokers.items())
         dead = _dead(external.cluster_id)
         for register in dead:
-            removal.remove(register, _cluster_of(register.head()))
+            removal.remove(register, cluster)  # by the way that works now: that of the dead run may be closed
         removed = [register.path.stem for register in dead]  # a broker may show them for a moment
-        runs.require_alone(topics.admin(cluster.connection), removed, external.access.beside)
+        client = topics.admin(cluster.connection)
+        runs.require_alone(client, removed, external.access.beside, _elsewhere(external.cluster_id))
         Register.of_run(external.cluster_id, workspace.name).begin(
             Head(
                 run=request.run_id,
@@ -122,16 +126,25 @@ class ExternalBackend(Shared):
 
     def remove(self, token: str) -> list[str]:
         """Removes what the run created (see `removal.remove`)."""
-        return [
-            name
-            for register in all_registers()
-            if register.path.stem == token
-            for name in removal.remove(register, _cluster_of(register.head()))
-        ]
+        removed = list[str]()
+        for register in all_registers():
+            if register.path.stem == token:
+                with suppress(FileNotFoundError):  # another process has removed all, and then the register
+                    head = register.head()
+                    removed += removal.remove(register, _cluster_of(head))
+        return removed
 
     def dead_runs(self) -> list[str]:
-        """Returns the tokens of the runs of this home that left something."""
-        return [register.path.stem for register in _dead()]
+        """Returns the tokens of the runs of this home that left something. A run whose register cannot be read is one
+        of them: `remove` then says why, and what to do."""
+        tokens = list[str]()
+        for register in all_registers():
+            try:
+                dead = _is_dead(register)
+            except StepFailed:
+                dead = True
+            tokens += [register.path.stem] if dead else []
+        return tokens
 
 
 def _way(workspace: Path) -> _Way:
@@ -146,21 +159,34 @@ def _cluster_of(head: Head) -> SharedCluster:
     return SharedCluster(head.access, head.cluster_id, known)
 
 
-def _dead(cluster_id: str | None = None) -> list[Register]:
-    """Returns the registers of runs of this host whose agent does not answer. Before it removes anything, the caller
-    takes the host's lock, which a living agent holds. Nobody can say here whether a run of another host lives, which
-    has the same home."""
-    heads = [(register, register.head()) for register in all_registers()]
-    return [
-        register
-        for register, head in heads
-        if cluster_id in (None, head.cluster_id)
-        and head.host == socket.gethostname()
-        and not _incarnations(Path(head.workspace))
-    ]
+def _dead(cluster_id: str) -> list[Register]:
+    """Returns the registers, for this cluster, of runs of this host whose agent does not answer. Before it removes
+    anything, the caller takes the host's lock, which a living agent holds.
+
+    Raises StepFailed if such a register cannot be read. Those for other clusters are not read."""
+    return [each for each in all_registers() if each.cluster_id == cluster_id and _is_dead(each)]
 
 
-def _incarnations(workspace: Path) -> bool:
+def _is_dead(register: Register) -> bool:
+    """Nobody can say here whether a run of another host lives, which has the same home."""
+    try:
+        head = register.head()
+    except FileNotFoundError:  # another process has removed all, and then the register
+        return False
+    return head.host == socket.gethostname() and not _is_alive(Path(head.workspace))
+
+
+def _elsewhere(cluster_id: str) -> dict[str, str]:
+    """Maps the token of each run of this home, but of another host, to a text about its register."""
+    texts = dict[str, str]()
+    for register in (each for each in all_registers() if each.cluster_id == cluster_id):
+        with suppress(FileNotFoundError):  # the other host has removed all meanwhile
+            if (host := register.head().host) != socket.gethostname():
+                texts[register.path.stem] = f"{register.path}, from the host {host}"
+    return texts
+
+
+def _is_alive(workspace: Path) -> bool:
     try:
         agent = int(lease.call(workspace / AGENT_SOCKET, "status", timeout_s=5)["pid"])
     except lease.ClusterGone:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
@@ -12,13 +13,16 @@ from delivery_verifier.cluster.check.rights import PREFIX
 from delivery_verifier.cluster.external import removal, runs
 from delivery_verifier.cluster.external.cluster import SharedCluster
 from delivery_verifier.cluster.external.register import Register
-from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.external_cluster import ExternalCluster
 from delivery_verifier.model.scenario import Scenario
 
 _Outcome = Callable[[str, KafkaException | None], object]
 """Takes a topic, and why it was not created (None if it was)."""
+_MAY_BE_OURS = (KafkaError.REQUEST_TIMED_OUT, KafkaError.TOPIC_ALREADY_EXISTS)
+"""Errors after which the topic may exist. The client or a broker may have sent the request twice, and the second one
+then finds the topic of the first. With any other error the cluster refused it."""
 SHOWN_S = 30.0
 """How long a new topic may take until a broker shows its id, in seconds."""
 
@@ -42,23 +46,33 @@ def create(scenario: Scenario, cluster: SharedCluster, register: Register, exter
     def outcome(topic: str, failure: KafkaException | None) -> None:
         if failure is None:
             successful.append(topic)
-        elif failure.args[0].code() > 0 and failure.args[0].code() != KafkaError.REQUEST_TIMED_OUT:
-            _forget(register, [topic])  # the cluster refused it; if it exists all the same, it is somebody else's
+        elif failure.args[0].code() > 0 and failure.args[0].code() not in _MAY_BE_OURS:
+            _forget(register, [topic])
 
     try:
         _announce(scenario, client, announced, external, outcome)
         runs.require_alone(client, (scenario.run_token,), external.access.beside)
         asked.update(settings)
         topics.create(scenario, cluster.connection, external.brokers, outcome)
-    finally:
+    except BaseException:
         _forget(register, [name for name in names if name not in asked])
-        shown = dict[str, str]()
+        # The first error counts. A topic whose id is not written down is later known by its name.
+        with suppress(DeadlinePassed, KafkaException):
+            _write_ids(client, register, successful)
+        raise
+    _write_ids(client, register, successful)
 
-        def is_shown() -> bool:
-            shown.update(removal.ids(client, successful) if successful else {})
-            return shown.keys() >= set(successful)
 
+def _write_ids(client: AdminClient, register: Register, names: Collection[str]) -> None:
+    shown = dict[str, str]()
+
+    def is_shown() -> bool:
+        shown.update(removal.ids(client, list(names)) if names else {})
+        return shown.keys() >= set(names)
+
+    try:
         wait_until(is_shown, "the new topics to be shown with their ids", SHOWN_S, every_s=0.2)
+    finally:
         for name, topic_id in shown.items():
             register.created(name, topic_id)
 

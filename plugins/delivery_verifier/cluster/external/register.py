@@ -7,21 +7,26 @@ is ever removed. The file goes once everything is removed.
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Struct
 
 from delivery_verifier.host import folders
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.history import now_us
 
 Kind = Literal["topic", "group"]
+LOCKED_S = 120.0
+"""How long another process may take to remove what stands in a register, in seconds."""
 _Line = TypeVar("_Line", "Head", "Entry")
 
 
@@ -68,6 +73,11 @@ class Register:
         """Returns the register of the run with this token, which may not exist yet."""
         return cls(folder() / f"id-{quote(cluster_id, safe='')}" / f"{token}.jsonl")
 
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster, which the name of the folder has: it is known even if the file cannot be read."""
+        return unquote(self.path.parent.name.removeprefix("id-"))
+
     def begin(self, head: Head) -> None:
         """Makes the file, as a whole or not at all. Raises FileExistsError if the run has one already."""
         for each in (folder(), self.path.parent):
@@ -81,17 +91,42 @@ class Register:
         partial.unlink()
 
     def intend(self, kind: Kind, names: Iterable[str]) -> None:
-        """Writes down, before the first of them can exist, what the run is about to create."""
+        """Writes down, before the first of them can exist, what the run is about to create. Raises StepFailed if the
+        file has been removed: nothing may be created then."""
         now = now_us()
         self._append(*(Entry(kind=kind, name=name, state="intended", at_us=now) for name in names))
 
     def created(self, topic: str, topic_id: str) -> None:
-        """Writes down the id of a topic that the run has created."""
+        """Writes down the id of a topic that the run has created. Raises StepFailed if the file has been removed."""
         self._append(Entry(kind="topic", name=topic, state="created", topic_id=topic_id, at_us=now_us()))
 
     def gone(self, entry: Entry) -> None:
-        """Writes down that the topic or group of `entry` is not there any more, or is not the run's."""
-        self._append(msgspec.structs.replace(entry, state="gone", at_us=now_us()))
+        """Writes down that the topic or group of `entry` is not there any more, or is not the run's. Does nothing if
+        the file has been removed: then nothing stands any more."""
+        if self.path.exists():
+            self._append(msgspec.structs.replace(entry, state="gone", at_us=now_us()))
+
+    @contextmanager
+    def locked(self) -> Iterator[bool]:
+        """Lets nobody else remove what stands here. Yields False if another process has removed all, and the file.
+
+        Raises DeadlinePassed if another process locks it for more than `LOCKED_S` seconds."""
+        try:
+            stream = self.path.open("rb")
+        except FileNotFoundError:
+            yield False
+            return
+
+        def is_locked() -> bool:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+        with stream:
+            wait_until(is_locked, f"another process to remove what stands in {self.path}", LOCKED_S, every_s=0.2)
+            yield self.path.exists()
 
     def head(self) -> Head:
         """Returns the first line. Raises StepFailed if it cannot be read, and FileNotFoundError if there is no file."""
@@ -122,8 +157,16 @@ class Register:
             ) from None
 
     def _append(self, *lines: Struct) -> None:
-        with self.path.open("ab", buffering=0) as stream:
+        try:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)  # never made anew: it would have no head
+        except FileNotFoundError:
+            raise StepFailed(f"{self.path} has been removed: another process has ended this run") from None
+        with os.fdopen(descriptor, "ab") as stream:  # buffered: a write that the system takes in parts is completed
+            torn = self.path.read_bytes().rpartition(b"\n")[2]  # what a killed process wrote of a last line
+            if torn:
+                stream.truncate(stream.seek(0, os.SEEK_END) - len(torn))
             stream.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+            stream.flush()
             os.fsync(stream.fileno())
 
 

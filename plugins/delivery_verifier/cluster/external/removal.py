@@ -28,10 +28,17 @@ _FAILURES = (KafkaException, VerifierError, OSError)
 
 
 def remove(register: Register, cluster: SharedCluster) -> list[str]:
-    """Removes what stands in `register`, and then its file. Returns the names of what was removed.
+    """Removes what stands in `register`, and then its file. Returns the names of what was removed: none if another
+    process has removed all meanwhile.
 
-    Raises StepFailed if something is left, which then still stands in the register.
+    Raises StepFailed if something is left, which then still stands in the register, and DeadlinePassed if another
+    process does not end its removal.
     """
+    with register.locked() as stands:
+        return _remove(register, cluster) if stands else []
+
+
+def _remove(register: Register, cluster: SharedCluster) -> list[str]:
     removed, remaining = list[str](), list[str]()
     client, until_s = topics.admin(cluster.connection), time.monotonic() + GROUPS_S
     for entry in register.standing():

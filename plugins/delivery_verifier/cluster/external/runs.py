@@ -10,7 +10,7 @@ import calendar
 import re
 import socket
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -87,22 +87,32 @@ def _standing(token: str, names: list[str]) -> Standing:
     return Standing(token, tuple(names))
 
 
-def require_alone(client: AdminClient, own: Collection[str], beside: Collection[str]) -> None:
+def require_alone(
+    client: AdminClient, own: Collection[str], beside: Collection[str], elsewhere: Mapping[str, str] | None = None
+) -> None:
     """Raises ClusterTaken if topics of a run stand on the cluster, whose token is not in `own` and whose name or token
-    is not in `beside`. Raises KafkaException if no broker answers."""
-    foreign_writers = list[Standing]()
+    is not in `beside`. Raises KafkaException if no broker answers.
+
+    `elsewhere` maps tokens of runs of this home, but of another host, to a text about the register."""
+    refused = list[Standing]()
 
     def is_alone() -> bool:
         others = [run for run in standing(client.list_topics(timeout=ANSWER_S).topics) if run.token not in own]
-        foreign_writers[:] = [run for run in others if not run.is_named(beside)]
-        return not foreign_writers
+        refused[:] = [run for run in others if not run.is_named(beside)]
+        return not refused
 
     with suppress(DeadlinePassed):
         wait_until(is_alone, "topics of other runs to be gone", LAG_S, every_s=0.3)
-    if foreign_writers:
-        named = foreign_writers[0].run or foreign_writers[0].token
+    if refused:
+        named = refused[0].run or refused[0].token
+        registers = [text for token, text in (elsewhere or {}).items() if token == refused[0].token]
+        dead = (
+            f"its register is {registers[0]}, and kdv doctor --heal removes it there. If that host is no more, remove "
+            "its topics by hand, and then this file"
+            if registers
+            else "its own home removes it (kdv doctor --heal there)"
+        )
         raise ClusterTaken(
-            f"the cluster is in use: {'; '.join(map(str, foreign_writers))}. Wait for its end; if it is dead, its own "
-            "home "
-            f"removes it (kdv doctor --heal there); or go on beside it, and touch nothing of it: --beside {named}"
+            f"the cluster is in use: {'; '.join(map(str, refused))}. Wait for its end; if it is dead, {dead}; "
+            f"or go on beside it, and touch nothing of it: --beside {named}"
         )

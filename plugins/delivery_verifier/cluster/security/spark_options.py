@@ -83,11 +83,24 @@ def of_server(address: str, master: str = "local") -> Location:
 HERE = of_master("local")
 
 
-def require_within_reach(security: Mapping[str, str], location: Location) -> None:
+def require_within_reach(security: Mapping[str, str], location: Location, workspaces: Path | None = None) -> None:
     """Raises SecretsOutOfReach if Spark at `location` could not read the secrets of a connection with `security`. Call
-    it before the load, so that no load is sent in vain."""
+    it before the load, so that no load is sent in vain.
+
+    `workspaces`: the folder of workspaces of this host, if the connection's files are here. Then also raises the errors
+    of `Connection.java_properties`, and SecretsOutOfReach if no placeholder can name a file in that folder.
+    """
     if not location.executors_here and names.usual(security).keys() - _NEVER_IN_THE_FILE:
         _mount(location)
+    if workspaces is not None and _properties(Connection({}, security), location).keys() - SHOWN:
+        _path_in_spark(workspaces / "run" / FILE, location.executors_here, location)
+
+
+def _properties(connection: Connection, location: Location) -> dict[str, str]:
+    """Returns the properties that Spark at `location` needs. If it runs elsewhere, they name no file of this host."""
+    if not location.executors_here:
+        connection = Connection(connection.brokers, portable.texts(connection.security))
+    return connection.java_properties()
 
 
 @contextmanager
@@ -100,9 +113,7 @@ def granted(connection: Connection, workspace: Path, location: Location = HERE) 
     of `Connection.java_properties`; and FileNotFoundError if the workspace is gone.
     """
     require_within_reach(connection.security, location)
-    if not location.executors_here:
-        connection = Connection(connection.brokers, portable.texts(connection.security))
-    properties = connection.java_properties()
+    properties = _properties(connection, location)
     secret = {name: value for name, value in properties.items() if name not in SHOWN}
     file = workspace / FILE
     if secret:

@@ -46,7 +46,7 @@ def ended(token: str, **more: Any) -> Register:
         workspace="/nowhere",
         began_us=1,
     )
-    register = Register.of_run("an-id", token)
+    register = Register.of_run(more.get("cluster_id", "an-id"), token)
     register.begin(replace(head, **more))
     return register
 
@@ -66,14 +66,17 @@ def test_a_run_is_dead_if_it_is_of_this_host_and_its_agent_does_not_answer(monke
 
 
 def begin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, noted: list[str]) -> None:
-    def remove(register: Register, cluster: object) -> list[str]:
+    def remove(register: Register, cluster: Any) -> list[str]:
+        assert cluster._access.command_config is None, "the way of a dead run may be closed"
         noted.append(f"removed {register.path.stem}")
         register.end()
         return []
 
     monkeypatch.setattr(removal, "remove", remove)
     monkeypatch.setattr(
-        runs, "require_alone", lambda client, own, beside: noted.append(f"alone but for {[*own]}, {[*beside]}")
+        runs,
+        "require_alone",
+        lambda client, own, beside, elsewhere: noted.append(f"alone but for {[*own]}, {[*beside]}, not {elsewhere}"),
     )
     workspace = tmp_path / "newtoken"
     workspace.mkdir()
@@ -84,12 +87,13 @@ def begin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, noted: list[str]) -> 
 def test_before_a_run_begins_what_dead_runs_left_is_removed_and_nobody_else_may_be_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    ended("aaaaaaaa")
+    ended("aaaaaaaa", access=ClusterAccess(command_config="/moved/client.properties"))
     ended("bbbbbbbb", cluster_id="another-id")
+    far = f"{ended('cccccccc', host='far').path}, from the host far"
     noted = list[str]()
     begin(monkeypatch, tmp_path, noted)
-    assert noted == ["removed aaaaaaaa", "alone but for ['aaaaaaaa'], ['other']"]
-    assert [each.path.stem for each in all_registers()] == ["bbbbbbbb", "newtoken"]
+    assert noted == ["removed aaaaaaaa", f"alone but for ['aaaaaaaa'], ['other'], not {{'cccccccc': '{far}'}}"]
+    assert [each.path.stem for each in all_registers()] == ["cccccccc", "newtoken", "bbbbbbbb"]
     assert (tmp_path / "newtoken" / "external.json").stat().st_mode & 0o777 == 0o600
     assert BACKEND.attach(tmp_path / "newtoken").brokers == [11]
     with pytest.raises(lease.ClusterGone, match="is gone: this run has ended"):
@@ -106,3 +110,28 @@ def test_the_doctor_names_what_is_left_and_what_it_cannot_remove(monkeypatch: py
     monkeypatch.setattr(removal, "remove", remove)
     assert "not healed: run aaaaaaaa: not removed from the cluster: kdv-aaaaaaaa-safe" in [*doctor.heal()]
     assert not doctor._leftovers().ok
+
+
+def test_an_unreadable_register_ends_only_runs_on_its_cluster_and_the_doctor_names_it_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ended("aaaaaaaa")
+    torn = ended("bbbbbbbb", cluster_id="another-id")
+    torn.path.write_bytes(b"nonsense\n")
+    assert "topics of run bbbbbbbb" in doctor._leftovers().found
+    with pytest.raises(StepFailed, match=r"bbbbbbbb\.jsonl cannot be read"):
+        backend._dead("another-id")
+    noted = list[str]()
+    begin(monkeypatch, tmp_path, noted)
+    assert noted[0] == "removed aaaaaaaa"
+    ended("cccccccc")
+    said = [*doctor.heal()]
+    assert any(line.startswith("not healed: run bbbbbbbb: ") and str(torn.path) in line for line in said)
+    assert "removed cccccccc" in noted
+
+
+def test_what_another_process_has_removed_meanwhile_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    register = ended("aaaaaaaa")
+    monkeypatch.setattr(backend, "all_registers", lambda: [register])
+    register.end()
+    assert BACKEND.remove("aaaaaaaa") == [] == BACKEND.dead_runs()

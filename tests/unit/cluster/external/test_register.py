@@ -3,11 +3,15 @@ leaves of it."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from delivery_verifier.cluster.external import register as module
 from delivery_verifier.cluster.external.register import Head, Register, all_registers
+from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.external_cluster import ClusterAccess
 
@@ -71,3 +75,53 @@ def test_a_run_has_one_register(register: Register) -> None:
         register.begin(HEAD)
     register.end()
     assert all_registers() == []
+
+
+def test_what_another_process_has_removed_is_never_made_anew(register: Register) -> None:
+    register.intend("topic", ["a"])
+    (entry,) = register.standing()
+    register.end()
+    register.gone(entry)
+    for write in (lambda: register.created("a", "id-a"), lambda: register.intend("topic", ["b"])):
+        with pytest.raises(StepFailed, match=r"abcdefgh\.jsonl has been removed"):
+            write()
+    assert all_registers() == []
+
+
+def test_one_process_at_a_time_removes_and_the_next_sees_that_all_is_gone(
+    register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOCKED_S", 0.0)
+    second = Register(register.path)
+    with register.locked() as stands:
+        assert stands
+        with pytest.raises(DeadlinePassed, match="another process to remove"), second.locked():
+            pass
+        register.end()
+    with second.locked() as stands:
+        assert not stands
+
+
+def test_a_torn_last_line_of_a_killed_process_spoils_no_later_line(register: Register) -> None:
+    register.intend("topic", ["a"])
+    with register.path.open("ab") as stream:
+        stream.write(b'{"kind":"topic","na')
+    register.created("a", "id-a")
+    assert [each.topic_id for each in register.standing()] == ["id-a"]
+
+
+def test_a_line_that_the_system_takes_in_parts_is_written_whole(
+    register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"""
+import resource, signal
+from pathlib import Path
+from delivery_verifier.cluster.external.register import Register
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+register = Register(Path({str(register.path)!r}))
+resource.setrlimit(resource.RLIMIT_FSIZE, (register.path.stat().st_size + 40, resource.RLIM_INFINITY))
+register.intend("topic", ["a" * 100])
+"""
+    assert b"File too large" in subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE).stderr
+    register.intend("topic", ["b"])
+    assert [each.name for each in register.standing()] == ["b"]

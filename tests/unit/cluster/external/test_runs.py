@@ -50,3 +50,14 @@ def test_another_run_is_refused_unless_it_is_named_or_our_own(monkeypatch: pytes
     for own, beside in ((("abcdefgh",), ()), ((), ("first",)), ((), ("abcdefgh",))):
         runs.require_alone(client(name, "orders", "kdv-of-a-user"), own, beside)
     assert ClusterTaken.exit_code == 75
+
+
+def test_a_dead_run_of_this_home_under_another_host_name_is_named_with_its_register(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "LAG_S", 0.0)
+    elsewhere = {"abcdefgh": "/home/abcdefgh.jsonl, from the host far", "other000": "/home/other000.jsonl"}
+    with pytest.raises(ClusterTaken, match=r"its register is /home/abcdefgh\.jsonl, from the host far.*by hand"):
+        runs.require_alone(client("kdv-abcdefgh-a"), (), (), elsewhere)
+    with pytest.raises(ClusterTaken, match=r"its own home removes it"):
+        runs.require_alone(client("kdv-unknown0-a"), (), (), elsewhere)
