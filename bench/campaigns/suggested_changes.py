@@ -25,7 +25,7 @@ from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.planning.provenance import commit, versions_of
-from delivery_verifier.reporting.report.changes import PricedOption, priced_advices
+from delivery_verifier.reporting.changes import PricedOption, priced_advices
 
 _APPLIED = "kdv run --fault kill_application --application"
 COMMANDS = (
@@ -87,7 +87,7 @@ def _rows(commands: Sequence[str]) -> Iterator[Row]:
 def _options(row: Row) -> list[PricedOption]:
     """Returns what the report of a run suggests, as far as it prints a command."""
     run_dir = folders.runs_dir() / row.run
-    advices = priced_advices(read_verdict(run_dir), run_dir.parent)
+    advices = priced_advices(read_verdict(run_dir).advice or [], run_dir.parent)
     suggested = [option for advice in advices for option in advice.options]
     return [option for option in suggested if option.command]
 

@@ -13,21 +13,15 @@ from msgspec import Struct
 
 from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.reporting.causes import of_subjects
-from delivery_verifier.reporting.doubts import DoubtGroup, doubt_groups
-from delivery_verifier.reporting.given_up import HEADING, by_subject, count_of
-from delivery_verifier.reporting.report.arm_rows import ArmRow, arm_rows
-from delivery_verifier.reporting.report.changes import PricedAdvice, PricedOption, priced_advices
-from delivery_verifier.reporting.words import number, without_verdict
+from delivery_verifier.reporting.arm_rows import ArmRow
+from delivery_verifier.reporting.blocks import Blocks, blocks_of
+from delivery_verifier.reporting.changes import PricedAdvice, PricedOption
+from delivery_verifier.reporting.doubts import DoubtGroup
+from delivery_verifier.reporting.words import without_verdict
 
 ARMS, WHY, CHANGE = "What became of the records", "Why", "What to change"
 LIMITS, REPEAT = "What this run does not show", "Repeat it"
 """Headings of sections. The report has the same headings."""
-UNKNOWN = "Not known: the notes of the verdict say why."
-"""What stands under the heading CHANGE if the advice could not be worked out."""
-LIMITS_SHOWN = 2
-"""How many limits the report, a note and a mail show under the heading LIMITS. These are the last limits of the
-verdict, which say what one run cannot prove."""
 
 NOTE_LENGTH = 1000
 """The greatest length of a note, in characters. Airflow keeps no more."""
@@ -50,43 +44,37 @@ class Section(Struct, frozen=True):
     lines: list[Line]
 
 
-def change(verdict: RunVerdict, runs: Path | None = None) -> Section:
-    """Returns the section that says what to change in the settings under test.
-
-    `runs`: the folder with the price runs of this host; None: no price is known. The section has no lines if the
-    verdict has no subject.
-    """
-    if verdict.advice is None:
-        return Section(CHANGE, [Line(UNKNOWN)])
-    every = priced_advices(verdict, runs)
-    lines = [line for each in every for line in _advised(each, f"{each.advice.arm}: " if len(every) > 1 else "")]
-    for arm, _, changes in by_subject(verdict):
-        lines.append(Line(" ".join([f"{arm}:", *changes] if arm else changes)))
-    lines += [Line(line) for cause in of_subjects(verdict) for line in cause.lines]
-    return Section(CHANGE, lines)
-
-
-def sections(verdict: RunVerdict, runs: Path | None = None) -> list[Section]:
-    """Returns all sections behind the headline, in the order of the report. Leaves out sections without lines. `runs`:
-    as in `change`."""
+def sections(blocks: Blocks) -> list[Section]:
+    """Returns all sections behind the headline, in the order of the report. Leaves out sections without lines."""
     every = [
-        Section(ARMS, [_arm_line(row) for row in arm_rows(verdict)]),
-        Section(WHY, [_doubt_line(doubt) for doubt in doubt_groups(verdict)]),
-        change(verdict, runs),
-        Section(LIMITS, [Line(limit) for limit in verdict.limits[-LIMITS_SHOWN:]]),
-        Section(REPEAT, [Line("The same run again:", verdict.repeat)] if verdict.repeat else []),
+        Section(ARMS, [_arm_line(row) for row in blocks.arms]),
+        Section(WHY, [_doubt_line(doubt) for doubt in blocks.doubts]),
+        change(blocks),
+        Section(LIMITS, [Line(limit) for limit in blocks.limits]),
+        Section(REPEAT, [Line("The same run again:", blocks.repeat)] if blocks.repeat else []),
     ]
     return [section for section in every if section.lines]
 
 
+def change(blocks: Blocks) -> Section:
+    """Returns the section that says what to change in the settings under test."""
+    if blocks.unadvised:
+        return Section(CHANGE, [Line(blocks.unadvised)])
+    several = len(blocks.advices) > 1
+    lines = [line for each in blocks.advices for line in _advised(each, f"{each.advice.arm}: " if several else "")]
+    lines += [Line(" ".join([f"{arm}:", *changes] if arm else changes)) for arm, _, changes in blocks.given_up]
+    lines += [Line(line) for cause in blocks.causes for line in cause.lines]
+    return Section(CHANGE, lines)
+
+
 def note_text(verdict: RunVerdict, runs: Path | None = None) -> str:
     """Returns the note of a run in Airflow, as Markdown: the verdict in bold, its sentence, and the sections about the
-    run. `runs`: as in `change`.
+    run. `runs`: as in `blocks_of`.
 
     If the note would be longer than NOTE_LENGTH, sections are left out in the order of _LEFT_OUT, and then the last
     lines of what remains. The note then says where a reader finds them.
     """
-    shown = sections(verdict, runs)
+    shown = sections(blocks_of(verdict, runs))
     for heading in ("", *_LEFT_OUT, *([] if verdict.verdict == "INCONCLUSIVE" else [WHY])):
         shown = [section for section in shown if section.heading != heading]
         text = "\n\n".join(_markdown(verdict, shown, whole=not heading))
@@ -111,33 +99,33 @@ def _markdown(verdict: RunVerdict, shown: list[Section], *, whole: bool) -> Iter
 
 
 def plain_lines(verdict: RunVerdict, runs: Path | None = None) -> list[str]:
-    """Returns the sections as lines of plain text, e.g. for a mail. `runs`: as in `change`."""
+    """Returns the sections as lines of plain text, e.g. for a mail. `runs`: as in `blocks_of`."""
     lines = []
-    for section in sections(verdict, runs):
+    for section in sections(blocks_of(verdict, runs)):
         lines += [f"{section.heading}:", *(f"{line.text} {line.command}".strip() for line in section.lines)]
     return lines
 
 
 def _arm_line(row: ArmRow) -> Line:
-    """Returns the line about one arm: how many records were reported, and how many cases each kind of anomaly has."""
-    reported, *counts = row.cells
+    """Returns the line about one arm: how many records were reported and given up, and how many cases each kind of
+    anomaly has."""
+    role = "under test" if row.arm.role == "subject" else row.arm.role
+    given_up = "".join(f", {cell.text} {cell.heading}" for cell in row.counts if cell.mark == "given-up")
     cases = [
         f"{cell.text} {cell.heading}{f' ({cell.note})' if cell.note else ''}"
-        for cell in counts
+        for cell in row.counts
         if cell.mark not in ("plain", "none", "given-up")
     ]
-    role = "under test" if row.under_test else row.arm.role
-    given_up = f", {number(count)} {HEADING}" if (count := count_of(row.arm)) else ""
     anomalies = ", ".join(cases) or "no anomaly"
-    return Line(f"{row.arm.arm} ({role}): {row.arm.verdict}, {reported.text} reported{given_up}, {anomalies}")
+    return Line(f"{row.arm.arm} ({role}): {row.arm.verdict}, {row.reported.text} reported{given_up}, {anomalies}")
 
 
 def _doubt_line(doubt: DoubtGroup) -> Line:
     """Returns the line about one kind of doubt: what was seen first, and what to do. The report has all that was
     seen."""
-    arms, seen = enumeration(doubt.arms, "and"), doubt.details[0]
-    seen += "" if seen.endswith((".", "?")) else "."
-    return Line(f"{doubt.name} ({doubt.kind} doubt, {arms}): {seen} What to do: {doubt.remedy}")
+    arms, detail = enumeration(doubt.arms, "and"), doubt.details[0]
+    detail += "" if detail.endswith((".", "?")) else "."
+    return Line(f"{doubt.name} ({doubt.kind} doubt, {arms}): {detail} What to do: {doubt.remedy}")
 
 
 def _offered(option: PricedOption) -> str:

@@ -6,18 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from delivery_verifier.model.anomalies import KINDS, Anomaly
-from delivery_verifier.model.verdict import ArmVerdict, Cause, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.reporting.words import number
 
 CAUSES_SHOWN = 3
 """The greatest number of causes of one arm that are shown."""
 LOOK_FOR = "Look for"
-
-
-def shown(judged: ArmVerdict) -> list[Cause]:
-    """Returns the causes of an arm that are shown: first those of anomalies that broke a promise."""
-    broken = {finding.anomaly for finding in judged.findings if finding.broken}
-    return sorted(judged.causes, key=lambda cause: cause.anomaly not in broken)[:CAUSES_SHOWN]
 
 
 @dataclass(frozen=True)
@@ -36,17 +30,13 @@ class ReportedCause:
         yield f"{LOOK_FOR}: {'; '.join(self.look_for)}."
 
 
-def causes_of(judged: ArmVerdict, prefix: str = "") -> Iterator[ReportedCause]:
-    """Yields the causes of an arm that are shown. `prefix`: a text before each."""
-    for cause in shown(judged):
-        heading = f"{prefix}{_counted(cause.count, cause.anomaly)}: {cause.what}"
+def causes_of(judged: ArmVerdict, name: str = "") -> Iterator[ReportedCause]:
+    """Yields the causes of an arm that are shown: first those of anomalies that broke a promise. `name`: the name that
+    stands before each; empty for none."""
+    broken = {finding.anomaly for finding in judged.findings if finding.broken}
+    for cause in sorted(judged.causes, key=lambda cause: cause.anomaly not in broken)[:CAUSES_SHOWN]:
+        heading = f"{name}{': ' if name else ''}{_counted(cause.count, cause.anomaly)}: {cause.what}"
         yield ReportedCause(heading, " ".join(cause.evidence), cause.look_for)
-
-
-def of_subjects(verdict: RunVerdict | None) -> list[ReportedCause]:
-    """Returns the causes of all subjects. If there are several subjects, each cause names its arm."""
-    subjects = [arm for arm in (verdict.arms if verdict else []) if arm.role == "subject"]
-    return [each for arm in subjects for each in causes_of(arm, f"{arm.arm}: " if len(subjects) > 1 else "")]
 
 
 def _counted(count: int, anomaly: str) -> str:

@@ -35,13 +35,10 @@ class DoubtGroup:
         return [*self.details[:DETAILS_SHOWN], *([f"and {more} more, in verdict.json"] if more > 0 else [])]
 
 
-def doubt_groups(verdict: RunVerdict | None) -> list[DoubtGroup]:
-    """Returns the doubts of a verdict, grouped by kind, name and remedy. Groups of checker doubts come first.
-
-    Returns an empty list if `verdict` is None.
-    """
+def doubt_groups(verdict: RunVerdict) -> list[DoubtGroup]:
+    """Returns the doubts of a verdict, grouped by kind, name and remedy. Groups of checker doubts come first."""
     by_name: dict[tuple[str, str, str], DoubtGroup] = {}
-    for arm in verdict.arms if verdict else []:
+    for arm in verdict.arms:
         for doubt in arm.doubts:
             key = doubt.kind, doubt.name, doubt.remedy
             group = by_name.setdefault(key, DoubtGroup(*key, [], []))

@@ -14,16 +14,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.scenario import Role
-from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
-from delivery_verifier.reporting.anomaly_columns import cases, columns, heading
-from delivery_verifier.reporting.brief import CHANGE, LIMITS, LIMITS_SHOWN, Section, sections
-from delivery_verifier.reporting.doubts import doubt_groups
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.reporting.arm_rows import UNKNOWN, ArmRow, Cell
+from delivery_verifier.reporting.blocks import blocks_of
+from delivery_verifier.reporting.brief import CHANGE, LIMITS, Section, sections
 from delivery_verifier.reporting.explained_by import explained_lines
-from delivery_verifier.reporting.given_up import HEADING, by_subject, count_of, is_given_up, without_given_up
-from delivery_verifier.reporting.words import clean, number, without_verdict
+from delivery_verifier.reporting.words import clean, number
 
 STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold yellow"}
 PLAIN_WIDTH = 180
@@ -33,10 +30,6 @@ WIDE = 150
 has a column per arm."""
 ARM_WIDTH = 19
 """The width of an arm's column, in characters, in a table that has a column per arm."""
-_ORDER: tuple[Role, ...] = ("subject", "control", "canary")
-"""The order of the arms in a table, by role: settings under test first."""
-_FIRST_COUNTS = ("attempted", "acked")
-"""The counts of an arm that a table shows before the arm's numbers of cases."""
 
 
 def write(
@@ -57,24 +50,25 @@ def write(
         return
     tty = stream.isatty()
     console = Console(file=stream, highlight=False, emoji=False, width=None if tty else PLAIN_WIDTH)
+    blocks = blocks_of(verdict, runs)
     as_expected = "as expected" if verdict.green else "NOT as expected"
     console.print(_text(verdict.verdict, STYLES[verdict.verdict]) + _text(f" ({as_expected})"))
-    _print(console, without_verdict(without_given_up(verdict), verdict.verdict), "bold")
-    for arm_name, fact, _ in by_subject(verdict):
+    _print(console, blocks.sentence, "bold")
+    for arm_name, fact, _ in blocks.given_up:
         _print(console, f"{arm_name}: {fact}" if arm_name else fact, "bold yellow")
-    for table in _tables(sorted(verdict.arms, key=lambda arm: _ORDER.index(arm.role)), console):
+    for table in _tables([*blocks.arms, *blocks.canary], console):
         console.print(table)
     for arm in verdict.arms:
         for number_of_line, line in enumerate(arm.application if arm.role != "canary" else ()):
             _print(console, line if number_of_line else f"{arm.arm} is {line}", "dim", indent=2 * number_of_line)
     _print_explained_by(console, verdict.arms)
-    for doubt in doubt_groups(verdict):
+    for doubt in blocks.doubts:
         _print(console, f"{doubt.kind} doubt, {', '.join(doubt.arms)}: {doubt.name}", "bold yellow")
         for line in [*doubt.shown, f"What to do: {doubt.remedy}"]:
             _print(console, line, indent=2)
-    for limit in [*verdict.limits[:-LIMITS_SHOWN], *verdict.notes]:
+    for limit in blocks.further:
         _print(console, limit, "dim", indent=2)
-    for section in sections(verdict, runs):
+    for section in sections(blocks):
         if section.heading in (CHANGE, LIMITS):
             _print_section(console, section)
 
@@ -117,53 +111,49 @@ def _time(at_us: int) -> str:
     return f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%H:%M:%S}.{at_us // 1000 % 1000:03} UTC"
 
 
-def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
+def _tables(rows: list[ArmRow], console: Console) -> Iterator[Table]:
     """Yields the tables of the arms.
 
     If the console has at least the width WIDE, there is one table with a row per arm. Otherwise each arm has a column,
     and each table has as many arms as fit into the width.
     """
     box = SIMPLE_HEAD if console.is_terminal else ASCII
-    anomalies = columns(arm.tally for arm in arms if arm.role != "canary")
-    given_up = is_given_up(arms)
-    figures = [*_FIRST_COUNTS, *([HEADING] if given_up else []), *map(heading, anomalies)]
-    figures += ["in flight", "exposed", "longest silence"]
+    figures = [cell.short or cell.heading for cell in _figures(rows[0])] if rows else []
     headings = ["arm", "role", *figures, "verdict", "expected"]
     if console.width >= WIDE:
         table = Table(*headings, box=box)
         for column in range(2, 2 + len(figures)):
             table.columns[column].justify = "right"
-        for arm in arms:
-            table.add_row(*_cells(arm, anomalies, given_up))
+        for row in rows:
+            table.add_row(*_cells(row))
         yield table
         return
     side_by_side = max(1, (console.width - ARM_WIDTH) // ARM_WIDTH + 1)
-    for first in range(0, len(arms), side_by_side):
-        some = arms[first : first + side_by_side]
-        yield _columns(some, [_cells(arm, anomalies, given_up)[1:] for arm in some], headings, box)
+    for first in range(0, len(rows), side_by_side):
+        yield _columns([_cells(row) for row in rows[first : first + side_by_side]], headings, box)
 
 
-def _columns(arms: list[ArmVerdict], cells: list[list[Text]], headings: list[str], box: Box) -> Table:
-    """Returns a table with a column per arm. `cells`: the cells of each arm, without its name."""
+def _columns(arms: list[list[Text]], headings: list[str], box: Box) -> Table:
+    """Returns a table with a column per arm. `arms`: the cells of each."""
     table = Table(headings[0], box=box)
-    for arm in arms:
-        table.add_column(_text(arm.arm), overflow="fold", justify="right")
-    for name, *row in zip(headings[1:], *cells, strict=True):
-        table.add_row(name, *row)
+    for name, *_ in arms:
+        table.add_column(name, overflow="fold", justify="right")
+    for heading, *cells in list(zip(headings, *arms, strict=True))[1:]:
+        table.add_row(heading, *cells)
     return table
 
 
-def _cells(arm: ArmVerdict, anomalies: list[Anomaly], given_up: bool) -> list[Text]:
-    """Returns the cells of one arm, in the order of the headings. A figure that is not known is a dash, never a zero.
-    `given_up`: whether the table has a column for what was given up."""
-    gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
-    exposure = [number(exposed(arm.exposure, name)) if arm.exposure else "-" for name in reversed(COUNTED)]
-    known = [*(arm.tally.get(name) for name in _FIRST_COUNTS), *([count_of(arm)] if given_up else [])]
-    known += [cases(arm.tally, anomaly) for anomaly in anomalies]
-    counts = ["-" if count is None else number(count) for count in known]
+def _figures(row: ArmRow) -> list[Cell]:
+    return [*row.sent, *row.counts, *row.exposure]
+
+
+def _cells(row: ArmRow) -> list[Text]:
+    """Returns the cells of one arm, in the order of the headings. A figure that is not known is a dash, never a
+    zero."""
+    arm, figures = row.arm, [cell.text.replace(UNKNOWN, "-") for cell in _figures(row)]
     expected = arm.expected if arm.as_expected else f"{arm.expected} (not met)"
     return [
-        *(_text(cell) for cell in (arm.arm, arm.role, *counts, *exposure, gap)),
+        *(_text(cell) for cell in (arm.arm, arm.role, *figures)),
         _text(arm.verdict, STYLES[arm.verdict]),
         _text(expected, "" if arm.as_expected else "red"),
     ]

@@ -22,8 +22,8 @@ from delivery_verifier.model.advice import Advice
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.reporting import brief
-from delivery_verifier.reporting.report.changes import _priced
-from delivery_verifier.reporting.report.measured import PriceRuns
+from delivery_verifier.reporting.changes import _priced
+from delivery_verifier.reporting.measured import PriceRuns
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 STORED = Path(__file__).parents[2] / "data" / "runs" / "violated"

@@ -14,7 +14,7 @@ from delivery_verifier.contract.forecast import expected_disturbances
 from delivery_verifier.contract.remedies import remedies
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.reporting.report.changes import OPTIONS_SHOWN
+from delivery_verifier.reporting.changes import OPTIONS_SHOWN
 
 
 @pytest.fixture

@@ -19,12 +19,12 @@ from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_co
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.reporting import terminal
 from delivery_verifier.reporting.anomaly_columns import ALWAYS, cases, columns, heading
+from delivery_verifier.reporting.blocks import blocks_of
 from delivery_verifier.reporting.matrix import markdown, page, tables
 from delivery_verifier.reporting.overview import page as overview
 from delivery_verifier.reporting.overview.run_filter import RunFilter
 from delivery_verifier.reporting.price import page as price_page
 from delivery_verifier.reporting.price.price import price
-from delivery_verifier.reporting.report import arm_rows
 from delivery_verifier.suite.results import COUNTS
 
 OTHERS = [anomaly for anomaly in Anomaly if anomaly not in ALWAYS]
@@ -145,7 +145,7 @@ def test_the_arms_of_the_report_have_a_column_for_every_kind_that_an_arm_has(ano
     convicted = replace(plain, tally={**plain.tally, column(anomaly): COUNT})
     for subject in (plain, convicted):
         judged_run = replace(verdict, arms=[control, subject, canary])
-        first, second = arm_rows.arm_rows(judged_run)
+        first, second = blocks_of(judged_run).arms
         assert (first.arm.arm, second.arm.arm) == (plain.arm, control.arm), "settings under test first, and no canary"
         cells = {cell.heading: cell.text for cell in first.cells}
         assert {*map(heading, ALWAYS), "skipped", "reapplied"} <= cells.keys()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 from pathlib import Path
@@ -11,10 +10,12 @@ import msgspec
 import pytest
 from support import report_material
 from support.commands import commands, plan, without_git
+from support.readers import in_a_terminal
 from support.run_builder import priced
 
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.reporting import brief, terminal
+from delivery_verifier.reporting import brief
+from delivery_verifier.reporting.blocks import UNKNOWN
 from delivery_verifier.reporting.report import page
 
 HEADINGS = [brief.ARMS, brief.CHANGE, brief.LIMITS, brief.REPEAT]
@@ -31,11 +32,6 @@ def stored(tmp_path: Path) -> tuple[Path, RunVerdict]:
     """The stored run of acks=1 that lost records, in a folder of runs of its own."""
     path = Path(shutil.copytree(STORED, tmp_path / "stored"))
     return path, msgspec.json.decode((path / "verdict.json").read_bytes(), type=RunVerdict)
-
-
-def in_a_terminal(path: Path, verdict: RunVerdict) -> str:
-    terminal.write(verdict, stream := io.StringIO(), runs=path.parent)
-    return stream.getvalue()
 
 
 @pytest.mark.slow
@@ -95,8 +91,8 @@ def test_what_is_not_known_is_not_advised(tmp_path: Path) -> None:
     assert "Nothing yet: this run says nothing about these settings." in brief.note_text(verdict, path.parent)
     unknown = msgspec.structs.replace(verdict, advice=None, repeat="")
     note = brief.note_text(unknown)
-    assert f"* {brief.UNKNOWN}" in note and brief.REPEAT not in note
-    assert brief.UNKNOWN in in_a_terminal(path, unknown)
+    assert f"* {UNKNOWN}" in note and brief.REPEAT not in note
+    assert UNKNOWN in in_a_terminal(path, unknown)
 
 
 def test_a_change_that_would_weaken_settings_is_named_with_its_reason_and_never_alone(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from delivery_verifier.model.advice import Example
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Cause, RunVerdict
 from delivery_verifier.reporting import brief, junit, terminal
-from delivery_verifier.reporting.causes import of_subjects
+from delivery_verifier.reporting.blocks import blocks_of
 from delivery_verifier.reporting.leadership import Clock
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report import page
@@ -81,7 +81,7 @@ def test_where_the_evidence_shows_nobody_kafka_its_client_and_the_verifier_remai
     path, verdict = broken
     bare = advised(path, replace(verdict, arms=[replace(verdict.arms[0], causes=[]), *verdict.arms[1:]]))
     assert "Kafka, its client or this verifier broke a promise." in brief.note_text(bare, path.parent)
-    assert of_subjects(bare) == of_subjects(None) == []
+    assert blocks_of(bare).causes == []
 
 
 def test_what_the_program_did_does_not_explain_what_the_log_lost(broken: tuple[Path, RunVerdict]) -> None:
@@ -105,7 +105,7 @@ def test_a_note_that_is_too_long_leaves_out_its_last_lines(broken: tuple[Path, R
 def test_of_several_subjects_each_cause_names_its_arm(broken: tuple[Path, RunVerdict]) -> None:
     _, verdict = broken
     two = replace(verdict, arms=[verdict.arms[0], replace(verdict.arms[0], arm="second"), *verdict.arms[1:]])
-    assert [each.heading.split(":")[0] for each in of_subjects(two)] == [verdict.arms[0].arm, "second"]
+    assert [each.heading.split(":")[0] for each in blocks_of(two).causes] == [verdict.arms[0].arm, "second"]
 
 
 def at(seconds: float) -> int:

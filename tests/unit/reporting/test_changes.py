@@ -11,9 +11,9 @@ from support.run_builder import priced
 from support.stored_data import RUNS, VIOLATED
 
 from delivery_verifier.model.advice import Advice, Option, Permit
-from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.reporting.blocks import Blocks, blocks_of
+from delivery_verifier.reporting.changes import OPTIONS_SHOWN, SUBJECTS_SHOWN, PricedAdvice, priced_advices
 from delivery_verifier.reporting.material import read
-from delivery_verifier.reporting.report.changes import OPTIONS_SHOWN, SUBJECTS_SHOWN, PricedAdvice, priced_advices
 from delivery_verifier.reporting.report.proofs import proof_of
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
@@ -22,7 +22,7 @@ STORED = RUNS / VIOLATED
 
 def stored(runs: Path | None = None) -> PricedAdvice:
     """What is said of the stored run of acks=1 on a host with the price runs in `runs`."""
-    (advice,) = priced_advices(RunDirectory(STORED).verdict(), runs)
+    (advice,) = priced_advices(RunDirectory(STORED).verdict().advice or [], runs)
     return advice
 
 
@@ -56,7 +56,7 @@ def test_of_an_arm_that_held_a_change_that_permits_something_else_is_last_at_any
         priced(tmp_path, name)
     permit = Permit(anomaly="DUPLICATED", sentence="A retry is appended.")
     options = [Option(change="dear"), Option(change="cheap", permits=[permit], price_of="acks_all")]
-    (advised,) = priced_advices(saying(Advice(kind="held", arm="a", lead="", options=options)), tmp_path)
+    (advised,) = priced_advices([Advice(kind="held", arm="a", lead="", options=options)], tmp_path)
     assert [(each.change, each.effect, each.permits) for each in advised.options] == [
         ("dear", [], []),
         ("cheap", ["A retry is appended."], ["duplicated"]),
@@ -67,19 +67,16 @@ def test_what_would_give_a_promise_up_keeps_its_order_and_says_one_reason() -> N
     permits = [Permit(anomaly=kind, sentence=f"{kind} may happen.") for kind in ("LOST", "DUPLICATED")]
     loose = [Option(change=f"change {number}", permits=permits) for number in range(OPTIONS_SHOWN + 1)]
     advice = Advice(kind="held", arm="a", lead="", loosenings=loose)
-    shown = priced_advices(saying(*[advice] * (SUBJECTS_SHOWN + 1)), None)
+    shown = priced_advices([advice] * (SUBJECTS_SHOWN + 1), None)
     assert len(shown) == SUBJECTS_SHOWN
     assert [option.change for option in shown[0].options] == [f"change {number}" for number in range(OPTIONS_SHOWN)]
     assert {(*option.effect, *option.permits) for option in shown[0].options} == {("LOST may happen.",)}
 
 
-def saying(*advice: Advice) -> RunVerdict:
-    return replace(RunDirectory(STORED).verdict(), advice=list(advice))
-
-
 def test_without_a_verdict_or_without_its_advice_nothing_is_shown(tmp_path: Path) -> None:
     _, verdict = report_material.held(tmp_path)
-    assert priced_advices(None, tmp_path) == priced_advices(replace(verdict, advice=None), tmp_path) == []
+    assert blocks_of(None, tmp_path) == Blocks()
+    assert blocks_of(replace(verdict, advice=None), tmp_path).advices == []
 
 
 def test_a_proof_is_reported_in_sentences_and_tables_and_never_as_json() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 from support import report_material
+from support.readers import visible
 from support.stored_data import relink
 
 from delivery_verifier.command_line import main as cli
@@ -60,11 +60,6 @@ def on_kafka(version: str) -> Callable[[Scenario], Scenario]:
     return lambda it: replace(
         it, cluster=replace(it.cluster, kafka_version=version), versions={**it.versions, "kafka": version}
     )
-
-
-def visible(text: str) -> str:
-    body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
 
 
 def test_two_versions_of_one_scenario_are_comparable_and_their_figures_stand_side_by_side(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ and table of arms. Nothing beside it says that nothing went wrong."""
 
 from __future__ import annotations
 
-import io
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -12,16 +11,17 @@ import pytest
 from msgspec.structs import replace
 from support import report_material, run_builder
 from support.commands import without_git
+from support.readers import in_a_terminal
 from support.report_material import Made
 
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.tasks import red_run
-from delivery_verifier.reporting import brief, junit, terminal
-from delivery_verifier.reporting.given_up import without_given_up
+from delivery_verifier.reporting import brief, junit
+from delivery_verifier.reporting.arm_rows import run_tone
+from delivery_verifier.reporting.blocks import blocks_of
 from delivery_verifier.reporting.overview import page as overview
 from delivery_verifier.reporting.overview.run_filter import RunFilter
 from delivery_verifier.reporting.report import page
-from delivery_verifier.reporting.report.arm_rows import run_tone
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 FACT = "597 of 41,300 records (1.45 %) were not acknowledged and are not in the log: given up after "
@@ -49,11 +49,6 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
 def away(verdict: RunVerdict) -> str:
     (given_up,) = [arm.given_up for arm in verdict.arms if arm.given_up]
     return f"no running leader for {given_up.away_s} s"
-
-
-def in_a_terminal(path: Path, verdict: RunVerdict) -> str:
-    terminal.write(verdict, stream := io.StringIO(), runs=path.parent)
-    return stream.getvalue()
 
 
 def test_it_stands_in_terminal_note_mail_and_log_with_setting_share_outage_change_and_price(made: Made) -> None:
@@ -117,7 +112,7 @@ def test_of_several_subjects_each_says_its_own(made: Made) -> None:
         f"safe: HELD: all is there{subject.given_up.in_a_sentence}. other: HELD: all is there. The leader was frozen."
     )
     both = replace(verdict, arms=[subject, other, *verdict.arms[1:]], sentence=sentence)
-    assert without_given_up(both) == "safe: HELD: all is there. other: HELD: all is there. The leader was frozen."
+    assert blocks_of(both).sentence == "safe: HELD: all is there. other: HELD: all is there. The leader was frozen."
     assert f'<p class="given-up">safe: <b>{FACT}' in page.render(path, both)
     assert f"safe: {FACT}" in in_a_terminal(path, both)
     assert f"* safe: {CHANGE}" in brief.note_text(both, path.parent)

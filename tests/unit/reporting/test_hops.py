@@ -14,6 +14,7 @@ from support.run_directories import scenario
 
 from delivery_verifier.advice import explanations
 from delivery_verifier.model.application import Discipline
+from delivery_verifier.reporting.blocks import Blocks
 from delivery_verifier.reporting.html import asset, environment
 from delivery_verifier.reporting.leadership import Clock
 from delivery_verifier.reporting.material import Material
@@ -180,7 +181,7 @@ def test_a_member_that_nobody_saw_has_no_number(tmp_path: Path) -> None:
 def test_the_page_shows_the_hops_of_a_record_above_its_story() -> None:
     hops = [Hop("in the log", "done", "once"), Hop("applied", "missing", "never"), Hop("committed", "unknown")]
     template = environment().get_template("why.html.j2")
-    values: dict[str, Any] = {"doubts": [], "reasons": [], "groups": [], "cases_known": True, "verdict": None}
+    values: dict[str, Any] = {"blocks": Blocks(), "reasons": [], "groups": [], "cases_known": True, "verdict": None}
     told = template.render(stories=[Story("a title", [], hops, "the reason")], **values)
     assert '<li class="hop-done"><b>✔ in the log</b> <span>once</span></li>' in told
     assert '<li class="hop-missing"><b>✘ applied</b> <span>never</span></li>' in told

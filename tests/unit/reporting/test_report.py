@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 import re
 import shutil
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from support import report_material
 from support.advised import advised
+from support.readers import visible
 from support.report_tables import ANOMALIES, CASES, case
 
 from delivery_verifier.model.anomalies import KINDS, Anomaly
@@ -36,12 +36,6 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets pages have no plots. Drawing plots takes most of the time of a page. Other tests of this file draw them."""
     for owner, plot in ((page.timeline, "timeline"), (page.timeline, "rates"), (page, "distribution")):
         monkeypatch.setattr(owner, plot, lambda *inputs: None)
-
-
-def visible(text: str) -> str:
-    """Returns the text of the page that a person reads, without scripts, styles and tags."""
-    body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
 
 
 def badge(text: str) -> str:

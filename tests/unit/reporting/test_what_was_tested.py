@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import io
 import re
 from pathlib import Path
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from support import report_material
 from support.advised import advised
 from support.catalogue_runs import arm, attempt, catalogue, item
+from support.readers import visible
 from support.run_builder import planned
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
@@ -45,11 +45,6 @@ def run(runs: Path, run_id: str = "a", **applications: str) -> tuple[Path, RunVe
     with RunDirectory(path).writing("plan") as output:
         output.write_json("scenario.json", applied(RunDirectory(path).read_scenario(), **applications))
     return path, advised(path, verdict)
-
-
-def visible(text: str) -> str:
-    body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
 
 
 @pytest.mark.slow

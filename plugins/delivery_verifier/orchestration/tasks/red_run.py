@@ -11,13 +11,12 @@ import textwrap
 from collections.abc import Iterator
 from typing import NoReturn
 
-from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks.addresses import report_url
-from delivery_verifier.reporting.anomaly_columns import cases, columns, heading
+from delivery_verifier.reporting.arm_rows import UNKNOWN, ArmRow, arm_rows
 from delivery_verifier.reporting.doubts import doubt_groups
-from delivery_verifier.reporting.given_up import HEADING, count_of
-from delivery_verifier.reporting.words import clean, number
+from delivery_verifier.reporting.words import clean
 
 WIDTH = 110
 """The greatest number of characters in a line. In a window that is 1,400 pixels wide, Airflow's log view cuts off
@@ -35,19 +34,18 @@ def end(verdict: RunVerdict, run_id: str, dag_id: str = DAG_ID) -> NoReturn:
 def lines(verdict: RunVerdict, report: str) -> list[str]:
     """Returns the lines about a verdict: its sentence, the counts and doubts of each arm, what to do about the doubts,
     and `report`, the address of the report."""
-    said = [*_wrapped(verdict.sentence), *(line for arm in verdict.arms for line in _of_arm(arm))]
+    said = [*_wrapped(verdict.sentence), *(line for row in arm_rows(verdict.arms) for line in _of_arm(row))]
     for doubt in doubt_groups(verdict):
         said += _wrapped(f"What to do about {doubt.name}: {doubt.remedy}")
     return [*said, f"Report: {report}"]
 
 
-def _of_arm(arm: ArmVerdict) -> Iterator[str]:
+def _of_arm(row: ArmRow) -> Iterator[str]:
     """Yields the lines about one arm: its verdict, its counts and its doubts. A count that is not known is left out."""
-    counts = {"acknowledged": arm.tally.get("acked")} | ({HEADING: count_of(arm)} if arm.given_up else {})
-    counts |= {heading(anomaly): cases(arm.tally, anomaly) for anomaly in columns([arm.tally])}
-    figures = ", ".join(f"{name} {number(count)}" for name, count in counts.items() if count is not None)
+    arm, figures = row.arm, [row.sent[-1], *row.counts]
+    counts = ", ".join(f"{cell.heading} {cell.text}" for cell in figures if cell.text != UNKNOWN)
     end = "as expected" if arm.as_expected else f"expected: {arm.expected}"
-    yield from _wrapped(f"{arm.arm} ({arm.role}): {arm.verdict}, {end}. {figures}")
+    yield from _wrapped(f"{arm.arm} ({arm.role}): {arm.verdict}, {end}. {counts}")
     for doubt in arm.doubts:
         yield from _wrapped(f"  {doubt.kind} doubt: {doubt.name}: {doubt.detail}")
 

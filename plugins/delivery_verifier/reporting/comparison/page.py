@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from delivery_verifier.reporting.arm_rows import run_tone, tone
 from delivery_verifier.reporting.comparison.comparison import Comparison, Row, Side
 from delivery_verifier.reporting.html import asset, environment, source_of
-from delivery_verifier.reporting.report.arm_rows import run_tone, tone
 from delivery_verifier.reporting.terminal import PLAIN_WIDTH, STYLES
 from delivery_verifier.reporting.words import clean, number
 

@@ -15,20 +15,17 @@ from markupsafe import Markup
 from delivery_verifier.catalogue.applications import application_properties
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.reporting import latency
-from delivery_verifier.reporting.brief import LIMITS_SHOWN, UNKNOWN
-from delivery_verifier.reporting.causes import LOOK_FOR, of_subjects
+from delivery_verifier.reporting.arm_rows import run_tone
+from delivery_verifier.reporting.blocks import blocks_of
+from delivery_verifier.reporting.causes import LOOK_FOR
 from delivery_verifier.reporting.charts import bands, timeline
 from delivery_verifier.reporting.charts.figures import arm_colour, broker_colour
 from delivery_verifier.reporting.charts.lanes import LANES_SHOWN, without_the_dead
 from delivery_verifier.reporting.charts.latency_charts import distribution
-from delivery_verifier.reporting.doubts import doubt_groups
-from delivery_verifier.reporting.given_up import by_subject, without_given_up
 from delivery_verifier.reporting.html import asset, environment, source_of
 from delivery_verifier.reporting.leadership import Clock, Leadership, clock, injection_name, subject_topic
 from delivery_verifier.reporting.material import ARMS_DRAWN, Material, arms_drawn, arms_loaded, read
-from delivery_verifier.reporting.report.arm_rows import arm_rows, run_tone
 from delivery_verifier.reporting.report.cases import groups
-from delivery_verifier.reporting.report.changes import priced_advices
 from delivery_verifier.reporting.report.events import EVENTS_SHOWN, events
 from delivery_verifier.reporting.report.inventory import DATA_DOCS, parts, steps
 from delivery_verifier.reporting.report.proofs import hit_lines, proof_of
@@ -76,11 +73,8 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
         .get_template("page.html.j2")
         .render(
             **_sections(material, zero),
-            sentence=without_given_up(verdict) if verdict else "",
-            given_up=by_subject(verdict),
-            causes=of_subjects(verdict),
+            blocks=blocks_of(verdict, material.path.parent),
             look_for=LOOK_FOR,
-            change_unknown=UNKNOWN if verdict and verdict.advice is None else "",
             groups=case_groups,
             spreads=spreads,
             latency_known=material.table(tables.LATENCY) is not None,
@@ -91,7 +85,6 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
             policy=" ".join(source_of(script) for script in scripts),
             style=Markup(asset("page.css")),
             missing=material.missing,
-            limits_shown=LIMITS_SHOWN,
         )
     )
 
@@ -108,11 +101,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "scenario": scenario,
         "subject_topic": subject_topic(material),
         "tone": run_tone(verdict),
-        "rows": arm_rows(verdict),
         "arms": [(arm, finding_rows(arm, zero.text)) for arm in verdict.arms] if verdict else [],
-        "arm_profiles": {arm.arm: arm.profile for arm in verdict.arms} if verdict else {},
-        "advices": priced_advices(verdict, material.path.parent),
-        "doubts": doubt_groups(verdict),
         "events": events(material, zero),
         "legend": _legend(material),
         "invariants": invariant_rows(material.table(tables.INVARIANTS), verdict.invariants if verdict else ()),
@@ -120,7 +109,6 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "producer_settings": setting_rows(map(producer_properties, arms)),
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),
         "application_settings": setting_rows(application_properties(arm.application) for arm in arms),
-        "applied": {arm.arm: arm.application for arm in verdict.arms if arm.application} if verdict else {},
         "reasons": reasons(verdict),
         "injections": [
             (injection, injection_name(injection), proof_of(injection), hit_lines(injection))

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from delivery_verifier.model.advice import Advice, Option
 from delivery_verifier.model.anomalies import KINDS, Anomaly
-from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.reporting.report.measured import Measured, PriceRuns
+from delivery_verifier.reporting.measured import Measured, PriceRuns
 
 OPTIONS_SHOWN = 5
 """The greatest number of changes that the page shows for one arm."""
@@ -54,11 +53,11 @@ class PricedAdvice:
         return f"kdv price --profiles {','.join(profiles)}" if profiles else ""
 
 
-def priced_advices(verdict: RunVerdict | None, runs: Path | None) -> list[PricedAdvice]:
-    """Returns the advice for each subject of the run, at most SUBJECTS_SHOWN. `runs`: the folder with the price runs of
-    this host; None: no price is known."""
+def priced_advices(advices: list[Advice], runs: Path | None) -> list[PricedAdvice]:
+    """Returns the first SUBJECTS_SHOWN of the advices of a verdict, with prices. `runs`: the folder with the price runs
+    of this host; None: no price is known."""
     prices = PriceRuns(runs)
-    return [_priced(advice, prices) for advice in ((verdict and verdict.advice) or ())[:SUBJECTS_SHOWN]]
+    return [_priced(advice, prices) for advice in advices[:SUBJECTS_SHOWN]]
 
 
 def _priced(advice: Advice, prices: PriceRuns) -> PricedAdvice:

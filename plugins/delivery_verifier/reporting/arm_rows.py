@@ -1,13 +1,14 @@
-"""The table of the arms: what became of the records of each arm. The settings under test come first."""
+"""The table of the arms: what became of the records of each arm. The settings under test come first. Report, terminal,
+note, mail and log have the same figures."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, subset
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, Finding, RunVerdict, exposed
 from delivery_verifier.reporting.anomaly_columns import cases, columns, heading
-from delivery_verifier.reporting.given_up import HEADING, count_of, is_given_up
 from delivery_verifier.reporting.words import number
 from delivery_verifier.run_directory.counts import UNPROVEN
 
@@ -16,12 +17,16 @@ OF_APPLICATIONS = subset(
     (Anomaly.SKIPPED, Anomaly.REAPPLIED),
 )
 """The kinds of effects that the table always shows if an arm has an application."""
+GIVEN_UP = "given up"
+"""The heading of the column that counts attempts that were neither acknowledged nor written. A table has this column
+only if an arm gave up something."""
+UNKNOWN = "–"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure. `text`: the figure, or an en dash if it is not known. `note`: a word beside the figure, or an empty
-    text.
+    """One figure. `text`: the figure, or UNKNOWN. `note`: a word beside the figure, or an empty text. `short`: the
+    heading where there is little room; empty: `heading`.
 
     `mark`: how the number of cases compares with the tolerated number: `none`, `within`, `above` or `permitted`. A
     figure that counts no anomaly is `plain`, or `given-up` if it counts attempts that were given up.
@@ -31,36 +36,68 @@ class Cell:
     text: str
     mark: str = "plain"
     note: str = ""
+    short: str = ""
 
 
 @dataclass(frozen=True)
 class ArmRow:
-    """One row of the table: an arm, its figures, and the tone of its verdict. `under_test`: whether the arm is a
-    subject.
+    """One row of the table: an arm, its figures, and the tone of its verdict.
 
-    `tone`: the tone of the verdict (see the function `tone`), which decides the colour. An arm is green only if its
-    verdict is HELD, and it has no case of any anomaly, and gave up nothing.
+    * `sent`: how many attempts there were, and how many were acknowledged. `reported`: how many were reported. A
+      terminal shows the former, all others the latter.
+    * `counts`: what was given up, if any arm gave up something, and the cases of each anomaly of the table.
+    * `exposure`: how many records the fault found in flight, how many it exposed, and the longest silence.
+    * `tone`: the tone of the verdict (see the function `tone`), which decides the colour. An arm is green only if its
+      verdict is HELD, and it has no case of any anomaly, and gave up nothing.
     """
 
     arm: ArmVerdict
-    cells: list[Cell]
+    sent: list[Cell]
+    reported: Cell
+    counts: list[Cell]
+    exposure: list[Cell]
     tone: str
-    under_test: bool
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The figures that a report shows."""
+        return [self.reported, *self.counts, *self.exposure]
 
 
-def arm_rows(verdict: RunVerdict | None) -> list[ArmRow]:
-    """Returns the rows of the table, subjects first. The canary has no row. The list is empty if the run was not
-    judged."""
-    arms = [arm for arm in (verdict.arms if verdict else []) if arm.role != "canary"]
-    arms.sort(key=lambda arm: arm.role != "subject")
-    anomalies = columns(arm.tally for arm in arms)
+def arm_rows(judged: Iterable[ArmVerdict]) -> list[ArmRow]:
+    """Returns the rows of the table, subjects first, and the canary last. The planted cases of the canary give the
+    table no column."""
+    arms = sorted(judged, key=lambda arm: ("subject", "control", "canary").index(arm.role))
+    anomalies = columns(arm.tally for arm in arms if arm.role != "canary")
     if any(arm.application for arm in arms):
         anomalies += [anomaly for anomaly in OF_APPLICATIONS if anomaly not in anomalies]
-    given_up = is_given_up(arms)
-    return [
-        ArmRow(arm, _cells(arm, anomalies, bool(arm.application), given_up), tone(arm), arm.role == "subject")
-        for arm in arms
-    ]
+    given_up = any(arm.given_up for arm in arms)
+    return [_row(arm, anomalies, given_up) for arm in arms]
+
+
+def _row(arm: ArmVerdict, anomalies: list[Anomaly], given_up: bool) -> ArmRow:
+    away = arm.given_up.attempts if arm.given_up else 0
+    in_flight = [number(exposed(arm.exposure, name)) if arm.exposure else UNKNOWN for name in reversed(COUNTED)]
+    return ArmRow(
+        arm,
+        sent=[
+            Cell("attempted", number(arm.tally.get("attempted"))),
+            Cell("acknowledged", number(arm.tally.get("acked")), short="acked"),
+        ],
+        reported=Cell(
+            "reported", number(arm.tally.get("reported")), note="sent, no acks" if arm.tally.get("sent") else ""
+        ),
+        counts=[
+            *([Cell(GIVEN_UP, number(away), "given-up" if away else "none")] if given_up else []),
+            *(_count(arm, anomaly) for anomaly in anomalies),
+        ],
+        exposure=[
+            Cell("in flight at the fault", in_flight[0], short="in flight"),
+            Cell("exposed until recovery", in_flight[1], short="exposed"),
+            Cell("longest silence", UNKNOWN if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"),
+        ],
+        tone=tone(arm),
+    )
 
 
 def tone(arm: ArmVerdict) -> str:
@@ -86,28 +123,10 @@ def run_tone(verdict: RunVerdict | None) -> str:
     return tones.pop() if len(tones) == 1 else verdict.verdict
 
 
-def _cells(arm: ArmVerdict, anomalies: list[Anomaly], applied: bool, given_up: bool) -> list[Cell]:
-    sent = arm.tally.get("sent", 0)
-    reported = Cell("reported", number(arm.tally.get("reported")), note="sent, no acks" if sent else "")
-    counts = [_count(arm, anomaly, applied) for anomaly in anomalies]
-    if given_up:
-        count = count_of(arm)
-        counts.insert(0, Cell(HEADING, number(count), "given-up" if count else "none"))
-    in_flight = [number(exposed(arm.exposure, name)) if arm.exposure else "–" for name in reversed(COUNTED)]
-    gap = "–" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
-    return [
-        reported,
-        *counts,
-        Cell("in flight at the fault", in_flight[0]),
-        Cell("exposed until recovery", in_flight[1]),
-        Cell("longest silence", gap),
-    ]
-
-
-def _count(arm: ArmVerdict, anomaly: Anomaly, applied: bool) -> Cell:
-    if anomaly in EFFECTS and not applied:
-        return Cell(heading(anomaly), "–")
+def _count(arm: ArmVerdict, anomaly: Anomaly) -> Cell:
     count = cases(arm.tally, anomaly)
+    if anomaly in EFFECTS and not arm.application and not count:
+        return Cell(heading(anomaly), UNKNOWN)
     if anomaly is Anomaly.LOST and UNPROVEN in arm.tally:
         return Cell(heading(anomaly), f"≥ {number(arm.tally.get('lost', 0))}", _mark(arm, anomaly), "more not found")
     mark = _mark(arm, anomaly) if count else "none"
