@@ -176,7 +176,6 @@ def _logs(data: Path, topic: str) -> dict[int, list[Batch]]:
 
 
 def _places(logs: dict[int, list[Batch]]) -> Iterator[tuple[str, Batch]]:
-    """Yields a batch for each of PLACES that this run has."""
     moved = next((log for log in logs.values() if len({each.raw.epoch for each in log}) > 1), None)
     if moved is None:
         return

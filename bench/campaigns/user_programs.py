@@ -170,7 +170,6 @@ def _in_progress(run_dir: Path, arm: ArmVerdict) -> int | None:
 
 
 def _wrong(row: Row, expected: Expected, verdict: RunVerdict) -> Iterator[str]:
-    """Yields what was not as expected."""
     if expected.otherwise and (row.skipped or row.reapplied):
         yield from _wrong(row, expected.otherwise, verdict)
         return

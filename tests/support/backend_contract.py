@@ -81,7 +81,7 @@ def a_broker_that_runs_is_not_started(cluster: Cluster, topic: str) -> None:
 
 def what_it_was_not_started_with_is_refused_with_the_reason(cluster: Cluster, topic: str) -> None:
     broken = cluster.breakable
-    assert broken is not None and broken.capabilities == () and not cluster.has_proxy
+    assert broken is not None and broken.capabilities == ()
     for capability, ask in {
         "network": lambda: cluster.agent.apply("network", [1], {"links": ["controller"]}),
         "power": lambda: cluster.agent.apply("power", [1]),

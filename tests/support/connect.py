@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -29,6 +30,15 @@ ISOLATION = ("spark.sql.artifact.isolation.enabled", "spark.sql.artifact.isolati
 """If one of these properties is true, each session has a class loader of its own, and so no compiled code of others."""
 
 
+def listens(port: int) -> bool:
+    """Returns whether a process listens on `port` of the loopback interface."""
+    try:
+        socket.create_connection((settings.SPARK_ADDRESS, port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
 class Server:
     """A server that the same code keeps alive as in the local Airflow."""
 
@@ -47,7 +57,7 @@ class Server:
 
     def _listens(self) -> bool:
         self._kept.keep()
-        return spark_server.listens(self.port)
+        return listens(self.port)
 
     def url(self) -> str:
         return spark_server.url(self.port)

@@ -25,6 +25,7 @@ from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.local_airflow import settings, spark_server
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from support.connect import listens
 from support.patience import PATIENCE_S
 
 SHOWN = {
@@ -63,7 +64,7 @@ def shown_server(home: Path) -> Iterator[ShownServer]:
         with log.open("wb") as stream:
             process = _start(["serve", str(port), str(ui), str(events)], stream.fileno())
         try:
-            wait_until(lambda: spark_server.listens(port), "the server listens", PATIENCE_S, detail=log.read_text)
+            wait_until(lambda: listens(port), "the server listens", PATIENCE_S, detail=log.read_text)
             yield ShownServer(port, f"http://127.0.0.1:{ui}", events)
         finally:
             jvms = psutil.Process(process.pid).children()

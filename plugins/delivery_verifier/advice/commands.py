@@ -10,6 +10,7 @@ from delivery_verifier.contract.remedies import Remedy
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.contract.strength import WITHOUT_EFFECT
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.verdict.limits import with_option
 
 OF_TOPICS = ("min.insync.replicas", "unclean.leader.election.enable", "flush.messages")
 """The settings of topics among the changes that the contract tries."""
@@ -34,14 +35,14 @@ def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
     changes = [change for text in remedy.changes for change in text.split(" and ")]
     settings = [change for change in changes if not change.startswith(_APPLICATION)]
     if settings and (ready := _ready_profile(scenario, remedy.settings)):
-        words = _with_option(words, "--profile", ready)
+        words = with_option(words, "--profile", ready)
     else:
         for change in settings:
             name = change.partition("=")[0]
             words += ["--topic-override" if name in OF_TOPICS else "--producer-override", change]
     for change in changes:
         if change.startswith(_APPLICATION):
-            words = _with_option(words, "--application", change.removeprefix(_APPLICATION))
+            words = with_option(words, "--application", change.removeprefix(_APPLICATION))
     return shlex.join(words)
 
 
@@ -80,9 +81,3 @@ def same_settings(settings: Settings, other: Settings) -> bool:
     """Returns whether the contract gives the same rulings on `settings` and `other`. Settings that cannot change a
     ruling, e.g. timeouts, are ignored (see `strength.WITHOUT_EFFECT`)."""
     return replace(settings, **{name: getattr(other, name) for name in WITHOUT_EFFECT}) == other
-
-
-def _with_option(words: list[str], option: str, value: str) -> list[str]:
-    """Returns `words`, the words of a command, with `value` as the value of `option`."""
-    position = words.index(option) if option in words else len(words)
-    return [*words[:position], option, value, *words[position + 2 :]]

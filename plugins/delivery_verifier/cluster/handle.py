@@ -121,11 +121,6 @@ class Cluster:
             raise ControllerDied(message)
 
     @property
-    def has_proxy(self) -> bool:
-        """Whether the producers under test reach the brokers through a proxy."""
-        return "proxy" in self.capabilities
-
-    @property
     def capabilities(self) -> tuple[Capability, ...]:
         """What the cluster was started with for faults. Empty if it is not breakable."""
         return () if self.breakable is None else self.breakable.capabilities

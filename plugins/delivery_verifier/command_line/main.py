@@ -73,7 +73,6 @@ def _terminate(number: int, _frame: object) -> None:
 
 
 def _fail(code: int, text: str, error: BaseException) -> int:
-    """Prints `text`, and the notes of `error`. Returns `code`."""
     for line in (text, *getattr(error, "__notes__", ())):
         print(f"kdv: {line}", file=sys.stderr)
     return code

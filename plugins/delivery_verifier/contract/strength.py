@@ -8,7 +8,7 @@ reason. A test checks the contract against this order on random settings and dis
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from delivery_verifier.contract.rules.applications import EARLY
 from delivery_verifier.contract.settings import Settings
@@ -221,18 +221,3 @@ WITHOUT_EFFECT: dict[str, str] = {
 def orders_for(anomaly: Anomaly) -> list[Order]:
     """Returns the entries of STRENGTH_ORDERS that hold for `anomaly`."""
     return [order for order in STRENGTH_ORDERS if anomaly in order.anomalies]
-
-
-def at_least_as_strong(anomaly: Anomaly, settings: Settings, other: Settings) -> bool:
-    """Returns whether `settings` are at least as strong as `other` for `anomaly`.
-
-    If true, the contract must forbid the anomaly for `settings` whenever it forbids the anomaly for `other` under the
-    same disturbances. The result is False also if the two instances cannot be compared, or if each is stronger in a
-    different field.
-    """
-    orders = orders_for(anomaly)
-    may_differ = {*WITHOUT_EFFECT, *(order.field for order in orders)}
-    must_be_equal = [field.name for field in fields(Settings) if field.name not in may_differ]
-    if any(getattr(settings, name) != getattr(other, name) for name in must_be_equal):
-        return False
-    return all(order.strength(settings) >= order.strength(other) for order in orders)

@@ -164,7 +164,6 @@ class Triggers:
         return self._load.outstanding() == 0
 
     def _leaders_run(self) -> bool:
-        """Returns whether every partition of the subject arms has a leader that runs."""
         self._check_load()
         states = self._cluster.partitions([arm.topic_name for arm in self._scenario.subjects])
         running = self._cluster.running()

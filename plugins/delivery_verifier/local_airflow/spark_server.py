@@ -13,7 +13,6 @@ import argparse
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -48,15 +47,6 @@ FOREIGN = (
 CONNECTIONS = "AIRFLOW_CONN_"
 """The beginning of the names of environment variables that have a connection of Airflow."""
 Start = Callable[[int], "subprocess.Popen[bytes]"]
-
-
-def listens(port: int) -> bool:
-    """Returns whether a process listens on `port` of the loopback interface."""
-    try:
-        socket.create_connection((settings.SPARK_ADDRESS, port), timeout=5).close()
-    except OSError:
-        return False
-    return True
 
 
 def url(port: int) -> str:
@@ -107,10 +97,10 @@ def properties(port: int) -> dict[str, str]:
     }
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment of the server: `given` without the connections of Airflow, which may have secrets of a
-    user. Spark shows parts of its environment, and reads no connection."""
-    return {name: value for name, value in given.items() if not name.startswith(CONNECTIONS)}
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment of the server: `variables` without the connections of Airflow, which may have secrets of
+    a user. Spark shows parts of its environment, and reads no connection."""
+    return {name: value for name, value in variables.items() if not name.startswith(CONNECTIONS)}
 
 
 def start(port: int) -> subprocess.Popen[bytes]:

@@ -12,6 +12,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── ClusterGone                     the cluster agent of the cluster is gone (RuntimeError)
 ├── ControllerDied                  Kafka's controller ended, so that no leader can be elected (RuntimeError)
 ├── CapabilityMissing               the cluster was not started with what an action needs (RuntimeError)
+├── SecretsOutOfReach           64  Spark cannot read the file with the secrets of a connection (ValueError)
 ├── UnsupportedSecurity         64  a client cannot use a security property of the connection (RuntimeError)
 ├── NotAuthorized                   the cluster does not give this client a right (RuntimeError)
 ├── Unreachable                 69  no broker of a cluster that somebody else runs can be reached (RuntimeError)

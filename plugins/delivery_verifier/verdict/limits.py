@@ -145,11 +145,11 @@ def _advised(scenario: Scenario, rounds: int) -> str:
     # With fewer records, the planner refuses so many cycles.
     least = scenario.min_exposed * needed
     if max(arm.records for arm in scenario.subjects) < least:
-        words = _with_option(words, "--records", least)
-    return f"{text}: `{shlex.join(_with_option(words, '--cycles', needed))}`."
+        words = with_option(words, "--records", least)
+    return f"{text}: `{shlex.join(with_option(words, '--cycles', needed))}`."
 
 
-def _with_option(words: list[str], option: str, value: int) -> list[str]:
+def with_option(words: list[str], option: str, value: object) -> list[str]:
     """Returns the words of a command with `value` as the value of `option`."""
     position = words.index(option) if option in words else len(words)
     return [*words[:position], option, str(value), *words[position + 2 :]]

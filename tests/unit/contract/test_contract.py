@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
+from support.contract_cases import altered, disturbance, settings
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract import rulings as module
@@ -50,19 +51,6 @@ IN_ONE_TRANSACTION: Changes = {"discipline": "transform_transactional", "isolati
 AT_HANDOVER: Changes = {"discipline": "at_handover"}
 QUIET_FOR_APPLICATIONS = tuple(kind for kind in QUIET if kind != "unclean_election")
 """All disturbances but those that may cut off a log below what consumers were given."""
-
-
-def settings(name: str, **changes: Any) -> Settings:
-    base = Settings.of_profile(PROFILES[name])
-    return Settings(**({field: getattr(base, field) for field in Settings.__slots__} | changes))
-
-
-def disturbance(kind: DisturbanceKind, planned: bool = True, **more: Any) -> Disturbance:
-    return Disturbance(kind=kind, at_us=1, planned=planned, **more)
-
-
-def altered(setting: str, value: str, planned: bool = True) -> Disturbance:
-    return disturbance("topic_altered", planned, setting=setting, value=value)
 
 
 def permitted(of: Settings, *kinds: DisturbanceKind) -> set[Anomaly]:
@@ -318,9 +306,9 @@ def test_a_loss_of_power_of_exactly_min_insync_replicas_loses_and_of_one_fewer_d
 
 def test_two_in_flight_are_enough_for_another_order() -> None:
     split = replace(PLAIN, client="java", retries=0)
-    for settings in (PLAIN, split):
-        assert permits(replace(settings, max_in_flight=2), Anomaly.REORDERED)
-        assert not permits(replace(settings, max_in_flight=1), Anomaly.REORDERED)
+    for of in (PLAIN, split):
+        assert permits(replace(of, max_in_flight=2), Anomaly.REORDERED)
+        assert not permits(replace(of, max_in_flight=1), Anomaly.REORDERED)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

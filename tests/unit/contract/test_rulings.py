@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from msgspec import structs
+from support.contract_cases import disturbance, settings
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract.rulings import (
@@ -28,15 +29,6 @@ PLAIN = Settings.of_profile(PROFILES["acks_all"])
 SAFE = Settings.of_profile(PROFILES["safe"])
 KINDS: tuple[DisturbanceKind, ...] = get_args(DisturbanceKind)
 LOST, DUPLICATED, RESENT = Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.RESENT
-
-
-def settings(name: str, **changes: Any) -> Settings:
-    base = Settings.of_profile(PROFILES[name])
-    return Settings(**({field: getattr(base, field) for field in Settings.__slots__} | changes))
-
-
-def disturbance(kind: DisturbanceKind, planned: bool = True, **more: Any) -> Disturbance:
-    return Disturbance(kind=kind, at_us=1, planned=planned, **more)
 
 
 CLAIM_NAMES: tuple[Claim, ...] = get_args(Claim)

@@ -8,8 +8,6 @@ TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = "topic", "group", "cluster", "transact
 """The kinds of resources that rights are about, as the options of `kafka-acls` name them."""
 REFUSED = {29: TOPIC, 30: GROUP, 31: CLUSTER, 53: TRANSACTIONAL_ID}
 """Kafka's error codes of a missing right, each with the kind of the resource."""
-UNKNOWN_TOPIC = 3
-"""Kafka's error code for a topic that does not exist, or that the client may describe and does not exist."""
 
 
 class NotAuthorized(VerifierError, RuntimeError):

@@ -91,7 +91,6 @@ def cause_of(group: Group, row: Row, rows: Sequence[Row], *, of_transactions: bo
 
 
 def _cause(kind: Anomaly, group: Group, pattern: Pattern, case: Applied, count: int) -> Cause:
-    """Returns the cause of `count` cases. `case` is one of them."""
     return Cause(
         anomaly=kind.value,
         count=count,
