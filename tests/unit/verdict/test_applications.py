@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.applications import DEFECTS, application, applied, undrained
+from support.applications import DEFECTS, EFFECTS, PRODUCERS, application, applied, undrained
 from support.evidence import (
     EFFECT_AT,
     HEALED,
@@ -29,15 +29,15 @@ from support.evidence import (
     setting,
     with_arm,
 )
+from support.judged_applications import applied_by, counted, doubts_of, run_of
 
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
-from delivery_verifier.model.anomalies import Anomaly, column
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
-from delivery_verifier.model.scenario import Claim, Scenario
+from delivery_verifier.model.scenario import Claim
 from delivery_verifier.verdict.applications import (
-    application_doubts,
     exposed_records,
     in_progress,
     set_back,
@@ -45,14 +45,6 @@ from delivery_verifier.verdict.applications import (
 )
 from delivery_verifier.verdict.evaluation import INVARIANTS_OF_EFFECTS, expected_evaluations
 from delivery_verifier.verdict.evidence import Evidence
-
-EFFECTS, PRODUCERS = "counts/effects.parquet", "counts/producers.parquet"
-
-
-def applied_by(discipline: Discipline, claim: Claim = "contract", reset: str = "earliest") -> Scenario:
-    consumer = application(discipline).consumer | {"auto.offset.reset": reset}
-    program = msgspec.structs.replace(application(discipline), consumer=consumer)
-    return with_arm(a_scenario(fault="none"), SUBJECT, application=program, claim=claim)
 
 
 def killed(**proof: object) -> Injection:
@@ -91,17 +83,6 @@ def crashed(
 ) -> Evidence:
     made = applied_by(discipline, claim, reset)
     return evidence_of(made, both(exposure, change), **{"injections": [killed()]} | more)
-
-
-def counted(kind: Anomaly, count: int) -> Change:
-    """Returns a change that makes `count` records of the subject cases of `kind`, and keeps the counts in balance."""
-
-    def change(rows: Rows) -> None:
-        setting(PRODUCERS, column(kind), count, arm=SUBJECT, producer=0, partition=0)(rows)
-        if kind is Anomaly.SKIPPED:
-            setting(EFFECTS, "applied", 400 - count, arm=SUBJECT, partition=0)(rows)
-
-    return change
 
 
 def of_kind(kind: Anomaly, sent_us: int = EFFECT_AT - SECOND, count: int = 6) -> Any:
@@ -388,17 +369,6 @@ def proven(action: str = "kill_application", **proof: object) -> Injection:
         took_effect=True,
         proof=proof,
     )
-
-
-def run_of(discipline: Discipline, change: Change = lambda rows: None, arm: str = SUBJECT) -> Evidence:
-    """Returns the evidence of a run in which `arm` alone has an application, with `change` to its counts."""
-    plain = a_scenario(fault="none")
-    return evidence_of(with_arm(plain, arm, application=application(discipline)), change)
-
-
-def doubts_of(run: Evidence, name: str = SUBJECT) -> dict[str, str]:
-    """Returns the details of the doubts about the application of an arm, by the doubt's name."""
-    return dict(application_doubts(next(arm for arm in run.arms if arm.name == name)))
 
 
 def without(table: str, *columns: str) -> Change:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.checker_doubts import owned_doubts, without
 from support.evidence import (
     CANARY_ARM,
     EFFECT_AT,
@@ -15,7 +16,6 @@ from support.evidence import (
     SUBJECT,
     WEAK,
     Change,
-    Rows,
     arm,
     both,
     doubts,
@@ -25,16 +25,14 @@ from support.evidence import (
     setting,
     the_injections,
     the_observations,
-    validation_of,
 )
 
 from delivery_verifier.run_directory.tally import Tally
-from delivery_verifier.verdict.checker_doubts import ALL, checker_doubts
+from delivery_verifier.verdict.checker_doubts import ALL
 from delivery_verifier.verdict.evaluation import (
     CANARY,
     INVARIANTS,
     INVARIANTS_OF_PARTITIONS,
-    Validation,
     canary_pairs,
     invariants_of,
 )
@@ -166,27 +164,9 @@ EVIDENCE = evidence_of(RUN)
 RAISED = "expectation_not_evaluated"
 
 
-def owned_doubts(evidence: Evidence, validation: Validation | None = None) -> list[tuple[str, str, str]]:
-    """Returns each doubt: its owner, its name, its detail. The validation is correct unless it is given."""
-    owned = checker_doubts(evidence, validation or validation_of(evidence))
-    assert all(doubt.kind == "checker" for _, doubt in owned)
-    return [(owner, doubt.name, doubt.detail) for owner, doubt in owned]
-
-
 def doubts_after(change: Change) -> set[tuple[str, str, str]]:
     """Returns the doubts after a change of the counts, but for those of the expectations."""
     return {doubt for doubt in owned_doubts(evidence_of(RUN, change)) if doubt[1] != RAISED}
-
-
-def without(table: str, count: int = 1, **where: Any) -> Change:
-    """Returns a change that takes the first `count` rows that match out of a table."""
-
-    def change(rows: Rows) -> None:
-        hit = [row for row in rows[table] if all(row[key] == value for key, value in where.items())][:count]
-        assert len(hit) == count
-        rows[table] = [row for row in rows[table] if not any(row is each for each in hit)]
-
-    return change
 
 
 def with_copy(table: str, number: int = 0, **changes: Any) -> Change:

@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.checker_doubts import owned_doubts, without
 from support.evidence import (
     RUN,
     SUBJECT,
     WEAK,
-    Change,
-    Rows,
     altered,
     doubts,
     evidence_of,
@@ -22,9 +21,8 @@ from support.evidence import (
     validation_of,
 )
 
-from delivery_verifier.verdict.checker_doubts import ALL, checker_doubts
+from delivery_verifier.verdict.checker_doubts import ALL
 from delivery_verifier.verdict.evaluation import ExpectedEvaluation, Validation
-from delivery_verifier.verdict.evidence import Evidence
 
 GUARDS: list[tuple[str, str, dict[str, Any]]] = [
     ("expectation_not_evaluated", "LOST", {"exception": "MetricResolutionError", "success": False}),
@@ -100,24 +98,6 @@ RAISED = "expectation_not_evaluated"
 @cache
 def plain() -> Validation:
     return validation_of(EVIDENCE)
-
-
-def owned_doubts(evidence: Evidence, validation: Validation | None = None) -> list[tuple[str, str, str]]:
-    """Returns each doubt: its owner, its name, its detail. The validation is correct unless it is given."""
-    owned = checker_doubts(evidence, validation or validation_of(evidence))
-    assert all(doubt.kind == "checker" for _, doubt in owned)
-    return [(owner, doubt.name, doubt.detail) for owner, doubt in owned]
-
-
-def without(table: str, count: int = 1, **where: Any) -> Change:
-    """Returns a change that takes the first `count` rows that match out of a table."""
-
-    def change(rows: Rows) -> None:
-        hit = [row for row in rows[table] if all(row[key] == value for key, value in where.items())][:count]
-        assert len(hit) == count
-        rows[table] = [row for row in rows[table] if not any(row is each for each in hit)]
-
-    return change
 
 
 def about(name: str, arm: str, **changes: Any) -> list[tuple[str, str, str]]:

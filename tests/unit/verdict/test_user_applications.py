@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
-from support.applications import DEFECTS, application
+from support.applications import DEFECTS, EFFECTS, PRODUCERS
 from support.evidence import (
     SUBJECT,
     WEAK,
     Change,
-    Rows,
-    a_scenario,
     arm,
     both,
     doubts,
     evidence_of,
     judged,
     setting,
-    with_arm,
 )
+from support.judged_applications import applied_by, counted, doubts_of, run_of
 
-from delivery_verifier.model.anomalies import Anomaly, column
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.application import Discipline
-from delivery_verifier.model.scenario import Claim, Scenario
-from delivery_verifier.verdict.applications import application_doubts, torn_effects
-from delivery_verifier.verdict.evidence import Evidence
-
-EFFECTS, PRODUCERS = "counts/effects.parquet", "counts/producers.parquet"
-
-
-def applied_by(discipline: Discipline, claim: Claim = "contract", reset: str = "earliest") -> Scenario:
-    consumer = application(discipline).consumer | {"auto.offset.reset": reset}
-    program = msgspec.structs.replace(application(discipline), consumer=consumer)
-    return with_arm(a_scenario(fault="none"), SUBJECT, application=program, claim=claim)
-
-
-def counted(kind: Anomaly, count: int) -> Change:
-    """Returns a change that makes `count` records of the subject cases of `kind`, and keeps the counts in balance."""
-
-    def change(rows: Rows) -> None:
-        setting(PRODUCERS, column(kind), count, arm=SUBJECT, producer=0, partition=0)(rows)
-        if kind is Anomaly.SKIPPED:
-            setting(EFFECTS, "applied", 400 - count, arm=SUBJECT, partition=0)(rows)
-
-    return change
+from delivery_verifier.model.scenario import Claim
+from delivery_verifier.verdict.applications import torn_effects
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
@@ -82,17 +59,6 @@ def test_lines_without_a_record_may_be_the_skipped_records(skipped: int, unparse
 
 
 # ---- At the edges: one line without a record in a hundred.
-
-
-def run_of(discipline: Discipline, change: Change = lambda rows: None, arm: str = SUBJECT) -> Evidence:
-    """Returns the evidence of a run in which `arm` alone has an application, with `change` to its counts."""
-    plain = a_scenario(fault="none")
-    return evidence_of(with_arm(plain, arm, application=application(discipline)), change)
-
-
-def doubts_of(run: Evidence, name: str = SUBJECT) -> dict[str, str]:
-    """Returns the details of the doubts about the application of an arm, by the doubt's name."""
-    return dict(application_doubts(next(arm for arm in run.arms if arm.name == name)))
 
 
 def unparsed(count: int, arm: str = SUBJECT) -> Change:
