@@ -5,12 +5,11 @@ An error while writing the note never fails a task.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.run_builder import unjudged
+from support.run_builder import begun, unjudged
 
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import BEFORE_GATE
@@ -18,7 +17,6 @@ from delivery_verifier.orchestration.client import AirflowError, Client, Task
 from delivery_verifier.orchestration.names import MARK
 from delivery_verifier.orchestration.tasks import note, verify_delivery
 from delivery_verifier.orchestration.tasks.gate import GateClosed
-from delivery_verifier.run_directory.run_directory import RunDirectory
 
 WORK = [step for step in BEFORE_GATE if step != "reconcile"]
 
@@ -40,16 +38,7 @@ class Instance:
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    verdict = {
-        "run_id": "r",
-        "scenario": "s",
-        "verdict": "VIOLATED",
-        "green": False,
-        "sentence": "VIOLATED: 3 records lost.",
-    }
-    (tmp_path / "scenario.json").write_text('{"run_id": "r"}')
-    with RunDirectory(tmp_path).writing("conclude") as output:
-        (output.staging / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": [], "advice": []}))
+    begun("r").conclude("VIOLATED", "VIOLATED: 3 records lost.", green=False, advice=[]).at(tmp_path)
     monkeypatch.setenv("KDV_HOME", str(tmp_path))
     monkeypatch.setenv(MARK, "here")
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:8080")

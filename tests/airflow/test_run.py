@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from support.run_builder import begun
 
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import processes
@@ -18,7 +19,6 @@ from delivery_verifier.local_airflow.run import _require_verdict, naming_what_en
 from delivery_verifier.orchestration.client import AirflowError, AirflowSilent, Client, Task, ui_url
 from delivery_verifier.orchestration.failures import RunFailed
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID
-from delivery_verifier.run_directory.run_directory import RunDirectory
 
 GREEN_TASKS = [Task("validate", "success"), Task("conclude", "success"), Task("stop_cluster", "success")]
 
@@ -37,11 +37,7 @@ class FakeClient(Client):
 
 
 def _verdict(run: Path, green: bool) -> Path:
-    verdict = {"run_id": "r", "scenario": "s", "verdict": "HELD" if green else "VIOLATED", "green": green}
-    (run / "scenario.json").write_text('{"run_id": "r"}')
-    with RunDirectory(run).writing("conclude") as output:
-        output.write_json("verdict.json", {**verdict, "sentence": "", "limits": [], "arms": []})
-    return run
+    return begun("r").conclude("HELD" if green else "VIOLATED", green=green).at(run).path
 
 
 def _tasks(**states: str) -> FakeClient:
