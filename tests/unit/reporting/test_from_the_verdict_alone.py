@@ -16,6 +16,9 @@ from support.stored_data import HELD, VIOLATED, stored_run
 
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.reporting import brief, junit, terminal
+from delivery_verifier.reporting.blocks import blocks_of
+from delivery_verifier.reporting.causes import ReportedCause
+from delivery_verifier.reporting.doubts import DoubtGroup
 from delivery_verifier.reporting.report import page
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
@@ -66,6 +69,21 @@ def test_terminal_note_mail_and_junit_need_nothing_but_the_verdict(
     shutil.rmtree(path)
     assert told(verdict, tmp_path / "nowhere", tmp_path / "out.xml") == before
     assert len(before) > 4 and all(before)
+
+
+def test_report_terminal_and_mail_render_the_same_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, verdict = report_material.violated(tmp_path)
+    marked = replace(
+        blocks_of(verdict),
+        limits=["A marked limit."],
+        doubts=[DoubtGroup("checker", "marked_doubt", "A marked remedy.", ["safe"], ["A marked detail."])],
+        causes=[ReportedCause("A marked cause.", "A marked proof.", ["a marked hint"])],
+    )
+    for module in (brief, terminal, page):
+        monkeypatch.setattr(module, "blocks_of", lambda *inputs: marked)
+    terminal_text, _, *mail, _ = told(verdict, path.parent, tmp_path / "out.xml")
+    for text in (terminal_text, "\n".join(mail), visible(page.render(path, verdict))):
+        assert all(f"arked {word}" in text for word in ("limit", "remedy", "detail", "cause", "proof", "hint")), text
 
 
 def test_a_report_says_the_same_of_the_verdict_where_nothing_else_is_left(
