@@ -91,7 +91,7 @@ def on_cluster(access: ClusterAccess, scenario: Scenario, checked: Checked) -> S
         access=access,
         cluster_id=checked.cluster_id,
         brokers=brokers,
-        assumed=cluster_plan.assumed(checked),
+        assumed=cluster_plan.assumptions_from(checked),
         settings=None if checked.settings is None else dict(checked.settings),
     )
     scenario = cluster_plan.observed(scenario, checked)

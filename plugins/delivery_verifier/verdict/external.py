@@ -105,8 +105,8 @@ def limits(evidence: Evidence) -> Iterator[str]:
     settings = external.settings
     if settings is None:
         yield (
-            "The settings of the brokers are not known, because this client may not read them: nobody knows e.g. "
-            f"whether leaders move back by themselves ({REBALANCE})."
+            "The settings of the brokers are not known, because this client may not read them, e.g. whether "
+            f"leaders move back by themselves ({REBALANCE})."
         )
     elif settings.get(REBALANCE, "true") == "true":
         yield (
