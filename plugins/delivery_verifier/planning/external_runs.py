@@ -61,10 +61,10 @@ def check(access: ClusterAccess, scenario: Scenario) -> tuple[Checked, ClusterPl
     Raises BadInput and UnsupportedSecurity if the connection cannot be used, SecretsOutOfReach if Spark could not read
     its secrets, and Unreachable if no server answers.
     """
-    needed, found = cluster_needs.needs(scenario), read(access)
-    spark_options.require_within_reach(found.security, spark_options.HERE, workspaces.folder())
+    needed, connection = cluster_needs.needs(scenario), read(access)
+    spark_options.require_within_reach(connection.security, spark_options.HERE, workspaces.folder())
     checked = cluster_check.check(
-        found,
+        connection,
         (*needed.rights, *needed.wishes),
         lambda brokers: cluster_needs.sample_topics(scenario, brokers),
     )
@@ -91,7 +91,7 @@ def on_cluster(access: ClusterAccess, scenario: Scenario, checked: Checked) -> S
         access=access,
         cluster_id=checked.cluster_id,
         brokers=brokers,
-        assumed=cluster_plan.assumed(checked),
+        assumed=cluster_plan.assumptions_from(checked),
         settings=None if checked.settings is None else dict(checked.settings),
     )
     scenario = cluster_plan.observed(scenario, checked)
