@@ -26,6 +26,7 @@ from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.host.java.jars import fetch
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pipeline.direct import judge
@@ -49,7 +50,8 @@ def audited(broker: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytes
 
     def audit(file: Path, topic: str, name: str = "audit", **more: Any) -> tuple[RunVerdict, Path]:
         known = {"format": "jsonl", "profile": PROFILES["idempotent"], "claim": "contract", **more}
-        request = AuditRequest(run_id=name, files=(file,), topic=topic, bootstrap_servers=broker, **known)
+        access = ClusterAccess(bootstrap_server=broker)
+        request = AuditRequest(run_id=name, files=(file,), topic=topic, access=access, **known)
         run_dir = tmp_path / "runs" / name
         perform.perform(request, run_dir, lambda: spark, lambda _text: None)
         return judge(run_dir, lambda _progress: None, lambda: spark), run_dir

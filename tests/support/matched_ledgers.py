@@ -14,6 +14,7 @@ from delivery_verifier.audit.matching import FOUND, Bounds, Matched, Matching, m
 from delivery_verifier.audit.readers import read_ledger
 from delivery_verifier.audit.request import AuditRequest
 from delivery_verifier.model.audit import Audit
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.run_directory import ledger
 from support import oracle
 from support.foreign_histories import History, known, random_history
@@ -46,7 +47,7 @@ def match_history(folder: Path, history: History, at_us: int = 0) -> tuple[Match
     claims = read_ledger([file], "jsonl", folder / "claims.parquet")
     identity = "value:regex:(?<producer>.+)/(?<sequence>.+)" if history.in_parts else "header:id"
     asked = AuditRequest(
-        run_id="r", files=(file,), format="jsonl", topic="t", bootstrap_servers="b", identity=identity,
+        run_id="r", files=(file,), format="jsonl", topic="t", access=ClusterAccess(), identity=identity,
         others_write=history.others_write,
     )  # fmt: skip
     audit = asked.joined(claims).audit(claims)

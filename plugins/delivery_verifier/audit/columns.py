@@ -61,15 +61,15 @@ def unsure(table: pa.Table) -> pa.Table:
 
 
 def contradiction(batch: pa.Table) -> tuple[int, str, str] | None:
-    """Returns the first row of `batch` in which fields do not fit together: its index, the field, and what is wrong.
-    Returns None if there is no such row."""
+    """Returns the first row of `batch` in which fields do not fit together: its index, the field that is one too many,
+    and what is wrong. Returns None if there is no such row."""
     has_offset, acked = batch["offset"].is_valid(), pc.equal(batch["outcome"], "acked")
     for wrong, name, text in (
-        (pc.and_not(has_offset, acked), "offset", "is given, but only an acked attempt has one; leave it out"),
+        (pc.and_not(has_offset, acked), "offset", "offset is given, but only an acked attempt has one; leave it out"),
         (
             pc.and_(has_offset, batch["partition"].is_null()),
-            "partition",
-            "is missing beside an offset; give both or none",
+            "offset",
+            "partition is missing beside an offset; give both or none",
         ),
     ):
         if (index := pc.index(wrong, True).as_py()) >= 0:

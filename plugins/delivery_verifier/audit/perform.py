@@ -26,8 +26,9 @@ from delivery_verifier.audit import matching, readers, snapshot
 from delivery_verifier.audit.request import AuditRequest
 from delivery_verifier.catalogue import FAULTS, PROFILES
 from delivery_verifier.catalogue.single import CANARY, token
-from delivery_verifier.cluster import foreign_topic
+from delivery_verifier.cluster import foreign_topic, workspaces
 from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.cluster.security import spark_options
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.inputs import BadInput
@@ -77,12 +78,12 @@ def perform(request: AuditRequest, run_dir: Path, spark: Callable[[], SparkSessi
     """
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     with _folder(run_dir) as folder:
+        connection = foreign_topic.connected(request.access, request.topic)
+        facts = foreign_topic.facts(connection, request.topic)
         say(f"reading {len(request.files)} file{'' if len(request.files) == 1 else 's'} of claims")
         claims = readers.read_ledger(request.files, request.format, folder / "claims.parquet")
         request = request.joined(claims)
         audit = request.audit(claims)
-        connection = foreign_topic.connected(request.bootstrap_servers)
-        facts = foreign_topic.facts(connection, request.topic)
         say(f"{claims.count:,} claims; waiting until {request.topic} stands still for {snapshot.QUIET_S:g} s")
         taken = snapshot.take(
             lambda: foreign_topic.look(connection, request.topic, facts.partitions), _acked_ends(claims.file)
@@ -123,12 +124,13 @@ def _gather(
 ) -> Gathered:
     from spark_jobs.reading import foreign
 
-    run_token, options = token(request.run_id), {"kafka.bootstrap.servers": connection.bootstrap_servers}
+    run_token = token(request.run_id)
     offsets = _offsets(request, connection, taken)
     say(f"reading {offsets.records:,} offsets of {request.topic}")
-    records = foreign.read_foreign(spark, offsets, options)
     identified, read = folder / "found", {}
-    foreign.identified(records, audit.identity, audit.hash).write.parquet(str(identified))
+    with _options(connection) as options:
+        records = foreign.read_foreign(spark, offsets, options)
+        foreign.identified(records, audit.identity, audit.hash).write.parquet(str(identified))
     read[SUBJECT] = dataset.dataset(identified).count_rows()
     offsets = _with_controls(offsets, connection, identified)
     say(f"matching {read[SUBJECT]:,} records with {audit.claims:,} claims")
@@ -138,13 +140,22 @@ def _gather(
         SUBJECT, 1, run_token, folder / "claims.parquet", identified, names, bounds, audit, offsets.taken_at_us
     )
     subject = matching.match(sides, *_files(folder, SUBJECT), folder, spliced.PICKS)
-    raws = _raws(spark, foreign.read_foreign, offsets, options, subject.picks)
+    with _options(connection) as options:
+        raws = _raws(spark, foreign.read_foreign, offsets, options, subject.picks)
     planted = spliced.Planter(subject.picks, raws, audit).lay_out() if subject.picks else spliced.Canary()
     canary = _match_canary(spark, planted, audit, run_token, folder, offsets.taken_at_us)
     read[CANARY] = len(planted.records)
     live = foreign_topic.look(connection, request.topic, facts.partitions)
     tail = {part.partition: live[part.partition].end - part.end for part in offsets.partitions}
     return Gathered(folder, audit, facts, taken, offsets, subject, canary, planted, read, tail)
+
+
+@contextmanager
+def _options(connection: Connection) -> Iterator[dict[str, str]]:
+    """Yields the options by which Spark reads from the cluster, while the block runs. What is secret stands in a file
+    of a workspace, never in the run directory."""
+    with workspaces.passing() as workspace, spark_options.granted(connection, workspace) as options:
+        yield options
 
 
 def _files(folder: Path, arm: str) -> tuple[Path, Path]:
