@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from delivery_verifier.audit.matching import FOUND, Bounds, Matched, Matching, match
 from delivery_verifier.audit.readers import read_ledger
 from delivery_verifier.audit.request import AuditRequest
+from delivery_verifier.cluster.protocol.batches import Hidden
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.run_directory import ledger
@@ -20,6 +21,7 @@ from support import oracle
 from support.foreign_histories import History, known, random_history
 
 Row = dict[str, Any]
+OF_TRANSACTIONS = ("transaction_unknown", "committed_hidden", "committed_hidden_there", "aborted_found", "sent_again")
 KINDS = ("CORRUPTED", "PHANTOM", "LOST", "DUPLICATED", "RESENT", "MISPLACED", "REORDERED")
 
 
@@ -54,9 +56,13 @@ def match_history(folder: Path, history: History, at_us: int = 0) -> tuple[Match
     found = [{**row, "timestamp": at_us} for row in history.found]
     pq.write_table(pa.Table.from_pylist(found, schema=FOUND), folder / "found.parquet")
     bounds = {number: Bounds(start, history.ends[number]) for number, start in history.starts.items()}
-    sides = Matching(
-        "own", 1, "token", folder / "claims.parquet", folder / "found.parquet", claims.names, bounds, audit, 7
-    )
+    hidden = [
+        Hidden(row["partition"], row["offset"], row["offset"] + 1, row["hidden"] == "open")
+        for row in history.found
+        if row.get("hidden")
+    ]
+    files = folder / "claims.parquet", folder / "found.parquet"
+    sides = Matching("own", 1, "token", *files, claims.names, bounds, audit, 7, hidden)
     return match(sides, folder / "ledger.parquet", folder / "log.parquet", folder, 60), audit
 
 
@@ -80,8 +86,9 @@ def check_random_history(folder: Path, seed: int) -> None:
     expected = known(history)
     if expected["ambiguous"]:  # two claims of one offset, at which a damaged record stands
         return
-    names = ("strangers", "unclaimed", "expired", "unknowable", "shared", "past_the_end")
-    found = judged(rows, log) + Counter({name: getattr(result, name) for name in names})
+    names = ("foreign_writers", "unclaimed", "expired", "unknowable", "shared", "past_the_end", "aborted_records")
+    found = judged(rows, log) + Counter({name: getattr(result, name) for name in (*names, "open_records")})
+    found += Counter({name: result.unproven[name] for name in OF_TRANSACTIONS})
     for name in {*expected, *found}:
         assert found[name] == expected[name], (seed, name, history)
     assert len(log) == len(history.found)

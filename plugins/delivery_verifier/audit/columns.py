@@ -24,11 +24,14 @@ COLUMNS = pa.schema(
         ("sent_at", pa.int64()),
         ("settled_at", pa.int64()),
         ("error", pa.string()),
+        ("transaction_outcome", pa.string()),
     ]
 )
 """The columns of a ledger. A test holds them equal to the fields of `LedgerLine`."""
 NUMBERS = tuple(field.name for field in COLUMNS if field.type != pa.string())
 OUTCOMES = pa.array(["acked", "sent", "failed", "unknown"])
+DECIDED = pa.array(["committed", "aborted"])
+TRANSACTION_OUTCOMES = pa.array([*DECIDED.to_pylist(), "unknown"])
 IDENTIFYING = ("id", "producer", "sequence")
 """The columns that all lines of a ledger have, or none."""
 _SHA256 = "^[0-9a-f]{64}$"
@@ -44,6 +47,7 @@ def are_sound(batch: pa.Table) -> bool:
     return not outcome.null_count and all(
         (
             _all(pc.is_in(outcome, OUTCOMES)),
+            _all(pc.is_in(batch["transaction_outcome"].drop_null(), TRANSACTION_OUTCOMES)),
             *(_all(pc.greater(pc.utf8_length(batch[name]), 0)) for name in ("id", "producer")),
             *(_all(pc.greater_equal(batch[name], 0)) for name in NUMBERS),
             _all(pc.less(batch["value_crc32"], 1 << 32)),

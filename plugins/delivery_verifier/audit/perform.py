@@ -28,6 +28,7 @@ from delivery_verifier.catalogue import FAULTS, PROFILES
 from delivery_verifier.catalogue.single import CANARY, token
 from delivery_verifier.cluster import foreign_topic, workspaces
 from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.cluster.protocol.batches import Hidden
 from delivery_verifier.cluster.security import spark_options
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.history import now_us
@@ -84,9 +85,10 @@ def perform(request: AuditRequest, run_dir: Path, spark: Callable[[], SparkSessi
         claims = readers.read_ledger(request.files, request.format, folder / "claims.parquet")
         request = request.joined(claims)
         audit = request.audit(claims)
-        say(f"{claims.count:,} claims; waiting until {request.topic} stands still for {snapshot.QUIET_S:g} s")
+        quiet_s = snapshot.quiet_s(claims.without_offset)
+        say(f"{claims.count:,} claims; waiting until {request.topic} stands still for {quiet_s:g} s")
         taken = snapshot.take(
-            lambda: foreign_topic.look(connection, request.topic, facts.partitions), _acked_ends(claims.file)
+            lambda: foreign_topic.look(connection, request.topic, facts.partitions), _acked_ends(claims.file), quiet_s
         )
         gathered = _gather(request, audit, connection, facts, taken, folder, spark(), say)
         scenario = _scenario(request, gathered, run_dir.name)
@@ -132,12 +134,12 @@ def _gather(
         records = foreign.read_foreign(spark, offsets, options)
         foreign.identified(records, audit.identity, audit.hash).write.parquet(str(identified))
     read[SUBJECT] = dataset.dataset(identified).count_rows()
-    offsets = _with_controls(offsets, connection, identified)
+    offsets, hidden = _with_controls(offsets, connection, identified, taken)
     say(f"matching {read[SUBJECT]:,} records with {audit.claims:,} claims")
     bounds = {part.partition: matching.Bounds(part.start, part.end) for part in offsets.partitions}
     names = tuple(file.name for file in request.files)
     sides = matching.Matching(
-        SUBJECT, 1, run_token, folder / "claims.parquet", identified, names, bounds, audit, offsets.taken_at_us
+        SUBJECT, 1, run_token, folder / "claims.parquet", identified, names, bounds, audit, offsets.taken_at_us, hidden
     )
     subject = matching.match(sides, *_files(folder, SUBJECT), folder, spliced.PICKS)
     with _options(connection) as options:
@@ -179,20 +181,23 @@ def _offsets(request: AuditRequest, connection: Connection, taken: snapshot.Snap
     return Offsets(bootstrap_servers=connection.bootstrap_servers, taken_at_us=now_us(), partitions=parts)
 
 
-def _with_controls(offsets: Offsets, connection: Connection, identified: Path) -> Offsets:
-    """Returns `offsets` with the numbers of control records. They are counted only in partitions in which offsets hold
-    no record; the invariant `offsets_accounted` then compares the two."""
+def _with_controls(
+    offsets: Offsets, connection: Connection, identified: Path, taken: snapshot.Snapshot
+) -> tuple[Offsets, list[Hidden]]:
+    """Returns `offsets` with the numbers of control records, and what no read_committed consumer gets. Both are looked
+    for only in partitions in which offsets hold no record, or a transaction is open; the invariant `offsets_accounted`
+    then compares the numbers."""
     counted = dataset.dataset(identified).to_table(columns=["partition"])["partition"].value_counts().to_pylist()
     records = {row["values"]: row["counts"] for row in counted}
-    parts = []
+    parts, hidden = [], list[Hidden]()
     for part in offsets.partitions:
-        controls = 0
-        if records.get(part.partition, 0) < part.end - part.start:
-            controls = foreign_topic.control_records(
-                connection, part.topic, part.partition, part.leader, part.start, part.end
-            )
+        controls, look = 0, taken.looks[part.partition]
+        if records.get(part.partition, 0) < part.end - part.start or look.stable < look.end:
+            where = (part.topic, part.partition, part.leader, part.start, part.end)
+            controls, of_partition = foreign_topic.hidden(connection, *where)
+            hidden += of_partition
         parts.append(replace(part, control_records=controls))
-    return replace(offsets, partitions=parts)
+    return replace(offsets, partitions=parts), hidden
 
 
 def _raws(
@@ -333,7 +338,7 @@ def _ledger_of(output: StepOutput, gathered: Gathered, arm: str, matched: matchi
 
 def _audit_counts(output: StepOutput, matched: matching.Matched, wrong: Mapping[str, str]) -> None:
     names = ("expired", "unknowable", "past_the_end", "shared", "shared_acks", "foreign_writers", "unclaimed", "gaps")
-    for name in (*names, "inferred", "left_out"):
+    for name in (*names, "inferred", "left_out", "aborted_records", "open_records"):
         output.counts[COUNT + name] = getattr(matched, name)
     output.counts |= {COUNT + name: count for name, count in matched.unproven.items()}
     output.notes |= {COUNT + name: text for name, text in (matched.examples | dict(wrong)).items()}

@@ -37,18 +37,18 @@ def connected(access: ClusterAccess, topic: str) -> Connection:
     Raises, within seconds, BadInput and UnsupportedSecurity if the connection cannot be used, SecretsOutOfReach if
     Spark could not read its secrets, Unreachable if no server or no leader of the topic answers, and RightsMissing.
     """
-    found = read(access)
-    spark_options.require_within_reach(found.security, spark_options.HERE, workspaces.folder())
-    reached = cluster_check.reach(found, time.monotonic() + cluster_check.WITHIN_S)
+    current = read(access)
+    spark_options.require_within_reach(current.security, spark_options.HERE, workspaces.folder())
+    reached = cluster_check.reach(current, time.monotonic() + cluster_check.WITHIN_S)
     asked = min(reached.software)
     question = rights.Question(reached.asking, asked, topic, rights.Wanted({}, []))
     missing = [right for right in rights.to_read(topic) if rights.ask(right, question).standing == "missing"]
     if missing:
-        principal, servers = cluster_check.principal(found.security), ",".join(map(str, found.servers))
+        principal, servers = cluster_check.principal(current.security), ",".join(map(str, current.servers))
         said = [f"missing: {right}; remedy: {right.command(servers, principal)}" for right in missing]
         raise RightsMissing(f"{principal} may not read the topic {topic}\n" + "\n".join(said))
     _require_leaders(reached, asked, topic)
-    return Connection({broker.number: broker.address for broker in reached.members.brokers}, found.security)
+    return Connection({broker.number: broker.address for broker in reached.members.brokers}, current.security)
 
 
 def _require_leaders(reached: cluster_check.Reached, asked: int, topic: str) -> None:
@@ -133,9 +133,9 @@ def look(connection: Connection, topic: str, partitions: int) -> dict[int, Look]
     }
 
 
-def control_records(connection: Connection, topic: str, partition: int, leader: int, start: int, end: int) -> int:
-    """Returns the number of control records at the offsets [start, end) of the leader's log.
-
-    Raises ConnectionError if the leader does not give its batches.
-    """
-    return batches.controls(BrokerRequests(connection), leader, topic, partition, start, end)
+def hidden(
+    connection: Connection, topic: str, partition: int, leader: int, start: int, end: int
+) -> tuple[int, list[batches.Hidden]]:
+    """Returns what no read_committed consumer gets of the offsets [start, end) of the leader's log (see
+    `batches.hidden`). Raises ConnectionError if the leader does not give its batches."""
+    return batches.hidden(BrokerRequests(connection), leader, topic, partition, start, end)

@@ -160,10 +160,10 @@ def passing() -> Iterator[Path]:
     it before.
     """
     folder().mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".passing-", dir=folder()))
-    hold(made)
-    (made / AGENT_SPEC).touch()
-    workspace = made.rename(folder() / secrets.token_hex(4))
+    unnamed = Path(tempfile.mkdtemp(prefix=".passing-", dir=folder()))
+    hold(unnamed)
+    (unnamed / AGENT_SPEC).touch()
+    workspace = unnamed.rename(folder() / secrets.token_hex(4))
     try:
         yield workspace
     finally:

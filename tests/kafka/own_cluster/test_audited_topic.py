@@ -1,5 +1,5 @@
-"""What an audit needs to reach a topic that somebody else made: exactly the documented rights suffice, and what is missing
-is named within seconds, before anything is read."""
+"""What an audit needs to reach a topic that somebody else made: exactly the documented rights suffice, and what is
+missing is named within seconds, before anything is read."""
 
 from __future__ import annotations
 
