@@ -68,7 +68,7 @@ def test_a_command_finds_what_was_planted_and_leaves_no_secret(secured: SecuredC
     """Spark writes an event log, as a user may have asked for in its defaults."""
     topic, operator = a_topic(secured, "planted"), secured.properties("operator")
     ledger = as_json_lines(
-        tmp_path / "acks.jsonl", planted("", topic, **operator).rows, complete=True, identity=f"header:{HEADER}"
+        tmp_path / "acks.jsonl", planted("", topic, settings=operator).rows, complete=True, identity=f"header:{HEADER}"
     )
     (tmp_path / "producer.properties").write_text(SETTINGS)
     (tmp_path / "conf").mkdir()

@@ -291,6 +291,8 @@ def _unveiled(claim: Row, rows: list[Row], history: History, counts: Counter[str
             counts["transaction_unknown"] += 1
             claim["offset"] = None
     claim["failed"] = _is_failed(claim, history)
+    stated = (claim["partition"], claim["offset"])
+    counts["failed_elsewhere"] += sum(claim["failed"] and _place_of(row) != stated for row in rows)
     counts["aborted_found"] += len(rows) if _ended(claim) == "aborted" else 0
     claim["holds"] = [] if claim["failed"] else _sound(claim, rows)
     claim["damaged"] = [row for row in rows if row not in _sound(claim, rows)]

@@ -21,7 +21,14 @@ from support import oracle
 from support.foreign_histories import History, known, random_history
 
 Row = dict[str, Any]
-OF_TRANSACTIONS = ("transaction_unknown", "committed_hidden", "committed_hidden_there", "aborted_found", "sent_again")
+OF_TRANSACTIONS = (
+    "transaction_unknown",
+    "committed_hidden",
+    "committed_hidden_there",
+    "aborted_found",
+    "sent_again",
+    "failed_elsewhere",
+)
 KINDS = ("CORRUPTED", "PHANTOM", "LOST", "DUPLICATED", "RESENT", "MISPLACED", "REORDERED")
 
 

@@ -46,8 +46,7 @@ def claims(audit: Audit, identity: str) -> str:
         WHEN outcome = 'failed' THEN '{failed}' ELSE 'INDETERMINATE' END AS outcome,
         outcome IN ('acked', 'sent') AND ({aborted}) IS NOT TRUE AS told,
         coalesce(coalesce(settled_at, sent_at) * 1000, getvariable('at_us')::BIGINT) AS settled,
-        CASE WHEN ({aborted}) IS NOT TRUE THEN "partition" END AS "partition",
-        CASE WHEN ({aborted}) IS NOT TRUE THEN "offset" END AS "offset", {hashed} AS hash, sent_at, settled_at, error,
+        "partition", "offset", {hashed} AS hash, sent_at, settled_at, error,
         coalesce(transaction_outcome, 'unknown') AS ended, false AS is_inferred
     FROM read_parquet(?)"""
 
@@ -292,7 +291,8 @@ def _sequence(audit: Audit) -> str:
 LEDGER = """
 SELECT $1::VARCHAR AS arm, producer::INTEGER AS producer, 0::INTEGER AS "session", sequence::BIGINT AS sequence,
     attempt::INTEGER AS attempt, place::INTEGER AS "partition", partition_sequence::BIGINT AS partition_sequence,
-    outcome, "offset", NULL::VARCHAR AS "transaction", NULL::VARCHAR AS transaction_outcome,
+    outcome, CASE WHEN outcome = 'ACKED' THEN "offset" END AS "offset", NULL::VARCHAR AS "transaction",
+    NULL::VARCHAR AS transaction_outcome,
     make_timestamptz(coalesce(coalesce(sent_at, settled_at) * 1000, getvariable('at_us')::BIGINT)) AS sent_at,
     CASE WHEN outcome <> 'INDETERMINATE' OR settled_at IS NOT NULL THEN make_timestamptz(settled) END AS settled_at,
     error, CASE WHEN is_inferred THEN 'log' ELSE 'client' END AS made_by

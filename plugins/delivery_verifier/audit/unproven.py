@@ -27,6 +27,8 @@ COUNTS = {
     "committed_hidden": "SELECT count(*) FROM torn WHERE NOT is_present",
     "committed_hidden_there": "SELECT count(*) FROM torn WHERE is_present",
     "aborted_found": "SELECT count(*) FROM owned JOIN claim USING (k1, k2, attempt) WHERE ended = 'aborted'",
+    "failed_elsewhere": """SELECT count(*) FROM owned JOIN claim USING (k1, k2, attempt) WHERE outcome = 'FAILED'
+        AND (owned."partition", owned."offset") IS DISTINCT FROM (claim."partition", claim."offset")""",
     "sent_again": "SELECT count(*) FROM veiled WHERE is_present",
     "resent": "SELECT count(*) FROM kept WHERE attempt > 0",
     "adopted": "SELECT count(*) FROM adopted",
@@ -56,6 +58,7 @@ COUNTS = {
 * `transaction_unknown`: reported claims of which a record is in an aborted or open transaction, and nothing says how
   theirs ended. `committed_hidden`, `committed_hidden_there`: claims of committed transactions that are LOST or
   MISPLACED because their record is in an aborted one. `aborted_found`: records of claims whose transaction was aborted.
+  `failed_elsewhere`: records of FAILED claims, but for those at the offset that was acknowledged in an aborted one.
   `sent_again`: claims that were found, of which another record is in an aborted or open transaction.
 * `unproven_lost`, `unproven_misplaced`: how many of these cases are not proven, at most. A loss is not proven if a
   record of the same identity stands in the log with another checksum: it may be the lost one, damaged.

@@ -37,9 +37,9 @@ DOUBTS = frozenset(
 """The names of these doubts, up to the first colon."""
 OF_OTHERS = subset(
     "only these can a second application show that uses the same ids",
-    (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.CORRUPTED),
+    (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.CORRUPTED, Anomaly.PHANTOM),
 )
-"""What a second application shows that uses the same ids."""
+"""What a second application shows that uses the same ids. PHANTOM: in place of an attempt that FAILED."""
 OF_TRANSACTIONS = subset(
     "only these can records of aborted transactions show",
     (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.PHANTOM),
@@ -114,6 +114,10 @@ def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit, rulings: Mappin
             "a transaction ended otherwise than the ledger says, and these settings do not forbid that",
         ),
         (
+            anomaly is Anomaly.PHANTOM and _unproven(anomaly, arm, rulings) >= cases,
+            "they may be of attempts that the ledger lacks: what had failed may have been sent again",
+        ),
+        (
             anomaly is Anomaly.LOST and _unproven(anomaly, arm, rulings) >= cases,
             "they may be damaged, or missed by the identity, or acknowledged before the topic was created anew",
         ),
@@ -127,7 +131,10 @@ def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit, rulings: Mappin
 
 def _unproven(anomaly: Anomaly, arm: ArmEvidence, rulings: Mapping[Anomaly, Ruling]) -> int:
     """Returns how many cases of `anomaly` are not proven, at most."""
-    return arm.run.audit_counts.get(f"unproven_{anomaly.value.lower()}", 0) + _unpromised(anomaly, arm, rulings)
+    counts, audit = arm.run.audit_counts, arm.run.scenario.audit
+    is_whole = audit is not None and audit.complete and not audit.cut
+    sent_again = 0 if is_whole or anomaly is not Anomaly.PHANTOM else counts.get("failed_elsewhere", 0)
+    return counts.get(f"unproven_{anomaly.value.lower()}", 0) + sent_again + _unpromised(anomaly, arm, rulings)
 
 
 def _may_be_sent_again(arm: ArmEvidence, audit: Audit) -> bool:

@@ -149,6 +149,9 @@ def test_a_late_attempt_of_unknown_outcome_is_a_doubt_where_order_is_promised(cl
     assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", {("coverage", "late_unknown")})
 
 
+PHANTOMS = counted(phantoms=3, phantom=3)
+
+
 def copies(count: int = 2) -> Any:
     return counted(duplicated=count, extra_copies=count, log_records=400 + count)
 
@@ -172,6 +175,9 @@ def test_permitted_copies_convict_in_two_partitions_and_are_a_doubt_elsewhere(
     [
         (copies(), {"others_write": True}, {}),
         (counted(corrupted=2), {"others_write": True}, {}),
+        (PHANTOMS, {"others_write": True}, {}),
+        (PHANTOMS, {"complete": False}, {"failed_elsewhere": 3}),
+        (PHANTOMS, {"cut": "its last line is torn"}, {"failed_elsewhere": 3}),
         (copies(), {}, {"control_records": 1}),
         (lost(3), {}, {"unproven_lost": 3}),
         (counted(misplaced=2), {}, {"unproven_misplaced": 2}),
@@ -220,7 +226,7 @@ def test_an_order_convicts_only_if_nothing_can_have_been_sent_again_without_a_nu
     [
         (lost(3), "committed_hidden"),
         (counted(misplaced=3), "committed_hidden_there"),
-        (counted(phantoms=3, phantom=3), "aborted_found"),
+        (PHANTOMS, "aborted_found"),
     ],
 )
 @pytest.mark.parametrize(
