@@ -53,7 +53,7 @@ def audited(broker: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytes
         access = ClusterAccess(bootstrap_server=broker)
         request = AuditRequest(run_id=name, files=(file,), topic=topic, access=access, **known)
         run_dir = tmp_path / "runs" / name
-        perform.perform(request, run_dir, lambda: spark, lambda _text: None)
+        perform.perform(request, run_dir, lambda _records: spark, lambda _text: None)
         return judge(run_dir, lambda _progress: None, lambda: spark), run_dir
 
     return audit
@@ -217,6 +217,7 @@ def test_a_transaction_that_is_open_is_neither_held_nor_violated(
     verdict, _ = audited(**transactional(tmp_path, application), name="open")
     assert (verdict.verdict, cases(verdict)) == ("INCONCLUSIVE", {})
     assert doubts(verdict) == {"transaction_open", "transaction_unknown"}
+    application.client.abort_transaction(PATIENCE_S)
 
 
 def test_a_record_that_the_identity_misses_is_found_where_it_was_acknowledged(

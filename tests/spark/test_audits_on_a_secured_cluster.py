@@ -122,7 +122,7 @@ def test_a_sound_ledger_is_held_with_exactly_the_documented_rights_and_a_name_fo
     fields = {"ledger": f"{tmp_path}/acks.jsonl", "topic": topic, "cluster": "production", "producer_config": SETTINGS}
     fields |= dict.fromkeys(("identity", "identity_sql", "format", "claim"), "")
     request, run_dir = request_of(fields | {"complete": False, "others_write": False}, "held"), tmp_path / "runs/held"
-    perform.perform(request, run_dir, lambda: spark, lambda _text: None)
+    perform.perform(request, run_dir, lambda _records: spark, lambda _text: None)
     verdict = judge(run_dir, lambda _progress: None, lambda: spark)
     assert (verdict.verdict, [doubt for arm in verdict.arms for doubt in arm.doubts]) == ("HELD", [])
     assert secret_hunt.in_files([tmp_path / "runs", tmp_path / "ws"], known_secrets(secured)) == []

@@ -30,8 +30,7 @@ COLUMNS = pa.schema(
 """The columns of a ledger. A test holds them equal to the fields of `LedgerLine`."""
 NUMBERS = tuple(field.name for field in COLUMNS if field.type != pa.string())
 OUTCOMES = pa.array(["acked", "sent", "failed", "unknown"])
-DECIDED = pa.array(["committed", "aborted"])
-TRANSACTION_OUTCOMES = pa.array([*DECIDED.to_pylist(), "unknown"])
+TRANSACTION_OUTCOMES = pa.array(["committed", "aborted", "unknown"])
 IDENTIFYING = ("id", "producer", "sequence")
 """The columns that all lines of a ledger have, or none."""
 _SHA256 = "^[0-9a-f]{64}$"

@@ -72,8 +72,9 @@ class Gathered:
     tail: dict[int, int]
 
 
-def perform(request: AuditRequest, run_dir: Path, spark: Callable[[], SparkSession], say: Say) -> None:
-    """Gathers the evidence of an audit, and writes the run directory `run_dir`, up to the step read_topic.
+def perform(request: AuditRequest, run_dir: Path, spark: Callable[[int], SparkSession], say: Say) -> None:
+    """Gathers the evidence of an audit, and writes the run directory `run_dir`, up to the step read_topic. `spark`
+    returns a session for this number of records.
 
     Raises BadInput if the ledger or an option is not allowed, and the errors of the cluster and of Spark.
     """
@@ -90,7 +91,7 @@ def perform(request: AuditRequest, run_dir: Path, spark: Callable[[], SparkSessi
         taken = snapshot.take(
             lambda: foreign_topic.look(connection, request.topic, facts.partitions), _acked_ends(claims.file), quiet_s
         )
-        gathered = _gather(request, audit, connection, facts, taken, folder, spark(), say)
+        gathered = _gather(request, audit, connection, facts, taken, folder, spark, say)
         scenario = _scenario(request, gathered, run_dir.name)
         _write(RunDirectory(run_dir), scenario, gathered)
 
@@ -121,13 +122,14 @@ def _gather(
     facts: foreign_topic.TopicFacts,
     taken: snapshot.Snapshot,
     folder: Path,
-    spark: SparkSession,
+    start_spark: Callable[[int], SparkSession],
     say: Say,
 ) -> Gathered:
-    from spark_jobs.reading import foreign
-
     run_token = token(request.run_id)
     offsets = _offsets(request, connection, taken)
+    spark = start_spark(max(offsets.records, audit.claims))
+    from spark_jobs.reading import foreign
+
     say(f"reading {offsets.records:,} offsets of {request.topic}")
     identified, read = folder / "found", {}
     with _options(connection) as options:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.audit import verifiable
 from delivery_verifier.audit.chunks import Chunk, chunks
-from delivery_verifier.audit.columns import COLUMNS, DECIDED, IDENTIFYING, NUMBERS, are_sound, contradiction, unsure
+from delivery_verifier.audit.columns import COLUMNS, IDENTIFYING, NUMBERS, are_sound, contradiction, unsure
 from delivery_verifier.audit.ends import END, is_torn, without_end
 from delivery_verifier.audit.misread import REMEDY, column_in, refuse, refuse_csv, refuse_line, refuse_lines
 from delivery_verifier.model.audit import HashKind, LedgerFormat
@@ -59,8 +59,8 @@ class Claims:
     """The claims of a ledger, as read.
 
     `file` holds them, with the columns WRITTEN. `outcomes` counts them by outcome, as the reader saw them. `filled`:
-    how many claims have a value, by column. `without_offset`: how many are acked, without an offset. `decided`: how
-    many say that their transaction was committed or aborted. `first`: the place of the first claim.
+    how many claims have a value, by column. `without_offset`: how many are acked, without an offset. `first`: the
+    place of the first claim.
     """
 
     file: Path
@@ -69,7 +69,6 @@ class Claims:
     outcomes: Counter[str] = field(default_factory=Counter)
     filled: Counter[str] = field(default_factory=Counter)
     without_offset: int = 0
-    decided: int = 0
     first: str = ""
 
     @property
@@ -151,7 +150,6 @@ def _check(file: Path, part: Part, claims: Claims, is_binary: bool) -> None:
         claims.filled[name] += filled
     for row in table["outcome"].value_counts().to_pylist():
         claims.outcomes[row["values"]] += row["counts"]
-    claims.decided += pc.sum(pc.is_in(table["transaction_outcome"], DECIDED)).as_py() or 0
     claims.without_offset += (
         pc.sum(pc.and_(pc.equal(table["outcome"], "acked"), table["offset"].is_null())).as_py() or 0
     )

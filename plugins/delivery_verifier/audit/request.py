@@ -73,7 +73,6 @@ class AuditRequest(Struct, frozen=True, kw_only=True):
             attempts=claims.filled["attempt"] > 0,
             timed=claims.filled["sent_at"] + claims.filled["settled_at"] > 0,
             without_offset=claims.without_offset,
-            undecided=claims.count - claims.decided,
             failed_because=claims.told.failed_because,
             empty=claims.told.empty,
         )

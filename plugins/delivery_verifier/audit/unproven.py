@@ -23,6 +23,7 @@ COUNTS = {
         FROM claim SEMI JOIN several USING (k1, k2) GROUP BY k1, k2) USING (k1, k2) WHERE was_acked OR copies > 1""",
     "unordered": """SELECT count(*) FROM (SELECT number, attempt, min(attempt) OVER (PARTITION BY k1, k2) AS earliest
         FROM claim) WHERE number IS NULL OR earliest > 0""",
+    "end_unknown": "SELECT count(*) FROM claim WHERE ended = 'unknown'",
     "transaction_unknown": "SELECT (SELECT count(*) FROM undecided) + (SELECT count(*) FROM elsewhere)",
     "committed_hidden": "SELECT count(*) FROM torn WHERE NOT is_present",
     "committed_hidden_there": "SELECT count(*) FROM torn WHERE is_present",
@@ -55,6 +56,7 @@ COUNTS = {
 * `tombstones`: null values that were claimed with the checksum of an empty one.
 * `younger`: absent claims that are older than every record of the topic, whose logs begin at 0.
 * `unidentified`: absent claims at whose offset a record without an identity stands.
+* `end_unknown`: claims that do not say whether their transaction was committed or aborted.
 * `transaction_unknown`: reported claims of which a record is in an aborted or open transaction, and nothing says how
   theirs ended. `committed_hidden`, `committed_hidden_there`: claims of committed transactions that are LOST or
   MISPLACED because their record is in an aborted one. `aborted_found`: records of claims whose transaction was aborted.

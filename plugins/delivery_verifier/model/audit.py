@@ -66,7 +66,6 @@ class Audit(Data, frozen=True):
     * `ordered`: whether each claim has `producer` and `sequence`. `attempts`, `timed`: whether claims have an attempt
       number, or times. `without_offset`: how many acknowledged claims have no offset. `without_hash`: how many
       claims lack the checksum `hash`, if any claim has it.
-    * `undecided`: how many claims do not say whether their transaction was committed or aborted.
     * `failed_because`: why the application is sure that a failed attempt was not written; empty: it is not sure, and
       failed attempts count as INDETERMINATE.
     * `empty`: the names of files without any claim.
@@ -86,7 +85,6 @@ class Audit(Data, frozen=True):
     attempts: bool = False
     timed: bool = False
     without_offset: Annotated[int, Meta(ge=0)] = 0
-    undecided: Annotated[int, Meta(ge=0)] = 0
     failed_because: str = ""
     empty: tuple[str, ...] = ()
 

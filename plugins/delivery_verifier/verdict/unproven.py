@@ -106,7 +106,7 @@ def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit, rulings: Mappin
             "records of aborted transactions stand in the log, and no read_committed consumer gets them",
         ),
         (
-            has_transactions and anomaly is Anomaly.REORDERED and _may_be_sent_again(arm, audit),
+            has_transactions and anomaly is Anomaly.REORDERED and _may_be_sent_again(arm),
             "what an aborted transaction held may have been sent again, behind later records",
         ),
         (
@@ -137,11 +137,12 @@ def _unproven(anomaly: Anomaly, arm: ArmEvidence, rulings: Mapping[Anomaly, Ruli
     return counts.get(f"unproven_{anomaly.value.lower()}", 0) + sent_again + _unpromised(anomaly, arm, rulings)
 
 
-def _may_be_sent_again(arm: ArmEvidence, audit: Audit) -> bool:
+def _may_be_sent_again(arm: ArmEvidence) -> bool:
     """Returns whether records may have been sent again without a number of their own: the ledger does not say of each
     attempt how its transaction ended, or the log shows it, or has lost what would."""
-    starts = any(part.start for part in arm.run.offsets.partitions if part.arm == arm.name)
-    return bool(audit.undecided or arm.run.audit_counts.get("sent_again") or starts)
+    counts = arm.run.audit_counts
+    has_lost = any(part.start for part in arm.run.offsets.partitions if part.arm == arm.name)
+    return bool(counts.get("end_unknown") or counts.get("sent_again") or has_lost)
 
 
 def _unpromised(anomaly: Anomaly, arm: ArmEvidence, rulings: Mapping[Anomaly, Ruling]) -> int:
