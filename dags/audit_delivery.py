@@ -10,7 +10,7 @@ Press **Trigger** and give
 
 * **Ledger**: the files, as the worker sees them. JSON lines, CSV, Parquet, or the lines of Kafka's VerifiableProducer;
 * **Topic** and **Cluster**: where the application wrote to. A cluster has addresses, or the name of one of your
-  clusters;
+  clusters, which may ask for TLS and SASL;
 * **Identity**: where a record names its claim, e.g. `header:order-id`.
 
 The other fields say what the application's producer was set to, what must hold, and who else writes.

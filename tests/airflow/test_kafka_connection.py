@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,11 +13,16 @@ from airflow.sdk import DAG
 from airflow.sdk._shared.secrets_masker import redact
 from airflow.utils.session import create_session
 
+from delivery_verifier.audit import perform
+from delivery_verifier.audit.fields import FLAGS, TEXTS
+from delivery_verifier.audit.request import AuditRequest
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.security import airflow_connections, command_config
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.tasks import gate, kafka_connection, note, verify_delivery
+from delivery_verifier.orchestration.tasks import audit_delivery, gate, kafka_connection, note, verify_delivery
+from delivery_verifier.pipeline import direct
 
 CONN_ID, NAME = "kafka_of_tests", "airflow:kafka_of_tests"
 KEY = "-----BEGIN PRIVATE KEY-----\nhush-of-the-key\n-----END PRIVATE KEY-----\n"
@@ -76,3 +82,24 @@ def test_every_task_that_works_on_a_run_asks_airflow(stored: None, monkeypatch: 
     monkeypatch.setattr(note, "withdraw", lambda context: None)
     verify_delivery._begin(SimpleNamespace())  # type: ignore[arg-type]
     assert command_config.read(cluster=NAME).servers == (Address("a", 9093),)
+
+
+def test_the_tasks_of_an_audit_ask_airflow_and_only_the_name_travels(
+    stored: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr(gate, "require_not_passed", lambda context, task: None)
+    (tmp_path / "acks.jsonl").write_text("")
+    fields = dict.fromkeys(TEXTS, "") | dict.fromkeys(FLAGS, False)
+    fields |= {"ledger": f"{tmp_path}/acks.jsonl", "topic": "orders", "cluster": NAME}
+    run_dir, requests = tmp_path / "runs" / "audit-1", list[AuditRequest]()
+    instance = SimpleNamespace(xcom_pull=lambda task_ids: str(run_dir))
+    context = {"run_id": "audit-1", "params": fields, "ti": instance}
+    monkeypatch.setattr(audit_delivery, "get_current_context", lambda: context)
+    monkeypatch.setattr(perform, "perform", lambda request, *_: requests.append(request))
+    monkeypatch.setattr(direct, "judge", lambda *_: None)
+    assert audit_delivery.plan() == str(run_dir)
+    airflow_connections.use(None)  # another process
+    audit_delivery.audit()
+    assert [request.access for request in requests] == [ClusterAccess(cluster=NAME)]
+    assert "hush" not in repr(requests) and f"--cluster {NAME}" in requests[0].command

@@ -26,6 +26,7 @@ from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.host.java.jars import fetch
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pipeline.direct import judge
@@ -49,9 +50,10 @@ def audited(broker: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytes
 
     def audit(file: Path, topic: str, name: str = "audit", **more: Any) -> tuple[RunVerdict, Path]:
         known = {"format": "jsonl", "profile": PROFILES["idempotent"], "claim": "contract", **more}
-        request = AuditRequest(run_id=name, files=(file,), topic=topic, bootstrap_servers=broker, **known)
+        access = ClusterAccess(bootstrap_server=broker)
+        request = AuditRequest(run_id=name, files=(file,), topic=topic, access=access, **known)
         run_dir = tmp_path / "runs" / name
-        perform.perform(request, run_dir, lambda: spark, lambda _text: None)
+        perform.perform(request, run_dir, lambda _records: spark, lambda _text: None)
         return judge(run_dir, lambda _progress: None, lambda: spark), run_dir
 
     return audit
@@ -134,20 +136,88 @@ def test_expired_offsets_are_left_out_and_a_compacted_topic_is_refused(
         audited(ledger, compacted, "compacted")
 
 
-@pytest.mark.parametrize("end", ["aborted", "open"])
-def test_acknowledged_records_of_a_transaction_that_nobody_may_see_are_not_held(
-    broker: str, audited: Audited, tmp_path: Path, end: str
+class Transactions(ForeignApplication):
+    """An application that writes in transactions, and may write down how they ended."""
+
+    def __init__(self, broker: str, topic: str) -> None:
+        super().__init__(broker, topic, **{"transactional.id": f"kdv-{topic}"})
+        self.client.init_transactions(PATIENCE_S)
+
+    def transact(self, numbers: range, ended: str | None, attempt: int = 0) -> None:
+        """Sends orders in one transaction, which ends as `ended` says: committed or aborted. None: it stays open."""
+        self.client.begin_transaction()
+        self._number = numbers.start  # an order keeps its number if it is sent again
+        before = len(self.rows)
+        self.write_many([f"order-{number}" for number in numbers])
+        if ended is not None:
+            end = {"committed": self.client.commit_transaction, "aborted": self.client.abort_transaction}[ended]
+            end(PATIENCE_S)
+        for row in self.rows[before:]:
+            row |= {"attempt": attempt, "transaction_outcome": ended}
+
+
+@pytest.fixture
+def transactions(broker: str) -> Callable[[str], Transactions]:
+    """Writes to a new topic: 40 orders that were committed, and 20 that were aborted and then committed."""
+
+    def write(name: str) -> Transactions:
+        application = Transactions(broker, a_topic(broker, name, 1))
+        application.transact(range(40), "committed")
+        application.transact(range(40, 60), "aborted")
+        application.transact(range(40, 60), "committed", attempt=1)
+        return application
+
+    return write
+
+
+def transactional(tmp_path: Path, application: Transactions, **more: str) -> dict[str, Any]:
+    """The ledger and the settings of `application`."""
+    identity = f"header:{HEADER}"
+    ledger = as_json_lines(tmp_path / "acks.jsonl", application.rows, complete=True, identity=identity)
+    return {"file": ledger, "topic": application.topic, "profile": PROFILES["transactional"], **more}
+
+
+def test_a_topic_with_transactions_is_held_if_the_ledger_says_how_they_ended(
+    audited: Audited, tmp_path: Path, transactions: Callable[[str], Transactions]
 ) -> None:
-    topic = a_topic(broker, f"transactional-{end}", 1)
-    application = ForeignApplication(broker, topic, **{"transactional.id": f"kdv-{end}"})
-    application.client.init_transactions(PATIENCE_S)
-    application.client.begin_transaction()
-    application.write_many([f"order-{number}" for number in range(30)])
-    if end == "aborted":
-        application.client.abort_transaction(PATIENCE_S)
-    ledger = as_json_lines(tmp_path / "acks.jsonl", application.rows, complete=True, identity=f"header:{HEADER}")
-    verdict, _ = audited(ledger, topic, f"transactional-{end}")
-    assert (verdict.verdict, doubts(verdict), cases(verdict)) == ("INCONCLUSIVE", {"transactions_not_judged"}, {})
+    application = transactions("transactional")
+    verdict, _ = audited(**transactional(tmp_path, application), name="held")
+    assert (verdict.verdict, doubts(verdict), cases(verdict)) == ("HELD", set(), {})
+    tally = subject(verdict).tally
+    assert (tally["acked"], tally["failed"], tally["found"]) == (60, 20, 60)
+    assert any("none of the 20 records of aborted transactions and 0 of open ones" in limit for limit in verdict.limits)
+    for row in application.rows:
+        del row["transaction_outcome"]
+    verdict, _ = audited(**transactional(tmp_path, application), name="unknown")
+    assert (verdict.verdict, doubts(verdict), cases(verdict)) == ("INCONCLUSIVE", {"transaction_unknown"}, {})
+    assert subject(verdict).tally["found"] == 60
+
+
+def test_what_is_aborted_though_it_was_committed_is_lost_where_that_is_forbidden(
+    audited: Audited, tmp_path: Path, transactions: Callable[[str], Transactions]
+) -> None:
+    """A late end of a transaction explains it, and the contract of librdkafka does not forbid that."""
+    application = transactions("contradicted")
+    application.transact(range(60, 62), "aborted")
+    application.rows[-1]["transaction_outcome"] = "committed"
+    application.rows[3]["transaction_outcome"] = "aborted"
+    for claim, expected in (("exactly_once", "VIOLATED"), ("contract", "INCONCLUSIVE")):
+        verdict, _ = audited(**transactional(tmp_path, application, claim=claim), name=f"contradicted-{claim}")
+        assert (verdict.verdict, cases(verdict)) == (expected, {"LOST": 1, "PHANTOM": 1})
+        unproven = {"unproven:LOST", "unproven:PHANTOM"} if claim == "contract" else set()
+        assert doubts(verdict) == unproven
+        assert sum("transaction" in note for note in verdict.notes) == 2
+
+
+def test_a_transaction_that_is_open_is_neither_held_nor_violated(
+    audited: Audited, tmp_path: Path, transactions: Callable[[str], Transactions]
+) -> None:
+    application = transactions("open")
+    application.transact(range(60, 65), None)
+    verdict, _ = audited(**transactional(tmp_path, application), name="open")
+    assert (verdict.verdict, cases(verdict)) == ("INCONCLUSIVE", {})
+    assert doubts(verdict) == {"transaction_open", "transaction_unknown"}
+    application.client.abort_transaction(PATIENCE_S)
 
 
 def test_a_record_that_the_identity_misses_is_found_where_it_was_acknowledged(

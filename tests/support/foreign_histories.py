@@ -66,7 +66,24 @@ def random_history(seed: int) -> History:
     _place(history, log)
     rng.shuffle(history.found)
     _forget(rng, history, attempts)
+    _in_transactions(random.Random(f"transactions {seed}"), history)
     return history
+
+
+def _in_transactions(rng: random.Random, history: History) -> None:
+    """Hides the records of transactions that were aborted or are open. The ledger says how they ended, or says nothing,
+    or sometimes what is not true."""
+    if rng.random() < 0.4:
+        return
+    is_said = rng.random() < 0.7
+    for row in history.found:
+        row["hidden"] = rng.choice([None] * 7 + ["aborted"] * 2 + ["open"])
+    at = {(row["partition"], row["offset"]): row["hidden"] for row in history.found}
+    for claim in history.claims if is_said else ():
+        of_name = [row["hidden"] for row in history.found if _identity(history, row) == _identity(history, claim)]
+        hidden = at.get((claim["partition"], claim["offset"]), of_name[0] if of_name else None)
+        ended = {None: "committed", "aborted": "aborted", "open": "unknown"}[hidden]
+        claim["transaction_outcome"] = rng.choice([ended] * 9 + ["committed", "aborted", "unknown", None])
 
 
 def _append(
@@ -170,7 +187,13 @@ def known(history: History) -> Counter[str]:
     """
     counts = Counter[str]()
     copies: defaultdict[Any, list[Row]] = defaultdict(list)
-    for row in sorted(history.found, key=lambda row: (row["offset"], row["partition"])):
+    offsets = Counter((c["partition"], c["offset"]) for c in history.claims if _has_offset(c))
+    counts["past_the_end"] = sum(_has_offset(c) and c["offset"] >= history.ends[c["partition"]] for c in history.claims)
+    hidden = [row for row in history.found if row.get("hidden")]
+    counts["aborted_records"] = sum(row["hidden"] == "aborted" for row in hidden)
+    counts["open_records"] = len(hidden) - counts["aborted_records"]
+    visible = [row for row in history.found if not row.get("hidden")]
+    for row in sorted(visible, key=lambda row: (row["offset"], row["partition"])):
         copies[_identity(history, row)].append(row)
     claims: defaultdict[Any, list[Row]] = defaultdict(list)
     for claim in history.claims:
@@ -180,19 +203,12 @@ def known(history: History) -> Counter[str]:
     placed: list[tuple[Row, list[Row]]] = []
     for name, of_name in claims.items():
         for claim, rows in _given(of_name, copies.get(name, []), history):
-            kept = _judge(claim, rows, history, lost_beginning, counts)
+            kept = _judge(claim, rows, history, lost_beginning, counts) and _unveiled(claim, rows, history, counts)
             if kept:
                 placed.append((claim, rows))
     _judge_unclaimed(history, copies, claims, counts)
     _judge_order(history, placed, counts)
-    offsets = Counter(
-        (c["partition"], c["offset"]) for c in history.claims if c["outcome"] == "acked" and c["offset"] is not None
-    )
     counts["shared"] = sum(count > 1 for count in offsets.values())
-    counts["past_the_end"] = sum(
-        c["outcome"] == "acked" and c["offset"] is not None and c["offset"] >= history.ends[c["partition"]]
-        for c in history.claims
-    )
     return +counts
 
 
@@ -202,12 +218,20 @@ def _identity(history: History, row: Row) -> Any:
     return row["id"]
 
 
+def _ended(claim: Row) -> str:
+    return claim.get("transaction_outcome") or "unknown"
+
+
 def _told(claim: Row) -> bool:
-    return claim["outcome"] in ("acked", "sent")
+    return claim["outcome"] in ("acked", "sent") and _ended(claim) != "aborted"
+
+
+def _has_offset(claim: Row) -> bool:
+    return claim["outcome"] == "acked" and _told(claim) and claim["offset"] is not None
 
 
 def _is_failed(claim: Row, history: History) -> bool:
-    return claim["outcome"] == "failed" and bool(history.failed_because)
+    return _ended(claim) == "aborted" or (claim["outcome"] == "failed" and bool(history.failed_because))
 
 
 def _given(claims: list[Row], rows: list[Row], history: History) -> list[tuple[Row, list[Row]]]:
@@ -218,9 +242,7 @@ def _given(claims: list[Row], rows: list[Row], history: History) -> list[tuple[R
     left = []
     for row in rows:
         owners = [
-            c
-            for c in claims
-            if c["outcome"] == "acked" and (c["partition"], c["offset"]) == (row["partition"], row["offset"])
+            c for c in claims if _has_offset(c) and (c["partition"], c["offset"]) == (row["partition"], row["offset"])
         ]
         if owners:
             given[min(owners, key=lambda c: c["attempt"] or 0)["line"]].append(row)
@@ -240,7 +262,7 @@ def _sound(claim: Row, rows: list[Row]) -> list[Row]:
 
 def _judge(claim: Row, rows: list[Row], history: History, lost_beginning: bool, counts: Counter[str]) -> bool:
     """Counts what a claim shows. Returns whether it is judged at all."""
-    has_offset = claim["outcome"] == "acked" and claim["offset"] is not None
+    has_offset = _has_offset(claim)
     if has_offset and claim["offset"] < history.starts[claim["partition"]]:
         counts["expired"] += 1
         if not rows:
@@ -249,13 +271,39 @@ def _judge(claim: Row, rows: list[Row], history: History, lost_beginning: bool, 
     elif _told(claim) and not has_offset and not rows and lost_beginning:
         counts["unknowable"] += 1
         return False
+    return True
+
+
+def _unveiled(claim: Row, rows: list[Row], history: History, counts: Counter[str]) -> bool:
+    """Counts what the records show that no read_committed consumer gets. Returns whether the claim is judged at all."""
+    hidden = [row for row in history.found if row.get("hidden")]
+    here = [row for row in hidden if _has_offset(claim) and _place_of(row) == _place_of(claim)]
+    veil = here + [row for row in hidden if _identity(history, row) == _identity(history, claim)]
+    if _told(claim) and veil:
+        ended = _ended(claim)
+        if not rows and (ended == "unknown" or any(row["hidden"] == "open" for row in veil)):
+            counts["transaction_unknown"] += 1
+            return False
+        counts["sent_again"] += bool(rows)
+        counts["committed_hidden"] += ended == "committed" and not rows
+        counts["committed_hidden_there"] += ended == "committed" and bool(rows and here)
+        if rows and here and ended == "unknown":
+            counts["transaction_unknown"] += 1
+            claim["offset"] = None
     claim["failed"] = _is_failed(claim, history)
+    stated = (claim["partition"], claim["offset"])
+    counts["failed_elsewhere"] += sum(claim["failed"] and _place_of(row) != stated for row in rows)
+    counts["aborted_found"] += len(rows) if _ended(claim) == "aborted" else 0
     claim["holds"] = [] if claim["failed"] else _sound(claim, rows)
     claim["damaged"] = [row for row in rows if row not in _sound(claim, rows)]
     counts["attempted"] += 1
     if claim["failed"]:
         counts["PHANTOM"] += len(_sound(claim, rows))
     return True
+
+
+def _place_of(row: Row) -> Place:
+    return row["partition"], row["offset"]
 
 
 def _judge_unclaimed(history: History, copies: Any, claims: Any, counts: Counter[str]) -> None:
@@ -276,7 +324,7 @@ def _judge_order(history: History, placed: list[tuple[Row, list[Row]]], counts: 
     """Counts what needs all attempts: damaged records belong to whoever was acknowledged there, and order."""
     acked: defaultdict[Place, list[Row]] = defaultdict(list)
     for claim, _ in placed:
-        if claim["outcome"] == "acked" and claim["offset"] is not None:
+        if _has_offset(claim):
             acked[claim["partition"], claim["offset"]].append(claim)
     corrupted: set[int] = set()
     for claim, _ in placed:
@@ -297,7 +345,7 @@ def _judge_order(history: History, placed: list[tuple[Row, list[Row]]], counts: 
             continue
         counts["LOST"] += _told(claim) and not holds
         counts["DUPLICATED"] += len(holds) > 1 and claim["line"] not in corrupted  # CORRUPTED comes first
-        has_offset = claim["outcome"] == "acked" and claim["offset"] is not None
+        has_offset = _has_offset(claim)
         places = {(row["partition"], row["offset"]) for row in holds}
         counts["MISPLACED"] += has_offset and bool(holds) and (claim["partition"], claim["offset"]) not in places
         present = [

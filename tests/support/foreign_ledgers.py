@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,13 @@ def as_json_lines(file: Path, rows: list[Row], **head: object) -> Path:
     return file
 
 
-def planted(servers: str, topic: str, sound: int = 400) -> ForeignApplication:
+def planted(
+    servers: str, topic: str, sound: int = 400, settings: Mapping[str, str] | None = None
+) -> ForeignApplication:
     """Writes `sound` sound records to two partitions, and plants: 3 LOST, 3 DUPLICATED, 2 MISPLACED, 1 PHANTOM, 1
     REORDERED (a swapped pair), two acknowledgements of one offset (one of them LOST), and 1 record of a foreign
-    writer."""
-    application = ForeignApplication(servers, topic)
+    writer. `settings`: properties of the client, e.g. how it connects."""
+    application = ForeignApplication(servers, topic, **(settings or {}))
     application.write_many([f"order-{number}" for number in range(sound // 2)])
     application.write_many([f"order-{number}" for number in range(sound // 2, sound)], partition=1)
     copies = []

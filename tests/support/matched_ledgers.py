@@ -13,12 +13,22 @@ import pyarrow.parquet as pq
 from delivery_verifier.audit.matching import FOUND, Bounds, Matched, Matching, match
 from delivery_verifier.audit.readers import read_ledger
 from delivery_verifier.audit.request import AuditRequest
+from delivery_verifier.cluster.protocol.batches import Hidden
 from delivery_verifier.model.audit import Audit
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.run_directory import ledger
 from support import oracle
 from support.foreign_histories import History, known, random_history
 
 Row = dict[str, Any]
+OF_TRANSACTIONS = (
+    "transaction_unknown",
+    "committed_hidden",
+    "committed_hidden_there",
+    "aborted_found",
+    "sent_again",
+    "failed_elsewhere",
+)
 KINDS = ("CORRUPTED", "PHANTOM", "LOST", "DUPLICATED", "RESENT", "MISPLACED", "REORDERED")
 
 
@@ -46,16 +56,20 @@ def match_history(folder: Path, history: History, at_us: int = 0) -> tuple[Match
     claims = read_ledger([file], "jsonl", folder / "claims.parquet")
     identity = "value:regex:(?<producer>.+)/(?<sequence>.+)" if history.in_parts else "header:id"
     asked = AuditRequest(
-        run_id="r", files=(file,), format="jsonl", topic="t", bootstrap_servers="b", identity=identity,
+        run_id="r", files=(file,), format="jsonl", topic="t", access=ClusterAccess(), identity=identity,
         others_write=history.others_write,
     )  # fmt: skip
     audit = asked.joined(claims).audit(claims)
     found = [{**row, "timestamp": at_us} for row in history.found]
     pq.write_table(pa.Table.from_pylist(found, schema=FOUND), folder / "found.parquet")
     bounds = {number: Bounds(start, history.ends[number]) for number, start in history.starts.items()}
-    sides = Matching(
-        "own", 1, "token", folder / "claims.parquet", folder / "found.parquet", claims.names, bounds, audit, 7
-    )
+    hidden = [
+        Hidden(row["partition"], row["offset"], row["offset"] + 1, row["hidden"] == "open")
+        for row in history.found
+        if row.get("hidden")
+    ]
+    files = folder / "claims.parquet", folder / "found.parquet"
+    sides = Matching("own", 1, "token", *files, claims.names, bounds, audit, 7, hidden)
     return match(sides, folder / "ledger.parquet", folder / "log.parquet", folder, 60), audit
 
 
@@ -79,8 +93,9 @@ def check_random_history(folder: Path, seed: int) -> None:
     expected = known(history)
     if expected["ambiguous"]:  # two claims of one offset, at which a damaged record stands
         return
-    names = ("strangers", "unclaimed", "expired", "unknowable", "shared", "past_the_end")
-    found = judged(rows, log) + Counter({name: getattr(result, name) for name in names})
+    names = ("foreign_writers", "unclaimed", "expired", "unknowable", "shared", "past_the_end", "aborted_records")
+    found = judged(rows, log) + Counter({name: getattr(result, name) for name in (*names, "open_records")})
+    found += Counter({name: result.unproven[name] for name in OF_TRANSACTIONS})
     for name in {*expected, *found}:
         assert found[name] == expected[name], (seed, name, history)
     assert len(log) == len(history.found)

@@ -24,11 +24,13 @@ COLUMNS = pa.schema(
         ("sent_at", pa.int64()),
         ("settled_at", pa.int64()),
         ("error", pa.string()),
+        ("transaction_outcome", pa.string()),
     ]
 )
 """The columns of a ledger. A test holds them equal to the fields of `LedgerLine`."""
 NUMBERS = tuple(field.name for field in COLUMNS if field.type != pa.string())
 OUTCOMES = pa.array(["acked", "sent", "failed", "unknown"])
+TRANSACTION_OUTCOMES = pa.array(["committed", "aborted", "unknown"])
 IDENTIFYING = ("id", "producer", "sequence")
 """The columns that all lines of a ledger have, or none."""
 _SHA256 = "^[0-9a-f]{64}$"
@@ -44,6 +46,7 @@ def are_sound(batch: pa.Table) -> bool:
     return not outcome.null_count and all(
         (
             _all(pc.is_in(outcome, OUTCOMES)),
+            _all(pc.is_in(batch["transaction_outcome"].drop_null(), TRANSACTION_OUTCOMES)),
             *(_all(pc.greater(pc.utf8_length(batch[name]), 0)) for name in ("id", "producer")),
             *(_all(pc.greater_equal(batch[name], 0)) for name in NUMBERS),
             _all(pc.less(batch["value_crc32"], 1 << 32)),
@@ -61,15 +64,15 @@ def unsure(table: pa.Table) -> pa.Table:
 
 
 def contradiction(batch: pa.Table) -> tuple[int, str, str] | None:
-    """Returns the first row of `batch` in which fields do not fit together: its index, the field, and what is wrong.
-    Returns None if there is no such row."""
+    """Returns the first row of `batch` in which fields do not fit together: its index, the field that is one too many,
+    and what is wrong. Returns None if there is no such row."""
     has_offset, acked = batch["offset"].is_valid(), pc.equal(batch["outcome"], "acked")
     for wrong, name, text in (
-        (pc.and_not(has_offset, acked), "offset", "is given, but only an acked attempt has one; leave it out"),
+        (pc.and_not(has_offset, acked), "offset", "offset is given, but only an acked attempt has one; leave it out"),
         (
             pc.and_(has_offset, batch["partition"].is_null()),
-            "partition",
-            "is missing beside an offset; give both or none",
+            "offset",
+            "partition is missing beside an offset; give both or none",
         ),
     ):
         if (index := pc.index(wrong, True).as_py()) >= 0:

@@ -26,8 +26,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "topic": ("Topic", "The topic that the application wrote to."),
     "cluster": (
         "Cluster",
-        "HOST:PORT of its brokers, separated by commas; or the name of one of your clusters: NAME.properties in the "
-        "folder of connections.",
+        "HOST:PORT of its brokers, separated by commas; or the name of one of your clusters: NAME for NAME.properties "
+        "in the folder of connections, or airflow:CONN_ID.",
     ),
     "identity": ("Identity", f"Where a record names its claim: {IDENTITIES}. Empty: as the ledger's first line says."),
     "identity_sql": ("Identity in SQL", "In its place: a Spark SQL expression over key, value and headers."),

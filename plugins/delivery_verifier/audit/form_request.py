@@ -10,7 +10,9 @@ from typing import Any
 
 from delivery_verifier.audit.fields import CHOICES, FLAGS, TEXTS
 from delivery_verifier.audit.request import AuditRequest, format_of
-from delivery_verifier.cluster.security import command_config, tls
+from delivery_verifier.cluster.external.cluster import read
+from delivery_verifier.cluster.security import airflow_connections
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput, bad_input, choice
 from delivery_verifier.model.scenario import Claim, Profile
 from delivery_verifier.planning.build import scenario_from_params
@@ -32,7 +34,7 @@ def request_of(fields: Mapping[str, Any], run_id: str) -> AuditRequest:
         files=files,
         format=fields["format"] or format_of(files[0]),
         topic=str(fields["topic"]).strip(),
-        bootstrap_servers=servers(str(fields["cluster"]).strip()),
+        access=access_of(str(fields["cluster"]).strip()),
         identity=fields["identity"] or None,
         identity_sql=fields["identity_sql"] or None,
         complete=bool(fields["complete"]),
@@ -55,15 +57,13 @@ def _files(text: str) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def servers(cluster: str) -> str:
-    """Returns the brokers to ask first: `cluster` itself, or those of the cluster with this name. Raises BadInput if
-    neither is possible, or if the cluster asks for TLS or SASL."""
-    if ":" in cluster:
-        return ",".join(map(str, command_config.addresses(cluster)))
-    access = command_config.read(cluster=cluster)
-    if tls.is_used(access.security) or any(name.startswith("sasl.") for name in access.security):
-        raise bad_input("cluster", cluster, "a cluster without TLS and SASL", "an audit cannot use either yet")
-    return ",".join(map(str, access.servers))
+def access_of(cluster: str) -> ClusterAccess:
+    """Returns how to reach `cluster`: the addresses of brokers, or the name of a cluster, of which nothing but the name
+    travels. Raises BadInput and UnsupportedSecurity if it cannot be used."""
+    is_address = ":" in cluster and not airflow_connections.is_named(cluster)
+    access = ClusterAccess(bootstrap_server=cluster) if is_address else ClusterAccess(cluster=cluster)
+    read(access)
+    return access
 
 
 def _settings(producer_config: str, claim: str) -> tuple[Profile | None, Claim]:
@@ -81,7 +81,7 @@ def _command(fields: Mapping[str, Any], files: tuple[Path, ...]) -> str:
     if str(fields["producer_config"]).strip():
         return ""
     words = ["kdv", "audit", "--ledger", *map(str, files), "--topic", str(fields["topic"]).strip()]
-    words += ["--bootstrap-server", servers(str(fields["cluster"]).strip())]
+    words += [word for option in access_of(str(fields["cluster"]).strip()).options() for word in option]
     for name in ("identity", "identity_sql", "format", "claim"):
         words += [f"--{name.replace('_', '-')}", str(fields[name])] if fields[name] else []
     return shlex.join([*words, *(f"--{name.replace('_', '-')}" for name in FLAGS if fields[name])])

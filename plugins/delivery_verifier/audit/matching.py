@@ -11,7 +11,7 @@ the numbers of the claim that its identity names. What no claim names:
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.audit import queries, unproven
+from delivery_verifier.cluster.protocol.batches import Hidden
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.run_directory import ledger
@@ -49,6 +50,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
+_HIDDEN = pa.schema([("partition", pa.int32()), ("first", pa.int64()), ("end", pa.int64()), ("is_open", pa.bool_())])
 LOG_SCHEMA = arrow_schema(LOG)
 
 
@@ -67,6 +69,7 @@ class Matching:
     * `arm`, `ordinal`, `token`: what the records' headers would name in a run of our own.
     * `claims`, `found`: files with the columns `readers.WRITTEN` and FOUND. `names`: the names of the ledger's files.
     * `bounds`: by partition. `at_us`: the time of attempts without one, in µs since the epoch.
+    * `hidden`: which of the records no read_committed consumer gets.
     """
 
     arm: str
@@ -78,6 +81,7 @@ class Matching:
     bounds: Mapping[int, Bounds]
     audit: Audit
     at_us: int
+    hidden: Sequence[Hidden] = ()
 
 
 @dataclass
@@ -93,6 +97,8 @@ class Matched:
     * `foreign_writers`, `unclaimed`: records without an identity; with one that no claim has. `gaps`: numbers between a
       producer's first and last that neither ledger nor log have.
     * `inferred`: attempts that only the log shows. `left_out`: claims that are not in the ledger of the run.
+    * `aborted_records`, `open_records`: records that no read_committed consumer gets. Only the claims of the others are
+      judged (see `queries`).
     * `unproven`: what could not be decided (see `audit.unproven`).
     * `examples`: the first cases of some of these counts, in words.
     * `picks`: some claims with exactly one, sound record, and its place (`found_partition`, `found_offset`).
@@ -110,6 +116,8 @@ class Matched:
     gaps: int = 0
     inferred: int = 0
     left_out: int = 0
+    aborted_records: int = 0
+    open_records: int = 0
     unproven: dict[str, int] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)
     picks: list[dict[str, Any]] = field(default_factory=list)
@@ -129,7 +137,7 @@ def match(matching: Matching, ledger_file: Path, log_file: Path, folder: Path, p
         _load(database, matching)
         _refuse_doubles(database, matching)
         _refuse_partitions(database, matching)
-        for query in queries.steps(matching.audit):
+        for query in queries.steps(matching.audit, bool(matching.hidden)):
             database.execute(query)
         matched = _counts(database, matching)
         matched.picks = database.execute(queries.PICKS, [str(matching.claims), picks]).to_arrow_table().to_pylist()
@@ -165,6 +173,7 @@ def _load(database: Any, matching: Matching) -> None:
     database.executemany("INSERT INTO bounds VALUES (?, ?, ?)", bounds)
     identity = queries.key(matching.audit.identity.in_parts)
     database.execute(queries.claims(matching.audit, identity), [str(matching.claims)])
+    database.register("hidden_ranges", pa.Table.from_pylist([each._asdict() for each in matching.hidden], _HIDDEN))
     database.execute(queries.records(identity), [str(matching.found)])
 
 

@@ -119,5 +119,6 @@ def _problems(fields: dict[str, str]) -> Iterator[tuple[str, str]]:
         name = path[1] if path else "outcome"
         yield name, f"{_PATH.sub('', str(error))}, got {shown(fields.get(name))}"
     for name, value in fields.items():
-        if name not in ("id", "producer", "error", "outcome", "value_sha256") and not value.isdecimal():
+        texts = ("id", "producer", "error", "outcome", "value_sha256", "transaction_outcome")
+        if name not in texts and not value.isdecimal():
             yield name, f"{shown(value)} is no whole number"

@@ -26,8 +26,10 @@ from delivery_verifier.audit import matching, readers, snapshot
 from delivery_verifier.audit.request import AuditRequest
 from delivery_verifier.catalogue import FAULTS, PROFILES
 from delivery_verifier.catalogue.single import CANARY, token
-from delivery_verifier.cluster import foreign_topic
+from delivery_verifier.cluster import foreign_topic, workspaces
 from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.cluster.protocol.batches import Hidden
+from delivery_verifier.cluster.security import spark_options
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.inputs import BadInput
@@ -70,24 +72,26 @@ class Gathered:
     tail: dict[int, int]
 
 
-def perform(request: AuditRequest, run_dir: Path, spark: Callable[[], SparkSession], say: Say) -> None:
-    """Gathers the evidence of an audit, and writes the run directory `run_dir`, up to the step read_topic.
+def perform(request: AuditRequest, run_dir: Path, spark: Callable[[int], SparkSession], say: Say) -> None:
+    """Gathers the evidence of an audit, and writes the run directory `run_dir`, up to the step read_topic. `spark`
+    returns a session for this number of records.
 
     Raises BadInput if the ledger or an option is not allowed, and the errors of the cluster and of Spark.
     """
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     with _folder(run_dir) as folder:
+        connection = foreign_topic.connected(request.access, request.topic)
+        facts = foreign_topic.facts(connection, request.topic)
         say(f"reading {len(request.files)} file{'' if len(request.files) == 1 else 's'} of claims")
         claims = readers.read_ledger(request.files, request.format, folder / "claims.parquet")
         request = request.joined(claims)
         audit = request.audit(claims)
-        connection = foreign_topic.connected(request.bootstrap_servers)
-        facts = foreign_topic.facts(connection, request.topic)
-        say(f"{claims.count:,} claims; waiting until {request.topic} stands still for {snapshot.QUIET_S:g} s")
+        quiet_s = snapshot.quiet_s(claims.without_offset)
+        say(f"{claims.count:,} claims; waiting until {request.topic} stands still for {quiet_s:g} s")
         taken = snapshot.take(
-            lambda: foreign_topic.look(connection, request.topic, facts.partitions), _acked_ends(claims.file)
+            lambda: foreign_topic.look(connection, request.topic, facts.partitions), _acked_ends(claims.file), quiet_s
         )
-        gathered = _gather(request, audit, connection, facts, taken, folder, spark(), say)
+        gathered = _gather(request, audit, connection, facts, taken, folder, spark, say)
         scenario = _scenario(request, gathered, run_dir.name)
         _write(RunDirectory(run_dir), scenario, gathered)
 
@@ -118,33 +122,44 @@ def _gather(
     facts: foreign_topic.TopicFacts,
     taken: snapshot.Snapshot,
     folder: Path,
-    spark: SparkSession,
+    start_spark: Callable[[int], SparkSession],
     say: Say,
 ) -> Gathered:
+    run_token = token(request.run_id)
+    offsets = _offsets(request, connection, taken)
+    spark = start_spark(max(offsets.records, audit.claims))
     from spark_jobs.reading import foreign
 
-    run_token, options = token(request.run_id), {"kafka.bootstrap.servers": connection.bootstrap_servers}
-    offsets = _offsets(request, connection, taken)
     say(f"reading {offsets.records:,} offsets of {request.topic}")
-    records = foreign.read_foreign(spark, offsets, options)
     identified, read = folder / "found", {}
-    foreign.identified(records, audit.identity, audit.hash).write.parquet(str(identified))
+    with _options(connection) as options:
+        records = foreign.read_foreign(spark, offsets, options)
+        foreign.identified(records, audit.identity, audit.hash).write.parquet(str(identified))
     read[SUBJECT] = dataset.dataset(identified).count_rows()
-    offsets = _with_controls(offsets, connection, identified)
+    offsets, hidden = _with_controls(offsets, connection, identified, taken)
     say(f"matching {read[SUBJECT]:,} records with {audit.claims:,} claims")
     bounds = {part.partition: matching.Bounds(part.start, part.end) for part in offsets.partitions}
     names = tuple(file.name for file in request.files)
     sides = matching.Matching(
-        SUBJECT, 1, run_token, folder / "claims.parquet", identified, names, bounds, audit, offsets.taken_at_us
+        SUBJECT, 1, run_token, folder / "claims.parquet", identified, names, bounds, audit, offsets.taken_at_us, hidden
     )
     subject = matching.match(sides, *_files(folder, SUBJECT), folder, spliced.PICKS)
-    raws = _raws(spark, foreign.read_foreign, offsets, options, subject.picks)
+    with _options(connection) as options:
+        raws = _raws(spark, foreign.read_foreign, offsets, options, subject.picks)
     planted = spliced.Planter(subject.picks, raws, audit).lay_out() if subject.picks else spliced.Canary()
     canary = _match_canary(spark, planted, audit, run_token, folder, offsets.taken_at_us)
     read[CANARY] = len(planted.records)
     live = foreign_topic.look(connection, request.topic, facts.partitions)
     tail = {part.partition: live[part.partition].end - part.end for part in offsets.partitions}
     return Gathered(folder, audit, facts, taken, offsets, subject, canary, planted, read, tail)
+
+
+@contextmanager
+def _options(connection: Connection) -> Iterator[dict[str, str]]:
+    """Yields the options by which Spark reads from the cluster, while the block runs. What is secret stands in a file
+    of a workspace, never in the run directory."""
+    with workspaces.passing() as workspace, spark_options.granted(connection, workspace) as options:
+        yield options
 
 
 def _files(folder: Path, arm: str) -> tuple[Path, Path]:
@@ -168,20 +183,23 @@ def _offsets(request: AuditRequest, connection: Connection, taken: snapshot.Snap
     return Offsets(bootstrap_servers=connection.bootstrap_servers, taken_at_us=now_us(), partitions=parts)
 
 
-def _with_controls(offsets: Offsets, connection: Connection, identified: Path) -> Offsets:
-    """Returns `offsets` with the numbers of control records. They are counted only in partitions in which offsets hold
-    no record; the invariant `offsets_accounted` then compares the two."""
+def _with_controls(
+    offsets: Offsets, connection: Connection, identified: Path, taken: snapshot.Snapshot
+) -> tuple[Offsets, list[Hidden]]:
+    """Returns `offsets` with the numbers of control records, and what no read_committed consumer gets. Both are looked
+    for only in partitions in which offsets hold no record, or a transaction is open; the invariant `offsets_accounted`
+    then compares the numbers."""
     counted = dataset.dataset(identified).to_table(columns=["partition"])["partition"].value_counts().to_pylist()
     records = {row["values"]: row["counts"] for row in counted}
-    parts = []
+    parts, hidden = [], list[Hidden]()
     for part in offsets.partitions:
-        controls = 0
-        if records.get(part.partition, 0) < part.end - part.start:
-            controls = foreign_topic.control_records(
-                connection, part.topic, part.partition, part.leader, part.start, part.end
-            )
+        controls, look = 0, taken.looks[part.partition]
+        if records.get(part.partition, 0) < part.end - part.start or look.stable < look.end:
+            where = (part.topic, part.partition, part.leader, part.start, part.end)
+            controls, of_partition = foreign_topic.hidden(connection, *where)
+            hidden += of_partition
         parts.append(replace(part, control_records=controls))
-    return replace(offsets, partitions=parts)
+    return replace(offsets, partitions=parts), hidden
 
 
 def _raws(
@@ -322,7 +340,7 @@ def _ledger_of(output: StepOutput, gathered: Gathered, arm: str, matched: matchi
 
 def _audit_counts(output: StepOutput, matched: matching.Matched, wrong: Mapping[str, str]) -> None:
     names = ("expired", "unknowable", "past_the_end", "shared", "shared_acks", "foreign_writers", "unclaimed", "gaps")
-    for name in (*names, "inferred", "left_out"):
+    for name in (*names, "inferred", "left_out", "aborted_records", "open_records"):
         output.counts[COUNT + name] = getattr(matched, name)
     output.counts |= {COUNT + name: count for name, count in matched.unproven.items()}
     output.notes |= {COUNT + name: text for name, text in (matched.examples | dict(wrong)).items()}

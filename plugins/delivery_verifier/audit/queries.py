@@ -2,6 +2,10 @@
 
 `k1` and `k2` identify a record: its id and 0, or its producer and sequence. `name` and `number` give the order of
 sending, if it is known. A claim is `told` if the client reported it (acked or sent).
+
+A topic with transactions is judged as a read_committed consumer sees it: `found` has no record that is `hidden` from
+it, because its transaction was aborted or has not ended (docs/adr/0033). `ended` is how the transaction of a claim
+ended, as the ledger says. A claim of an aborted one counts as FAILED: certainly not written into this view.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ def key(in_parts: bool) -> str:
 def claims(audit: Audit, identity: str) -> str:
     """Returns the query that loads the claims. Failed attempts count as INDETERMINATE unless the application says why
     they were certainly not written."""
-    failed = "FAILED" if audit.failed_because else "INDETERMINATE"
+    failed, aborted = "FAILED" if audit.failed_because else "INDETERMINATE", "transaction_outcome = 'aborted'"
     hashed = {"": "NULL::VARCHAR", "crc32": "value_crc32::VARCHAR", "sha256": "value_sha256"}[audit.hash]
     order = "'' AS name, NULL::BIGINT AS number"
     if audit.identity.in_parts or (audit.ordered and not audit.attempts):
@@ -38,12 +42,12 @@ def claims(audit: Audit, identity: str) -> str:
         )
     return f"""
     CREATE TABLE claim AS SELECT {identity}, {order}, file * {FILE} + line AS line, coalesce(attempt, 0) AS attempt,
-        CASE outcome WHEN 'acked' THEN 'ACKED' WHEN 'sent' THEN 'SENT' WHEN 'failed' THEN '{failed}'
-        ELSE 'INDETERMINATE' END AS outcome,
-        outcome IN ('acked', 'sent') AS told,
+        CASE WHEN {aborted} THEN 'FAILED' WHEN outcome = 'acked' THEN 'ACKED' WHEN outcome = 'sent' THEN 'SENT'
+        WHEN outcome = 'failed' THEN '{failed}' ELSE 'INDETERMINATE' END AS outcome,
+        outcome IN ('acked', 'sent') AND ({aborted}) IS NOT TRUE AS told,
         coalesce(coalesce(settled_at, sent_at) * 1000, getvariable('at_us')::BIGINT) AS settled,
         "partition", "offset", {hashed} AS hash, sent_at, settled_at, error,
-        false AS is_inferred
+        coalesce(transaction_outcome, 'unknown') AS ended, false AS is_inferred
     FROM read_parquet(?)"""
 
 
@@ -69,14 +73,27 @@ OUTSIDE = """SELECT line, "partition" FROM claim ANTI JOIN bounds USING ("partit
 """A claim of a partition that the topic does not have."""
 
 
-def steps(audit: Audit) -> Iterator[str]:
-    """Yields the queries that match, in order."""
+def steps(audit: Audit, some_are_hidden: bool) -> Iterator[str]:
+    """Yields the queries that match, in order. `some_are_hidden`: whether the table `hidden_ranges` has rows."""
+    yield from _hide(some_are_hidden)
     yield from _adopt()
     yield from _assign()
     yield from _expire()
+    yield from _veil()
+    yield from _keep()
     yield from _infer(audit)
     yield from _copies(audit)
     yield from _number(audit)
+
+
+def _hide(some_are_hidden: bool) -> Iterator[str]:
+    """Moves the records that no read_committed consumer gets from `found` to `hidden`."""
+    if not some_are_hidden:
+        yield "CREATE TABLE hidden AS SELECT *, false AS is_open FROM found WHERE false"
+        return
+    yield """CREATE TABLE hidden AS SELECT found.*, is_open FROM found ASOF JOIN hidden_ranges AS part
+        ON found."partition" = part."partition" AND found."offset" >= part."first" WHERE found."offset" < part."end" """
+    yield """DELETE FROM found WHERE ("partition", "offset") IN (SELECT ("partition", "offset") FROM hidden)"""
 
 
 def _adopt() -> Iterator[str]:
@@ -130,14 +147,44 @@ def _assign() -> Iterator[str]:
 
 
 def _expire() -> Iterator[str]:
-    """Leaves out acked claims whose offset the log no longer has, unless another copy is there: that claim becomes
-    INDETERMINATE. Also leaves out what may have expired."""
+    """Finds acked claims whose offset the log no longer has, and claims that may have expired."""
     yield """CREATE TABLE expired AS SELECT k1, k2, attempt FROM claim JOIN bounds USING ("partition")
         WHERE outcome = 'ACKED' AND "offset" < "start" """
     yield """CREATE TABLE unknowable AS SELECT k1, k2, attempt FROM claim ANTI JOIN present USING (k1, k2, attempt)
         WHERE told AND "offset" IS NULL AND (SELECT max("start") FROM bounds) > 0"""
+
+
+def _veil() -> Iterator[str]:
+    """Decides about reported claims of which a record is hidden: one of their identity, or one at their offset.
+
+    * `undecided`: no other record is there, and nothing says that their transaction was committed, or it has not ended.
+      They are left out: an acknowledgement does not promise a commit.
+    * `elsewhere`: the record at their offset is hidden, another one is not, and the same is unknown. They count as
+      found, and as acknowledged without an offset.
+    * `torn`: the ledger says that their transaction was committed. They count as LOST or MISPLACED.
+    """
+    yield """CREATE TABLE veiled AS
+        SELECT k1, k2, attempt, ended, bool_or(at_offset) AS at_offset, bool_or(is_open) AS is_open,
+            (k1, k2, attempt) IN (SELECT (k1, k2, attempt) FROM present) AS is_present
+        FROM (SELECT claim.k1, claim.k2, attempt, ended, true AS at_offset, is_open
+            FROM claim JOIN hidden USING ("partition", "offset") WHERE told
+            UNION ALL SELECT claim.k1, claim.k2, attempt, ended, false, is_open
+            FROM claim JOIN hidden USING (k1, k2) WHERE told)
+        ANTI JOIN expired USING (k1, k2, attempt) ANTI JOIN unknowable USING (k1, k2, attempt) GROUP BY ALL"""
+    yield "CREATE TABLE undecided AS SELECT * FROM veiled WHERE NOT is_present AND (ended = 'unknown' OR is_open)"
+    yield "CREATE TABLE elsewhere AS SELECT * FROM veiled WHERE is_present AND at_offset AND ended = 'unknown'"
+    yield """CREATE TABLE torn AS SELECT * FROM veiled ANTI JOIN undecided USING (k1, k2, attempt)
+        WHERE ended = 'committed' AND (at_offset OR NOT is_present)"""
+
+
+def _keep() -> Iterator[str]:
+    """Leaves out the claims that have or may have expired, unless another copy is there: that claim becomes
+    INDETERMINATE. Also leaves out what `_veil` found undecided."""
     yield """CREATE TABLE kept AS
         SELECT * FROM claim ANTI JOIN expired USING (k1, k2, attempt) ANTI JOIN unknowable USING (k1, k2, attempt)
+            ANTI JOIN undecided USING (k1, k2, attempt) ANTI JOIN elsewhere USING (k1, k2, attempt)
+        UNION ALL SELECT * REPLACE (NULL AS "offset", NULL AS "partition") FROM claim
+            SEMI JOIN elsewhere USING (k1, k2, attempt)
         UNION ALL
         SELECT * REPLACE ('INDETERMINATE' AS outcome, false AS told, NULL AS "offset", NULL AS "partition")
         FROM claim SEMI JOIN expired USING (k1, k2, attempt) SEMI JOIN present USING (k1, k2, attempt)"""
@@ -155,7 +202,7 @@ def _infer(audit: Audit) -> Iterator[str]:
     else:
         order = "'', NULL"
     yield f"""INSERT INTO kept SELECT k1, k2, {order}, 9223372036854775807, 0, 'INDETERMINATE', false, 0, NULL,
-        NULL, NULL, NULL, NULL, NULL, true FROM (SELECT DISTINCT k1, k2 FROM unclaimed) WHERE {infers}"""
+        NULL, NULL, NULL, NULL, NULL, 'unknown', true FROM (SELECT DISTINCT k1, k2 FROM unclaimed) WHERE {infers}"""
     yield f"""INSERT INTO owned SELECT "partition", "offset", k1, k2, 0 FROM unclaimed WHERE {infers}"""
     yield f"CREATE TABLE phantom AS SELECT * FROM unclaimed WHERE {not audit.others_write and is_whole(audit)}"
 
@@ -244,7 +291,8 @@ def _sequence(audit: Audit) -> str:
 LEDGER = """
 SELECT $1::VARCHAR AS arm, producer::INTEGER AS producer, 0::INTEGER AS "session", sequence::BIGINT AS sequence,
     attempt::INTEGER AS attempt, place::INTEGER AS "partition", partition_sequence::BIGINT AS partition_sequence,
-    outcome, "offset", NULL::VARCHAR AS "transaction", NULL::VARCHAR AS transaction_outcome,
+    outcome, CASE WHEN outcome = 'ACKED' THEN "offset" END AS "offset", NULL::VARCHAR AS "transaction",
+    NULL::VARCHAR AS transaction_outcome,
     make_timestamptz(coalesce(coalesce(sent_at, settled_at) * 1000, getvariable('at_us')::BIGINT)) AS sent_at,
     CASE WHEN outcome <> 'INDETERMINATE' OR settled_at IS NOT NULL THEN make_timestamptz(settled) END AS settled_at,
     error, CASE WHEN is_inferred THEN 'log' ELSE 'client' END AS made_by
@@ -256,7 +304,8 @@ LOG = f"""
 WITH lines AS (
     SELECT found."partition", found."offset", found."timestamp", found.hash AS found_hash, numbered.*
         EXCLUDE ("partition", "offset"), phantom."offset" IS NOT NULL AS is_phantom
-    FROM found LEFT JOIN owned USING ("partition", "offset")
+    FROM (SELECT * FROM found UNION ALL SELECT * EXCLUDE (is_open) FROM hidden) AS found
+    LEFT JOIN owned USING ("partition", "offset")
     LEFT JOIN numbered ON (numbered.k1, numbered.k2, numbered.attempt) = (owned.k1, owned.k2, owned.attempt)
     LEFT JOIN phantom ON (phantom."partition", phantom."offset") = (found."partition", found."offset")
 )
@@ -288,6 +337,8 @@ COUNTS = {
     "shared_acks": f"SELECT sum(acks) FROM ({_SHARED})",
     "foreign_writers": "SELECT count(*) FROM found WHERE k1 IS NULL OR k2 IS NULL",
     "unclaimed": "SELECT count(*) FROM unclaimed",
+    "aborted_records": "SELECT count(*) FROM hidden WHERE NOT is_open",
+    "open_records": "SELECT count(*) FROM hidden WHERE is_open",
     "inferred": "SELECT count(*) FROM kept WHERE is_inferred",
     "left_out": "SELECT (SELECT count(*) FROM claim) - (SELECT count(*) FROM kept WHERE NOT is_inferred)",
     "gaps": f"""SELECT sum(coalesce(last - first + 1 - numbers, 0)) FROM (SELECT max(number) AS last,

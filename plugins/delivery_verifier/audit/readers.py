@@ -140,7 +140,7 @@ def _check(file: Path, part: Part, claims: Claims, is_binary: bool) -> None:
         index, name, text = wrong
         number = part.lines[index].as_py()
         column = "" if is_binary else column_in(file, number, name)
-        raise BadInput(f"{file}, line {number}{column}: {name} {text}")
+        raise BadInput(f"{file}, line {number}{column}: {text}")
     claims.first = claims.first or f"{file}, line {part.lines[0].as_py()}"
     before = claims.count
     for name in COLUMNS.names:

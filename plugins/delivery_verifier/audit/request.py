@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from delivery_verifier.audit.readers import Claims
 from delivery_verifier.model.audit import IDENTITIES, Audit, Identity, LedgerFormat, groups_of
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.scenario import Claim, Profile
 
@@ -25,15 +26,16 @@ SUFFIXES: dict[str, LedgerFormat] = {
 class AuditRequest(Struct, frozen=True, kw_only=True):
     """What a user asks of an audit.
 
-    `identity`: as on the command line; None: as the head of the ledger says. `identity_sql`: an SQL expression in its
-    place. `profile`: the producer's settings; None if they are not known. `command`: the command that repeats it.
+    `access`: how to reach the cluster, without a secret. `identity`: as on the command line; None: as the head of the
+    ledger says. `identity_sql`: an SQL expression in its place. `profile`: the producer's settings; None if they are
+    not known. `command`: the command that repeats it.
     """
 
     run_id: str
     files: tuple[Path, ...]
     format: LedgerFormat
     topic: str
-    bootstrap_servers: str
+    access: ClusterAccess
     identity: str | None = None
     identity_sql: str | None = None
     complete: bool = False

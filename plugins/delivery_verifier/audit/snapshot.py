@@ -11,6 +11,9 @@ from delivery_verifier.host.waiting import pause
 
 QUIET_S = 3.0
 """How long the ends of all partitions must stand still."""
+LAG_S = 35.0
+"""The same if acknowledgements lack offsets: longer than Kafka's default of `replica.lag.time.max.ms`. A high watermark
+that trails behind the log moves within that time, or its follower is no longer in sync (docs/adr/0034)."""
 DEADLINE_S = 60.0
 """How long to wait for two looks that agree, in-sync replicas, and high watermarks behind all acknowledged offsets."""
 Looks = Mapping[int, Look]
@@ -23,6 +26,11 @@ class Snapshot:
 
     looks: Looks
     wrong: dict[str, str] = field(default_factory=dict)
+
+
+def quiet_s(without_offset: int) -> float:
+    """Returns how long the topic must stand still, in seconds, if so many acknowledgements lack their offset."""
+    return LAG_S if without_offset else QUIET_S
 
 
 def take(

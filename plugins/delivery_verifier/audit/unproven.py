@@ -9,7 +9,8 @@ from delivery_verifier.audit.queries import EMPTY
 
 _AT = '("partition", "offset")'
 _ABSENT = """SELECT kept.* FROM kept ANTI JOIN first_copy USING (k1, k2, attempt) WHERE told"""
-_NAMELESS = """SELECT "partition", "offset", hash FROM found WHERE k1 IS NULL OR k2 IS NULL"""
+_EVERY = "(SELECT * FROM found UNION ALL SELECT * EXCLUDE (is_open) FROM hidden)"
+_NAMELESS = f"""SELECT "partition", "offset", hash FROM {_EVERY} WHERE k1 IS NULL OR k2 IS NULL"""
 _YOUNGER = """coalesce(settled_at, sent_at) IS NOT NULL AND settled < (SELECT epoch_us(min("timestamp")) FROM found)
     AND (SELECT max("start") FROM bounds) = 0"""
 _DAMAGED = f"(k1, k2) IN (SELECT (k1, k2) FROM found WHERE {_AT} IN (SELECT {_AT} FROM damaged))"
@@ -22,6 +23,14 @@ COUNTS = {
         FROM claim SEMI JOIN several USING (k1, k2) GROUP BY k1, k2) USING (k1, k2) WHERE was_acked OR copies > 1""",
     "unordered": """SELECT count(*) FROM (SELECT number, attempt, min(attempt) OVER (PARTITION BY k1, k2) AS earliest
         FROM claim) WHERE number IS NULL OR earliest > 0""",
+    "end_unknown": "SELECT count(*) FROM claim WHERE ended = 'unknown'",
+    "transaction_unknown": "SELECT (SELECT count(*) FROM undecided) + (SELECT count(*) FROM elsewhere)",
+    "committed_hidden": "SELECT count(*) FROM torn WHERE NOT is_present",
+    "committed_hidden_there": "SELECT count(*) FROM torn WHERE is_present",
+    "aborted_found": "SELECT count(*) FROM owned JOIN claim USING (k1, k2, attempt) WHERE ended = 'aborted'",
+    "failed_elsewhere": """SELECT count(*) FROM owned JOIN claim USING (k1, k2, attempt) WHERE outcome = 'FAILED'
+        AND (owned."partition", owned."offset") IS DISTINCT FROM (claim."partition", claim."offset")""",
+    "sent_again": "SELECT count(*) FROM veiled WHERE is_present",
     "resent": "SELECT count(*) FROM kept WHERE attempt > 0",
     "adopted": "SELECT count(*) FROM adopted",
     "tombstones": f"""SELECT count(*) FROM owned JOIN kept USING (k1, k2, attempt)
@@ -47,6 +56,12 @@ COUNTS = {
 * `tombstones`: null values that were claimed with the checksum of an empty one.
 * `younger`: absent claims that are older than every record of the topic, whose logs begin at 0.
 * `unidentified`: absent claims at whose offset a record without an identity stands.
+* `end_unknown`: claims that do not say whether their transaction was committed or aborted.
+* `transaction_unknown`: reported claims of which a record is in an aborted or open transaction, and nothing says how
+  theirs ended. `committed_hidden`, `committed_hidden_there`: claims of committed transactions that are LOST or
+  MISPLACED because their record is in an aborted one. `aborted_found`: records of claims whose transaction was aborted.
+  `failed_elsewhere`: records of FAILED claims, but for those at the offset that was acknowledged in an aborted one.
+  `sent_again`: claims that were found, of which another record is in an aborted or open transaction.
 * `unproven_lost`, `unproven_misplaced`: how many of these cases are not proven, at most. A loss is not proven if a
   record of the same identity stands in the log with another checksum: it may be the lost one, damaged.
 """

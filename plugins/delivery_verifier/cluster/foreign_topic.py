@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
-from delivery_verifier.cluster import topics
-from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster import topics, workspaces
+from delivery_verifier.cluster.check import cluster_check, rights
+from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.cluster.external.cluster import read
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.cluster.protocol.requests import BrokerRequests
+from delivery_verifier.cluster.security import spark_options
+from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import bad_input
 
 ANSWER_S = 15.0
@@ -19,18 +25,39 @@ DELIVERY = ("min.insync.replicas", "unclean.leader.election.enable", "flush.mess
 """The settings of a topic that matter for delivery."""
 
 
-def connected(bootstrap_servers: str) -> Connection:
-    """Returns the connection to the cluster behind `bootstrap_servers`, without encryption.
+class RightsMissing(VerifierError, RuntimeError):
+    """This client may not read the topic. The message has one line for each right, with the command that gives it."""
 
-    Raises BadInput if no broker answers.
+    exit_code = 69
+
+
+def connected(access: ClusterAccess, topic: str) -> Connection:
+    """Returns the connection to the cluster that `access` names, once it is known that `topic` can be read there.
+
+    Raises, within seconds, BadInput and UnsupportedSecurity if the connection cannot be used, SecretsOutOfReach if
+    Spark could not read its secrets, Unreachable if no server or no leader of the topic answers, and RightsMissing.
     """
-    client = AdminClient({"bootstrap.servers": bootstrap_servers, "socket.timeout.ms": 10_000, "log_level": 0})
-    try:
-        brokers = client.list_topics(timeout=ANSWER_S).brokers
-    except KafkaException as error:
-        reason = error.args[0].str()
-        raise bad_input("--bootstrap-server", bootstrap_servers, "brokers that answer without TLS", reason) from None
-    return Connection({number: Address(str(broker.host), broker.port) for number, broker in brokers.items()})
+    current = read(access)
+    spark_options.require_within_reach(current.security, spark_options.HERE, workspaces.folder())
+    reached = cluster_check.reach(current, time.monotonic() + cluster_check.WITHIN_S)
+    asked = min(reached.software)
+    question = rights.Question(reached.asking, asked, topic, rights.Wanted({}, []))
+    missing = [right for right in rights.to_read(topic) if rights.ask(right, question).standing == "missing"]
+    if missing:
+        principal, servers = cluster_check.principal(current.security), ",".join(map(str, current.servers))
+        said = [f"missing: {right}; remedy: {right.command(servers, principal)}" for right in missing]
+        raise RightsMissing(f"{principal} may not read the topic {topic}\n" + "\n".join(said))
+    _require_leaders(reached, asked, topic)
+    return Connection({broker.number: broker.address for broker in reached.members.brokers}, current.security)
+
+
+def _require_leaders(reached: cluster_check.Reached, asked: int, topic: str) -> None:
+    """Raises Unreachable if a broker that leads a partition of `topic` did not answer."""
+    about = {"topics": [(topic,)], "allow_auto_topic_creation": False}
+    (said,) = reached.asking.ask(asked, "Metadata", ANSWER_S, **about).topics
+    leaders = {part.leader_id for part in said.partitions or ()}
+    if silent := [each for each in reached.unreached if each.number in leaders]:
+        raise cluster_check.Unreachable(cluster_check.lines(silent))
 
 
 @dataclass(frozen=True)
@@ -106,10 +133,9 @@ def look(connection: Connection, topic: str, partitions: int) -> dict[int, Look]
     }
 
 
-def control_records(connection: Connection, topic: str, partition: int, leader: int, start: int, end: int) -> int:
-    """Returns the number of control records at the offsets [start, end) of the leader's log.
-
-    Raises ConnectionError if the leader does not give its batches, and UnsupportedSecurity if the connection is
-    encrypted.
-    """
-    return batches.controls(BrokerRequests(connection), leader, topic, partition, start, end)
+def hidden(
+    connection: Connection, topic: str, partition: int, leader: int, start: int, end: int
+) -> tuple[int, list[batches.Hidden]]:
+    """Returns what no read_committed consumer gets of the offsets [start, end) of the leader's log (see
+    `batches.hidden`). Raises ConnectionError if the leader does not give its batches."""
+    return batches.hidden(BrokerRequests(connection), leader, topic, partition, start, end)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from delivery_verifier.cluster import kept_secrets, lease
@@ -148,6 +150,24 @@ def hold(workspace: Path) -> None:
     `keep` or `remove`.
     """
     (workspace / AWAITED).write_text(str(myself()))
+
+
+@contextmanager
+def passing() -> Iterator[Path]:
+    """Yields a workspace without a cluster, for what this process keeps secret while the block runs.
+
+    If the process is killed, the next sweep removes it. It gets its name only when it is held, so that no sweep takes
+    it before.
+    """
+    folder().mkdir(parents=True, exist_ok=True)
+    unnamed = Path(tempfile.mkdtemp(prefix=".passing-", dir=folder()))
+    hold(unnamed)
+    (unnamed / AGENT_SPEC).touch()
+    workspace = unnamed.rename(folder() / secrets.token_hex(4))
+    try:
+        yield workspace
+    finally:
+        remove(workspace)
 
 
 def keep(workspace: Path) -> None:

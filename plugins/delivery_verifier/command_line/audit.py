@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from delivery_verifier.command_line import options, outputs
+from delivery_verifier.command_line import options, outputs, own_cluster
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import read_verdict, show
 from delivery_verifier.host import folders
@@ -27,6 +27,8 @@ _EXAMPLES = """examples:
   kdv audit --ledger acks.jsonl --topic orders --bootstrap-server broker:9092 --identity header:order-id
                              is every record that the application was told of in the topic?
   kdv audit --ledger out.txt --format verifiable-producer --topic t --bootstrap-server broker:9092
+  kdv audit --ledger acks.csv --topic orders --cluster production --identity key --claim at_least_once
+                             of the cluster in connections/production.properties, with TLS or SASL
   kdv schema ledger          the columns of a ledger, as JSON Schema
 """
 
@@ -38,7 +40,6 @@ def register(add: Add) -> None:
     group.add_argument("--ledger", metavar="FILE", nargs="+", required=True, help="files of the ledger")
     group.add_argument("--format", choices=get_args(LedgerFormat), help="format of the files (default: by their names)")
     group.add_argument("--topic", required=True, help="the topic that the application wrote to")
-    group.add_argument("--bootstrap-server", metavar="HOST:PORT", required=True, help="brokers of the cluster")
     group.add_argument(
         "--identity",
         metavar="WHERE",
@@ -50,6 +51,7 @@ def register(add: Add) -> None:
     group.add_argument("--complete", action="store_true", help="every attempt is in the ledger, also open ones")
     group.add_argument("--others-write", action="store_true", help="others write to the topic, too")
     group.add_argument("--run-id", metavar="NAME", help="name of the run (default: the time)")
+    own_cluster.add(sub)
     options.add(sub, only=("claim", "client"))
     output = sub.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
@@ -100,13 +102,16 @@ def _request(arguments: argparse.Namespace, run_id: str) -> AuditRequest:
             raise bad_input("--ledger", str(file), "a file", "there is no such file")
     if arguments.identity and arguments.identity_sql:
         raise BadInput("--identity and --identity-sql say the same in two ways; give one of them")
+    access = own_cluster.access_of(arguments)
+    if access is None:
+        raise BadInput("no cluster is named; allowed: --bootstrap-server, --command-config, or --cluster")
     profile, claim = _settings(arguments)
     return AuditRequest(
         run_id=run_id,
         files=files,
         format=arguments.format or format_of(files[0]),
         topic=arguments.topic,
-        bootstrap_servers=arguments.bootstrap_server,
+        access=access,
         identity=arguments.identity,
         identity_sql=arguments.identity_sql,
         complete=arguments.complete,

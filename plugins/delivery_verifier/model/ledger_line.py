@@ -14,6 +14,9 @@ from msgspec import Meta, Struct
 LedgerOutcome = Literal["acked", "sent", "failed", "unknown"]
 """What the client told the application. `acked`: a broker acknowledged the record. `sent`: acks=0, nothing more is
 told. `failed`: an error was told. `unknown`: no answer came, or none that decides."""
+LedgerTransactionOutcome = Literal["committed", "aborted", "unknown"]
+"""How the transaction of an attempt ended, as the client told the application. `committed`, `aborted`: the call that
+asked for it returned without an error. `unknown`: it did not, or nobody asked."""
 MOST = 2**63 - 1
 Number = Annotated[int, Meta(ge=0, le=MOST)]
 LAST_MS = 253402300799999
@@ -73,6 +76,10 @@ class LedgerLine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sent_at: Annotated[Time | None, Meta(description="When it was sent, in ms since the epoch.")] = None
     settled_at: Annotated[Time | None, Meta(description="When the answer came, in ms since the epoch.")] = None
     error: Annotated[str | None, Meta(description="The error that the client told.")] = None
+    transaction_outcome: Annotated[
+        LedgerTransactionOutcome | None,
+        Meta(description="How its transaction ended: what commitTransaction or abortTransaction told."),
+    ] = None
 
 
 def schema() -> dict[str, Any]:

@@ -249,8 +249,8 @@ class Scenario(Data, frozen=True):
     @property
     def transactional(self) -> tuple[str, ...]:
         """The names of the arms that write transactions, and of the canary. Their topics are read at both isolation
-        levels."""
-        names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
+        levels. Empty for an audit, whose log has only what a read_committed consumer gets."""
+        names = tuple(arm.name for arm in self.loaded if arm.transactional_id and self.audit is None)
         return (*names, self.canary.name) if names else ()
 
     @property

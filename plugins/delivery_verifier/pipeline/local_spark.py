@@ -106,16 +106,17 @@ def own_session(run_dir: Path) -> Iterator[OwnSession]:
 
 
 @contextmanager
-def foreign_session() -> Iterator[SparkProvider]:
-    """Yields a SparkProvider for an audit. Its first call starts Spark, and its JVM ends with the block."""
+def foreign_session() -> Iterator[Callable[..., SparkSession]]:
+    """Yields a SparkProvider for an audit, which may be told how many records it will read. Its first call starts
+    Spark, with settings that fit this number, and its JVM ends with the block."""
     started: list[SparkSession] = []
 
-    def session() -> SparkSession:
+    def session(records: int = 0) -> SparkSession:
         if not started:
             prepare_spark()
             from spark_jobs.session.classic import local_session
 
-            started.append(local_session())
+            started.append(local_session(records))
         return started[0]
 
     try:

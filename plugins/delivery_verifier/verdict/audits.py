@@ -174,7 +174,13 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
         "Nobody watched the cluster while the records were sent. A loss of power, or an unclean election that an "
         "operator asked for, would permit more than the contract does here."
     )
-    yield "Only the logs of the leaders were read. Transactions were not judged."
+    yield "Only the logs of the leaders were read."
+    if unproven.is_transactional(counts) and unproven.is_judged_as_committed(counts):
+        yield (
+            "Judged as a read_committed consumer sees the topic, which gets none of the "
+            f"{counts['aborted_records']:,} records of aborted transactions and {counts.get('open_records', 0):,} of "
+            "open ones."
+        )
     if expired := counts.get("expired", 0):
         yield f"EXPIRED, and left out: {expired:,}. The offsets of these claims stand before the beginning of the log."
     if foreign_writers := counts.get("foreign_writers", 0):
@@ -214,6 +220,18 @@ def notes(evidence: Evidence) -> Iterator[str]:
             "one of them can be right: a finding against the client or the broker, unless the log was truncated in "
             "between."
         )
+
+    for name, text in (
+        ("committed_hidden", "claims of committed transactions stand in aborted ones, and count as LOST"),
+        ("committed_hidden_there", "claims of committed transactions stand in aborted ones at their offset: MISPLACED"),
+        (
+            "aborted_found",
+            "records are visible to read_committed consumers though the ledger says that their "
+            "transaction was aborted, and count as PHANTOM",
+        ),
+    ):
+        if count := evidence.audit_counts.get(name, 0):
+            yield f"{count:,} {text}."
 
 
 def held(audit: Audit) -> str:

@@ -155,9 +155,10 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
     get a second finding.
 
     Two kinds of anomalies are left out if the tables of counts have none of them: anomalies of transactions if the arm
-    writes no transactions, and anomalies of effects if the arm has no application.
+    writes no transactions (an audit has other names for them), and anomalies of effects if the arm has no application.
     """
-    absent = (() if arm.spec.transactional_id else TRANSACTIONAL) + (() if arm.spec.application else EFFECTS)
+    has_transactions = arm.spec.transactional_id and arm.run.scenario.audit is None
+    absent = (() if has_transactions else TRANSACTIONAL) + (() if arm.spec.application else EFFECTS)
     explained_by = explained_cases_of(arm)
     findings = [part for ruling in arm.rulings.values() for part in _split(_finding(arm, ruling), explained_by)]
     return [finding for finding in findings if finding.cases or finding.anomaly not in absent]

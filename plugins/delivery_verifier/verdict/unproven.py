@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from delivery_verifier.contract.rulings import Ruling
+from delivery_verifier.contract.rulings import Ruling, claim_tolerances
 from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.audit import Audit
 
@@ -22,21 +22,39 @@ NamedDetail = tuple[str, str]
 """The name and the detail of a doubt."""
 DOUBTS = frozenset(
     (
-        *("order_unknown", "transactions_not_judged", "expired", "attempts_guessed", "copies_not_examined"),
+        *(
+            "transactions_not_judged",
+            "transaction_unknown",
+            "transaction_open",
+            "order_unknown",
+            "expired",
+            "attempts_guessed",
+            "copies_not_examined",
+        ),
         *("late_unknown", "complete_contradicted", "identity_missing", "topic_younger", "unproven"),
     )
 )
 """The names of these doubts, up to the first colon."""
 OF_OTHERS = subset(
     "only these can a second application show that uses the same ids",
-    (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.CORRUPTED),
+    (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.CORRUPTED, Anomaly.PHANTOM),
 )
-"""What a second application shows that uses the same ids."""
+"""What a second application shows that uses the same ids. PHANTOM: in place of an attempt that FAILED."""
 OF_TRANSACTIONS = subset(
     "only these can records of aborted transactions show",
     (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.PHANTOM),
 )
 """What records of aborted transactions show, which no read_committed consumer gets."""
+BEHIND = subset(
+    "only these can show that a transaction ended otherwise than the ledger says",
+    {
+        Anomaly.LOST: ("committed_hidden", Anomaly.TORN),
+        Anomaly.MISPLACED: ("committed_hidden_there", Anomaly.TORN),
+        Anomaly.PHANTOM: ("aborted_found", Anomaly.ABORTED_VISIBLE),
+    },
+)
+"""The count of the cases of these anomalies in which a transaction ended otherwise than the ledger says, and the
+anomaly of transactions that this is: only where it is forbidden, such a case convicts."""
 UNPROVEN = "audit.unproven"
 """The id of the rule for anomalies whose cases convict nobody."""
 
@@ -44,6 +62,11 @@ UNPROVEN = "audit.unproven"
 def is_transactional(counts: Mapping[str, int]) -> bool:
     """Returns whether the topic has, or had, transactions: control records, or a last stable offset below its end."""
     return bool(counts.get("control_records") or counts.get("open_transactions"))
+
+
+def is_judged_as_committed(counts: Mapping[str, int]) -> bool:
+    """Returns whether the audit left out what no read_committed consumer gets. Earlier versions did not."""
+    return "aborted_records" in counts
 
 
 def convicts_copies(audit: Audit, counts: Mapping[str, int]) -> bool:
@@ -66,26 +89,71 @@ def withheld(rulings: dict[Anomaly, Ruling], arm: ArmEvidence, audit: Audit) -> 
             because=(),
             only_unplanned=True,
         )
-        if ruling.ruling == "FORBIDDEN" and (reason := _explained(anomaly, arm, audit))
+        if ruling.ruling == "FORBIDDEN" and (reason := _explained(anomaly, arm, audit, rulings))
         else ruling
         for anomaly, ruling in rulings.items()
     }
 
 
-def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit) -> str:
+def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit, rulings: Mapping[Anomaly, Ruling]) -> str:
     """Returns what else may explain all cases of an anomaly; empty if there are none, or if one is proven."""
     counts, cases = arm.run.audit_counts, sum(arm.cases(anomaly))
-    if not cases:
-        return ""
-    if audit.others_write and anomaly in OF_OTHERS:
-        return "others write to the topic, and may use the same ids"
-    if is_transactional(counts) and anomaly in OF_TRANSACTIONS:
-        return "records of aborted transactions stand in the log, and no read_committed consumer gets them"
-    if anomaly is Anomaly.LOST and counts.get("unproven_lost", 0) >= cases:
-        return "they may be damaged, or missed by the identity, or acknowledged before the topic was created anew"
-    if anomaly is Anomaly.MISPLACED and counts.get("unproven_misplaced", 0) >= cases:
-        return "at each acknowledged offset there may be a record whose identity was not recognized"
-    return ""
+    has_transactions, as_committed = is_transactional(counts), is_judged_as_committed(counts)
+    explanations = (
+        (audit.others_write and anomaly in OF_OTHERS, "others write to the topic, and may use the same ids"),
+        (
+            has_transactions and not as_committed and anomaly in OF_TRANSACTIONS,
+            "records of aborted transactions stand in the log, and no read_committed consumer gets them",
+        ),
+        (
+            has_transactions and anomaly is Anomaly.REORDERED and _may_be_sent_again(arm),
+            "what an aborted transaction held may have been sent again, behind later records",
+        ),
+        (
+            _unpromised(anomaly, arm, rulings) >= cases,
+            "a transaction ended otherwise than the ledger says, and these settings do not forbid that",
+        ),
+        (
+            anomaly is Anomaly.PHANTOM and _unproven(anomaly, arm, rulings) >= cases,
+            "they may be of attempts that the ledger lacks: what had failed may have been sent again",
+        ),
+        (
+            anomaly is Anomaly.LOST and _unproven(anomaly, arm, rulings) >= cases,
+            "they may be damaged, or missed by the identity, or acknowledged before the topic was created anew",
+        ),
+        (
+            anomaly is Anomaly.MISPLACED and _unproven(anomaly, arm, rulings) >= cases,
+            "at each acknowledged offset there may be a record whose identity was not recognized",
+        ),
+    )
+    return next((text for is_given, text in explanations if cases and is_given), "")
+
+
+def _unproven(anomaly: Anomaly, arm: ArmEvidence, rulings: Mapping[Anomaly, Ruling]) -> int:
+    """Returns how many cases of `anomaly` are not proven, at most."""
+    counts, audit = arm.run.audit_counts, arm.run.scenario.audit
+    is_whole = audit is not None and audit.complete and not audit.cut
+    sent_again = 0 if is_whole or anomaly is not Anomaly.PHANTOM else counts.get("failed_elsewhere", 0)
+    return counts.get(f"unproven_{anomaly.value.lower()}", 0) + sent_again + _unpromised(anomaly, arm, rulings)
+
+
+def _may_be_sent_again(arm: ArmEvidence) -> bool:
+    """Returns whether records may have been sent again without a number of their own: the ledger does not say of each
+    attempt how its transaction ended, or the log shows it, or has lost what would."""
+    counts = arm.run.audit_counts
+    has_lost = any(part.start for part in arm.run.offsets.partitions if part.arm == arm.name)
+    return bool(counts.get("end_unknown") or counts.get("sent_again") or has_lost)
+
+
+def _unpromised(anomaly: Anomaly, arm: ArmEvidence, rulings: Mapping[Anomaly, Ruling]) -> int:
+    """Returns how many cases of `anomaly` are of a transaction that ended otherwise than the ledger says, if that is
+    not forbidden. The contract of settings without a transactional.id does not say so: it may stand in the code."""
+    if anomaly not in BEHIND:
+        return 0
+    name, kind = BEHIND[anomaly]
+    promised = bool(arm.spec.transactional_id) and rulings[kind].ruling == "FORBIDDEN"
+    is_forbidden = promised or kind in claim_tolerances(arm.spec.claim)
+    return 0 if is_forbidden else arm.run.audit_counts.get(name, 0)
 
 
 def doubts(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
@@ -95,19 +163,29 @@ def doubts(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
         if ruling.rule == UNPROVEN:
             yield f"unproven:{anomaly}", f"{sum(arm.cases(anomaly)):,} {anomaly}: {ruling.sentence}"
     for anomaly in arm.rulings:
-        unproven, cases = counts.get(f"unproven_{anomaly.value.lower()}", 0), sum(arm.cases(anomaly))
+        unproven, cases = _unproven(anomaly, arm, arm.rulings), sum(arm.cases(anomaly))
         if 0 < unproven < cases and _forbids(arm, anomaly):
             yield f"unproven:{anomaly}", f"up to {unproven:,} of {cases:,} {anomaly} are not proven; the others are"
-    if is_transactional(counts):
-        yield (
-            "transactions_not_judged",
-            f"the topic has transactions ({counts.get('control_records', 0):,} control records, open ones in "
-            f"{counts.get('open_transactions', 0):,} partitions), and what is visible to read_committed was not judged",
-        )
+    yield from _transactions(counts)
     yield from _order(arm, audit, counts)
     yield from _beginning(arm, counts)
     yield from _copies(arm, counts)
     yield from _contradictions(audit, counts)
+
+
+def _transactions(counts: Mapping[str, int]) -> Iterator[NamedDetail]:
+    if is_transactional(counts) and not is_judged_as_committed(counts):
+        detail = "and this audit is of an earlier version, which did not look at how they ended"
+        yield "transactions_not_judged", f"the topic has transactions, {detail}"
+    if unknown := counts.get("transaction_unknown", 0):
+        detail = "stand in transactions that were aborted or have not ended, and nothing says how they should have"
+        yield "transaction_unknown", f"{unknown:,} acknowledged records {detail}"
+    if is_judged_as_committed(counts) and (counts.get("open_transactions") or counts.get("open_records")):
+        yield (
+            "transaction_open",
+            f"transactions are open in {counts.get('open_transactions', 0):,} partitions, with "
+            f"{counts.get('open_records', 0):,} records: no read_committed consumer gets past them yet",
+        )
 
 
 def _forbids(arm: ArmEvidence, *anomalies: Anomaly) -> bool:

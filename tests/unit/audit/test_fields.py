@@ -13,6 +13,7 @@ import pytest
 from delivery_verifier.audit.fields import FLAGS, TEXTS, VARIABLE, defaults
 from delivery_verifier.audit.form_request import request_of
 from delivery_verifier.host.variables import KNOWN
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
 
 
@@ -23,11 +24,8 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     for name in ("acks-1.jsonl", "acks-2.jsonl", "other.csv"):
         (tmp_path / name).write_text("")
     (tmp_path / "connections").mkdir()
-    plain = tmp_path / "connections" / "ours.properties"
-    plain.write_text("bootstrap.servers=one:9092,two:9092\nacks=all\n")
     secured = tmp_path / "connections" / "secured.properties"
     secured.write_text("bootstrap.servers=one:9093\nsecurity.protocol=SSL\n")
-    plain.chmod(0o600)
     secured.chmod(0o600)
     values = dict.fromkeys(TEXTS, "") | dict.fromkeys(FLAGS, False)
     return values | {"ledger": f"{tmp_path}/acks-*.jsonl", "topic": " orders ", "cluster": "broker:9092"}
@@ -36,7 +34,7 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_the_fields_describe_a_request(filled: dict[str, Any], tmp_path: Path) -> None:
     request = request_of(filled | {"identity": "key", "complete": True}, "run-1")
     assert [file.name for file in request.files] == ["acks-1.jsonl", "acks-2.jsonl"]
-    assert (request.format, request.topic, request.bootstrap_servers) == ("jsonl", "orders", "broker:9092")
+    assert (request.format, request.topic, request.access.bootstrap_server) == ("jsonl", "orders", "broker:9092")
     assert (request.identity, request.identity_sql, request.complete, request.others_write) == (
         "key", None, True, False,
     )  # fmt: skip
@@ -53,8 +51,16 @@ def test_settings_give_a_profile_and_their_contract_as_the_claim(filled: dict[st
     assert (request.claim, request.command) == ("contract", "")
 
 
-def test_a_cluster_is_named_by_its_file(filled: dict[str, Any]) -> None:
-    assert request_of(filled | {"cluster": "ours"}, "r").bootstrap_servers == "one:9092,two:9092"
+def test_of_a_cluster_with_a_name_only_the_name_travels(
+    filled: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = {"bootstrap.servers": "b:9093", "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+    extra |= {"sasl.username": "u", "sasl.password": "secret-1"}
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", json.dumps({"conn_type": "kafka", "extra": extra}))
+    for name in ("secured", "airflow:prod"):
+        request = request_of(filled | {"cluster": name}, "r")
+        assert request.access == ClusterAccess(cluster=name)
+        assert f"--cluster {name}" in request.command and "secret-1" not in repr(request)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +71,7 @@ def test_a_cluster_is_named_by_its_file(filled: dict[str, Any]) -> None:
         ({"cluster": ""}, "cluster is empty"),
         ({"ledger": "acks.jsonl"}, "an absolute path"),
         ({"ledger": "/nowhere/acks-*.jsonl"}, "there is no such file"),
-        ({"cluster": "secured"}, "an audit cannot use either yet"),
+        ({"cluster": "airflow:nobody"}, "a connection that Airflow knows here"),
         ({"cluster": "unknown"}, "unknown"),
         ({"cluster": "broker:0"}, "HOST:PORT"),
         ({"identity": "key", "identity_sql": "key"}, "give one of them"),

@@ -75,7 +75,7 @@ def test_a_damaged_line_is_refused_by_its_line_and_column(tmp_path: Path, form: 
     ("line", "place"),
     [
         ('{"outcome":"failed","id":"x","partition":0,"offset":1}', "line 2, column 53: offset is given"),
-        ('{"outcome":"acked","id":"x","offset":1}', "line 2: partition is missing beside an offset"),
+        ('{"outcome":"acked","id":"x","offset":1}', "line 2, column 38: partition is missing beside an offset"),
     ],
 )
 def test_fields_that_do_not_fit_together_are_refused_by_their_place(tmp_path: Path, line: str, place: str) -> None:

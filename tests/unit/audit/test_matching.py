@@ -17,6 +17,7 @@ from delivery_verifier.audit.canary import LEAST, Planter
 from delivery_verifier.audit.matching import FOUND, Bounds, Matching, match
 from delivery_verifier.audit.readers import WRITTEN, read_ledger
 from delivery_verifier.audit.request import AuditRequest
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
 
 Row = dict[str, Any]
@@ -71,7 +72,7 @@ def test_a_torn_ledger_that_says_that_it_is_complete_has_no_phantoms(tmp_path: P
     file.write_text('{"kdv_ledger":1,"complete":true}\n{"outcome":"acked","id":"a"}\n{"outcome":"acked","id":"b')
     claims = read_ledger([file], "jsonl", tmp_path / "claims.parquet")
     asked = AuditRequest(
-        run_id="r", files=(file,), format="jsonl", topic="t", bootstrap_servers="b", identity="key", complete=True
+        run_id="r", files=(file,), format="jsonl", topic="t", access=ClusterAccess(), identity="key", complete=True
     )  # fmt: skip
     audit = asked.joined(claims).audit(claims)
     assert audit.complete and audit.cut

@@ -120,7 +120,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ('{"outcome":"acked","id":"x","partition":0,"offset":true}', "offset: Expected `int"),
     ('{"outcome":"acked","id":"x","partition":0,"offset":99999999999999999999}', "offset: Expected `int` <="),
     ('{"outcome":"acked","id":"x","partition":0.0,"offset":1}', "partition: Expected `int"),
-    ('{"outcome":"acked","id":"x","offset":1}', "partition is missing beside an offset"),
+    ('{"outcome":"acked","id":"x","offset":1}', "column 38: partition is missing beside an offset"),
     ('{"outcome":"failed","id":"x","partition":0,"offset":1}', "only an acked attempt has one"),
     ('{"outcome":"acked","id":"x","attempt":-1}', "attempt: Expected `int` >= 0"),
     ('{"outcome":"acked","id":"x","value_crc32":4294967296}', "value_crc32: Expected `int` <="),

@@ -36,6 +36,11 @@ def test_it_waits_until_the_high_watermark_is_behind_every_acknowledged_offset()
     assert snapshot.take(looking(looks), {0: 12}, quiet_s=0).looks == look(12)
 
 
+def test_without_offsets_it_waits_for_longer_than_a_follower_may_trail() -> None:
+    """30 s is Kafka's default of replica.lag.time.max.ms."""
+    assert snapshot.quiet_s(0) == snapshot.QUIET_S and 30 < snapshot.quiet_s(1) < snapshot.DEADLINE_S
+
+
 @pytest.mark.parametrize(
     ("looks", "name"),
     [

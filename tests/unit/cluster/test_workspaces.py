@@ -217,3 +217,15 @@ def test_the_sweep_takes_what_a_killed_process_left_half_removed() -> None:
     (workspaces.folder() / f".a1b2c3d4.1{folders.REMOVED}" / "data").mkdir(parents=True)
     workspaces.sweep()
     assert list(workspaces.folder().iterdir()) == []
+
+
+def test_a_passing_workspace_is_swept_only_if_its_process_has_ended() -> None:
+    with workspaces.passing() as workspace:
+        (workspace / "secret").touch()
+        assert workspace.stat().st_mode & 0o777 == 0o700 and workspaces.is_workspace(workspace)
+        assert workspaces.sweep() == [] and workspace.is_dir()
+        (workspace / workspaces.AWAITED).write_text("1:1")  # a process that has ended
+        assert workspaces.sweep() == [workspace]
+    with workspaces.passing() as workspace:
+        pass
+    assert [*workspaces.folder().iterdir()] == []

@@ -271,6 +271,27 @@ def test_records_are_aborted_if_the_next_control_batch_of_their_producer_says_so
     assert batches.unseen(ASKING, 1, "t", 0, 0, 21) == (5, 7)
 
 
+def test_what_is_hidden_is_what_was_aborted_or_has_not_ended_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = (
+        batch(0, 4, of=7)
+        + batch(4, 2, of=8)
+        + batch(6, 3, of=7)
+        + batch(9, 1, ends=COMMIT, of=8)
+        + batch(10, 1, ends=ABORT, of=7)
+        + batch(11, 2, of=8)
+        + batch(13, 2, of=-1, transactional=False)
+        + batch(15, 1, ends=COMMIT, of=8)
+    )
+    served(monkeypatch, log)
+    aborted = [(2, 0, 4, False), (2, 6, 9, False)]
+    assert batches.hidden(ASKING, 1, "t", 2, 0, 16) == (3, aborted)
+    served(monkeypatch, log)
+    assert batches.hidden(ASKING, 1, "t", 2, 0, 15) == (2, [*aborted, (2, 11, 13, True)])
+    served(monkeypatch, log)
+    assert batches.hidden(ASKING, 1, "t", 2, 0, 10) == (1, [(2, 0, 4, True), (2, 6, 9, True)])
+    assert batches.hidden(ASKING, 1, "t", 2, 0, 0) == (0, [])
+
+
 def test_what_ends_a_transaction_may_stand_behind_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     log = batch(0, 5) + batch(5, 2, transactional=False) + batch(7, 1, ends=ABORT) + batch(8, 1, ends=COMMIT)
     served(monkeypatch, log)

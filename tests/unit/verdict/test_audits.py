@@ -102,6 +102,8 @@ def test_without_an_order_of_sending_nothing_is_held_that_forbids_another_order(
         ({"unordered": 1}, "order_unknown"),
         ({"control_records": 1}, "transactions_not_judged"),
         ({"open_transactions": 1}, "transactions_not_judged"),
+        ({"open_transactions": 1, "aborted_records": 0}, "transaction_open"),
+        ({"control_records": 1, "aborted_records": 1, "transaction_unknown": 1}, "transaction_unknown"),
         ({"expired": 1}, "expired"),
         ({"expired_present": 1}, "expired"),
         ({"younger": 1}, "topic_younger"),
@@ -147,6 +149,9 @@ def test_a_late_attempt_of_unknown_outcome_is_a_doubt_where_order_is_promised(cl
     assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", {("coverage", "late_unknown")})
 
 
+PHANTOMS = counted(phantoms=3, phantom=3)
+
+
 def copies(count: int = 2) -> Any:
     return counted(duplicated=count, extra_copies=count, log_records=400 + count)
 
@@ -170,6 +175,9 @@ def test_permitted_copies_convict_in_two_partitions_and_are_a_doubt_elsewhere(
     [
         (copies(), {"others_write": True}, {}),
         (counted(corrupted=2), {"others_write": True}, {}),
+        (PHANTOMS, {"others_write": True}, {}),
+        (PHANTOMS, {"complete": False}, {"failed_elsewhere": 3}),
+        (PHANTOMS, {"cut": "its last line is torn"}, {"failed_elsewhere": 3}),
         (copies(), {}, {"control_records": 1}),
         (lost(3), {}, {"unproven_lost": 3}),
         (counted(misplaced=2), {}, {"unproven_misplaced": 2}),
@@ -187,6 +195,55 @@ def test_cases_that_have_another_explanation_convict_nobody_and_one_without_it_d
     assert proven.verdict == "VIOLATED"
     partly = [doubt.detail for doubt in arm(proven).doubts if doubt.name.startswith("unproven:")]
     assert len(partly) == any(name.startswith("unproven_") for name in counts)
+
+
+COMMITTED = {"control_records": 4, "aborted_records": 9}
+"""The counts of an audit of a topic with transactions, judged as a read_committed consumer sees it."""
+
+
+def test_a_topic_with_transactions_is_held_and_its_records_convict_as_read_committed_sees_them() -> None:
+    verdict = judged(audited(a_ledger(), audit_counts=COMMITTED))
+    assert (verdict.verdict, doubts(verdict)) == ("HELD", set())
+    assert any("none of the 9 records of aborted transactions" in limit for limit in verdict.limits)
+    assert judged(audited(a_ledger(), copies(), audit_counts=COMMITTED)).verdict == "VIOLATED"
+
+
+@pytest.mark.parametrize(("counts", "start"), [({"end_unknown": 1}, 0), ({"sent_again": 1}, 0), ({}, 7), ({}, None)])
+def test_an_order_convicts_only_if_nothing_can_have_been_sent_again_without_a_number(
+    counts: dict[str, int], start: int | None
+) -> None:
+    evidence = audited(a_ledger(), counted(reordered=2), audit_counts=COMMITTED | counts)
+    parts = [replace(part, start=start or 0) for part in evidence.offsets.partitions]
+    verdict = judged(replaced(evidence, offsets=replace(evidence.offsets, partitions=parts)))
+    assert verdict.verdict == ("VIOLATED" if start is None else "INCONCLUSIVE")
+    assert (("coverage", "unproven:REORDERED") in doubts(verdict)) is (start is not None)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lost(3), "committed_hidden"),
+        (counted(misplaced=3), "committed_hidden_there"),
+        (PHANTOMS, "aborted_found"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("profile", "claim", "convicts"),
+    [
+        ("transactional", "exactly_once", True),
+        ("transactional", "contract", False),
+        ("idempotent", "exactly_once", True),
+        ("idempotent", "contract", False),  # a transactional.id may stand in the code
+    ],
+)
+def test_a_transaction_that_ended_otherwise_convicts_only_where_that_is_forbidden(
+    change: Any, name: str, profile: str, claim: Claim, convicts: bool
+) -> None:
+    of = a_ledger(profile, claim)
+    verdict = judged(audited(of, change, audit_counts=COMMITTED | {name: 3}))
+    assert verdict.verdict == ("VIOLATED" if convicts else "INCONCLUSIVE")
+    assert any(note.startswith("3 ") and "transaction" in note for note in verdict.notes)
+    assert judged(audited(of, change, audit_counts=COMMITTED | {name: 2})).verdict == "VIOLATED"
 
 
 def test_a_violation_by_a_loss_names_what_it_assumes() -> None:

@@ -48,6 +48,21 @@ class Unreached(NamedTuple):
         return f"{who} {self.address}: {self.cause}"
 
 
+class Reached(NamedTuple):
+    """The brokers of a cluster, each asked at the address that it advertises.
+
+    * `asking`: sends requests to `members`, the brokers that the cluster names. `software`: what those that answered
+      say of themselves, by id; at least one.
+    * `unreached`: the brokers that did not answer. `beside`: bootstrap servers that did not, and are no known broker.
+    """
+
+    asking: Asking
+    members: facts.Members
+    software: Mapping[int, Software]
+    unreached: tuple[Unreached, ...]
+    beside: tuple[Unreached, ...]
+
+
 class Checked(NamedTuple):
     """What the check found out.
 
@@ -84,32 +99,41 @@ def check(
     """
     began_s = time.monotonic()
     until_s = began_s + WITHIN_S - 1
-    tls.context(access.security)
-    asking, known, unreached = _members(access, until_s)
-    software = _software(asking, known, access.security, until_s)
-    silent = [each for each in software.values() if isinstance(each, Unreached)]
-    answering = {number: each for number, each in software.items() if isinstance(each, Software)}
-    if not answering:
-        raise Unreachable(_lines([*unreached, *silent]))
-    addresses = {broker.address for broker in known.brokers}
-    asked = min(answering)
+    reached = reach(access, until_s)
+    known = reached.members
     topics = topics_of(sorted(broker.number for broker in known.brokers))
     first = next(iter(topics.values()))
-    question = rights.Question(asking, asked, f"{rights.PREFIX}check-{secrets.token_hex(6)}", first)
+    absent = f"{rights.PREFIX}check-{secrets.token_hex(6)}"
+    question = rights.Question(reached.asking, min(reached.software), absent, first)
     answers, created, settings = _answers(question, needed, topics, until_s)
     return Checked(
         known.cluster_id,
         principal(access.security),
         ",".join(map(str, access.servers)),
         known.brokers,
-        answering,
+        reached.software,
         settings,
         answers,
         created,
-        tuple(silent),
-        tuple(each for each in unreached if each.address not in addresses),
+        reached.unreached,
+        reached.beside,
         time.monotonic() - began_s,
     )
+
+
+def reach(access: Access, until_s: float) -> Reached:
+    """Connects to every broker of the cluster that `access` reaches. What does not answer until `until_s`, on the
+    monotonic clock, is unreached. Raises what `check` raises."""
+    tls.context(access.security)
+    asking, known, unreached = _members(access, until_s)
+    software = _software(asking, known, access.security, until_s)
+    silent = [each for each in software.values() if isinstance(each, Unreached)]
+    answering = {number: each for number, each in software.items() if isinstance(each, Software)}
+    if not answering:
+        raise Unreachable(lines([*unreached, *silent]))
+    addresses = {broker.address for broker in known.brokers}
+    beside = tuple(each for each in unreached if each.address not in addresses)
+    return Reached(asking, known, answering, tuple(silent), beside)
 
 
 def principal(security: Mapping[str, str]) -> str:
@@ -134,7 +158,7 @@ def _members(access: Access, until_s: float) -> tuple[Asking, facts.Members, lis
         else:
             views.append(result)
     if not views:
-        raise Unreachable(_lines(unreached))
+        raise Unreachable(lines(unreached))
     if len({each.cluster_id for each in views}) > 1:
         clusters = ", ".join(sorted({each.cluster_id for each in views}))
         raise Unreachable(f"bootstrap.servers: they belong to different clusters: {clusters}")
@@ -211,5 +235,6 @@ def _in_parallel(tasks: Mapping[int, Callable[[], _Result]], until_s: float) -> 
     return {key: results.get(key, TimeoutError("no answer in time")) for key in tasks}
 
 
-def _lines(unreached: Sequence[Unreached]) -> str:
+def lines(unreached: Sequence[Unreached]) -> str:
+    """Returns one line for each of `unreached`, and the same line only once."""
     return "\n".join(dict.fromkeys(map(str, unreached)))

@@ -1,7 +1,8 @@
 """Rights: which ones a client has on a cluster, asked in a way that leaves no trace.
 
 Each question is about names that do not exist. Kafka looks at the rights first (KafkaApis, ControllerApis): without
-the right it answers that it is missing, with it that the name is unknown. Nothing is created, written or removed.
+the right it answers that it is missing, with it that the name is unknown. Only the questions of `to_read` are about a
+topic that somebody else made, and they read it. Nothing is created, written or removed.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ TRANSACTION_STATE, CONSUMER_OFFSETS = "__transaction_state", "__consumer_offsets
 _ANSWER_S = 3.0
 _TOPIC, _BROKER = 2, 4
 """The codes of Kafka's protocol for resources with settings."""
-_BEYOND = frozenset({0, 3, 5, 6, 15, 16, 69, 74, 76})
-"""Error codes of a request whose rights suffice. 3: the topic is unknown. 5, 6, 74, 76: another broker leads it. 15,
-16, 69: the group has no coordinator, another one, or does not exist."""
+_BEYOND = frozenset({0, 1, 3, 5, 6, 15, 16, 69, 74, 76})
+"""Error codes of a request whose rights suffice. 1: the log has no such offset. 3: the topic is unknown. 5, 6, 74, 76:
+another broker leads it. 15, 16, 69: the group has no coordinator, another one, or does not exist."""
 REFUSED_TOPIC = {
     36: "exists already",
     37: "number of partitions",
@@ -76,6 +77,13 @@ SEE_TRANSACTIONS = Right(authorization.TOPIC, TRANSACTION_STATE, "Describe")
 SEE_COMMITS = Right(authorization.TOPIC, CONSUMER_OFFSETS, "Read")
 ALTER_CLUSTER = Right(authorization.CLUSTER, "", "Alter")
 SEE_SETTINGS = Right(authorization.CLUSTER, "", "DescribeConfigs")
+
+
+def to_read(topic: str) -> tuple[Right, ...]:
+    """Returns the rights that a client needs to read `topic`, its offsets and its settings. Kafka's Read implies
+    Describe."""
+    return tuple(Right(authorization.TOPIC, topic, operation) for operation in ("Describe", "Read", "DescribeConfigs"))
+
 
 Standing = Literal["granted", "missing", "not known"]
 
@@ -191,9 +199,9 @@ def _delete_groups(question: Question) -> int:
     return int(question("OffsetDelete", group_id=question.absent, topics=topics).error_code)
 
 
-def _see_transactions(question: Question) -> int:
-    topics = [(TRANSACTION_STATE,)]
-    return int(question("Metadata", topics=topics, allow_auto_topic_creation=False).topics[0].error_code)
+def _describe(question: Question, topic: str) -> int:
+    asked = {"topics": [(topic,)], "allow_auto_topic_creation": False}
+    return int(question("Metadata", **asked).topics[0].error_code)
 
 
 def _alter_cluster(question: Question) -> int:
@@ -217,7 +225,7 @@ _QUESTIONS: dict[Right, Callable[[Question], int]] = {
     ALTER_TOPICS: _alter_topics,
     ALTER_CONFIGS: _alter_configs,
     WRITE_TRANSACTIONS: _write_transactions,
-    SEE_TRANSACTIONS: _see_transactions,
+    SEE_TRANSACTIONS: lambda question: _describe(question, TRANSACTION_STATE),
     READ_GROUPS: _read_groups,
     DELETE_GROUPS: _delete_groups,
     SEE_COMMITS: lambda question: _read(question, CONSUMER_OFFSETS),
@@ -229,15 +237,26 @@ RIGHTS = tuple(_QUESTIONS)
 """Every right that can be asked for, in the order in which they are shown."""
 
 
+_TO_READ: dict[str, Callable[[Question], int]] = {
+    "Describe": lambda question: _describe(question, question.absent),
+    "Read": _read,
+    "DescribeConfigs": _describe_configs,
+}
+"""The questions about a topic that somebody else made, by operation. They change nothing there."""
+
+
 def ask(right: Right, question: Question) -> Answer:
-    """Returns whether the client has `right`, which is one of RIGHTS, or one of them with another prefix of names. An
-    answer that is not understood is "not known", never "granted".
+    """Returns whether the client has `right`, which is one of RIGHTS, or one of them with another prefix of names, or
+    one of `to_read`. An answer that is not understood is "not known", never "granted".
 
     Raises OSError if the broker does not answer, and NotSpoken if it does not know the request.
     """
     if right.is_prefix:
         question = question._replace(absent=right.name + question.absent.removeprefix(PREFIX))
-    code = _QUESTIONS[right._replace(name=PREFIX) if right.is_prefix else right](question)
+    asked = _QUESTIONS.get(right._replace(name=PREFIX) if right.is_prefix else right)
+    if asked is None:
+        asked, question = _TO_READ[right.operation], question._replace(absent=right.name)
+    code = asked(question)
     if code in authorization.REFUSED:
         return Answer(right, "missing")
     if right == CREATE and code in REFUSED_TOPIC:

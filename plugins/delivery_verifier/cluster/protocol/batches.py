@@ -49,6 +49,16 @@ class Unseen(NamedTuple):
     aborted: int
 
 
+class Hidden(NamedTuple):
+    """The records at the offsets [first, end) of a partition, which no read_committed consumer gets: those of an
+    aborted transaction or, if `is_open`, of one that has not ended."""
+
+    partition: int
+    first: int
+    end: int
+    is_open: bool
+
+
 def unseen(requests: BrokerRequests, broker: int, topic: str, partition: int, start: int, end: int) -> Unseen:
     """Counts the records at the offsets [start, end) that no read_committed consumer gets.
 
@@ -74,17 +84,35 @@ def unseen(requests: BrokerRequests, broker: int, topic: str, partition: int, st
     return Unseen(control, aborted)
 
 
-def controls(requests: BrokerRequests, broker: int, topic: str, partition: int, start: int, end: int) -> int:
-    """Returns the number of control records at the offsets [start, end). Transactions may be open.
+def hidden(
+    requests: BrokerRequests, broker: int, topic: str, partition: int, start: int, end: int
+) -> tuple[int, list[Hidden]]:
+    """Returns what no read_committed consumer gets of the offsets [start, end): the number of control records, and the
+    records, in ascending order. A transaction whose control batch does not stand before `end` counts as open.
 
     Raises the errors of `unseen`, but for that about an open transaction.
     """
-    count = 0
+    count, ranges = 0, list[Hidden]()
+    undecided: dict[int, list[Batch]] = {}
     for batch in _batches(requests, broker, topic, partition, start) if start < end else ():
-        count += batch.records if batch.kind is not None and batch.first < end else 0
+        if batch.first >= end:
+            break
+        if batch.kind is not None:
+            count += batch.records
+            written = undecided.pop(batch.producer_id, [])
+            ranges += (Hidden(partition, each.first, each.end, False) for each in written if batch.kind == ABORT)
+        elif batch.transactional:
+            undecided.setdefault(batch.producer_id, []).append(batch)
         if batch.end >= end:
             break
-    return count
+    ranges += (Hidden(partition, each.first, each.end, True) for written in undecided.values() for each in written)
+    return count, sorted(ranges)
+
+
+def controls(requests: BrokerRequests, broker: int, topic: str, partition: int, start: int, end: int) -> int:
+    """Returns the number of control records at the offsets [start, end). Transactions may be open. Raises what `hidden`
+    raises."""
+    return hidden(requests, broker, topic, partition, start, end)[0]
 
 
 def _batches(requests: BrokerRequests, broker: int, topic: str, partition: int, offset: int) -> Iterator[Batch]:

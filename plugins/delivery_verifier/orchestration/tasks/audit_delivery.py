@@ -16,7 +16,7 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import bad_input
 from delivery_verifier.model.steps import GATE
 from delivery_verifier.orchestration.names import AUDIT_DAG_ID
-from delivery_verifier.orchestration.tasks import gate, red_run
+from delivery_verifier.orchestration.tasks import gate, kafka_connection, red_run
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 BEFORE_GATE = ("plan", "audit")
@@ -32,6 +32,7 @@ def plan() -> str:
     """
     context = get_current_context()
     gate.require_not_passed(context, GATE)
+    kafka_connection.provide()
     from delivery_verifier.audit.form_request import request_of
 
     name = folders.run_directory_name(str(context["run_id"]))
@@ -59,6 +60,7 @@ def audit() -> None:
     gate.require_not_passed(context, GATE)
     run_dir = _run_directory(context)
     _require_new(run_dir)
+    kafka_connection.provide()
     from delivery_verifier.audit.form_request import request_of
     from delivery_verifier.audit.perform import perform
     from delivery_verifier.pipeline.direct import judge
