@@ -130,6 +130,9 @@ class Instance:
         return DagRunState(self.states[run_id])
 
 
+PARAMS = {"names": ["acks_1.frozen_followers"], "tag": "", "expect_unavailable": "", "cluster": "", "beside": ""}
+
+
 class Conf:
     def __init__(self, **conf: str) -> None:
         self.conf = conf
@@ -138,7 +141,7 @@ class Conf:
 def _triggers(monkeypatch: pytest.MonkeyPatch, try_number: int, **conf: str) -> RunScenario:
     monkeypatch.setattr(RunScenario.__bases__[0], "execute", lambda self, context: None)
     operator = RunScenario(task_id="run_scenario", cell={"scenario": "acks_1.frozen_followers", "run": "c-a"})
-    operator.execute({"run_id": "c", "ti": Instance(try_number), "dag_run": Conf(**conf)})  # type: ignore[arg-type,typeddict-item]
+    operator.execute({"run_id": "c", "ti": Instance(try_number), "dag_run": Conf(**conf), "params": PARAMS})  # type: ignore[arg-type,typeddict-item]
     return operator
 
 
@@ -195,7 +198,7 @@ def _in_task(monkeypatch: pytest.MonkeyPatch, instance: Instance) -> None:
     context = {
         "run_id": "c",
         "ti": instance,
-        "params": {"names": ["acks_1.frozen_followers"], "tag": "", "expect_unavailable": ""},
+        "params": PARAMS,
     }
     monkeypatch.setattr(verify_catalogue, "get_current_context", lambda: context)
 

@@ -107,10 +107,10 @@ def properties(port: int) -> dict[str, str]:
     }
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment of the server: `given` without the connections of Airflow, which may have secrets of a
+def environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment of the server: `inherited` without the connections of Airflow, which may have secrets of a
     user. Spark shows parts of its environment, and reads no connection."""
-    return {name: value for name, value in given.items() if not name.startswith(CONNECTIONS)}
+    return {name: value for name, value in inherited.items() if not name.startswith(CONNECTIONS)}
 
 
 def start(port: int) -> subprocess.Popen[bytes]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.application import IN_TRANSACTIONS, STORED, Discipline
 from delivery_verifier.run_directory.group_log import Row
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 
 REBALANCE, UNKNOWN = "auto.leader.rebalance.enable", "not known"
 UNWATCHED, COMMITS_UNWATCHED = "brokers_unwatched", "commits_unwatched"
-_SET_BACK = (Anomaly.REAPPLIED, Anomaly.OVERTAKEN)
+_SET_BACK = subset("a forgotten commit makes an application read again", (Anomaly.REAPPLIED, Anomaly.OVERTAKEN))
 """What an application may show if brokers forget a commit or the members of its group."""
 _UNSHOWN: dict[Discipline, tuple[Anomaly, ...]] = {
     "at_handover": _SET_BACK,

@@ -121,11 +121,14 @@ def test_properties_that_are_no_connection_are_named(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (SERVER, "direct is off; allowed on a cluster that somebody else runs: --direct"),
+        (SERVER, "--bootstrap-server cannot travel to the tasks of Airflow; allowed: --cluster NAME; write"),
+        (["--command-config", "/c.properties"], "--command-config cannot travel to the tasks of Airflow"),
+        (["--cluster", "a", "--command-property", "client.id=x"], "--command-property cannot travel to the tasks of"),
+        (["--cluster", "airflow:c", "--rate", "3000"], "limit: more than 2,000 records/s are not sent to a cluster"),
         (["--direct", "--beside", "r"], "--beside names a run on a cluster that somebody else runs, and no cluster is"),
     ],
 )
-def test_a_run_there_is_direct_and_names_its_cluster(
+def test_a_run_there_names_its_cluster_and_through_airflow_only_by_its_name(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["run", "--fault", "none", *words]) == 64
