@@ -130,7 +130,10 @@ class Instance:
         return DagRunState(self.states[run_id])
 
 
-PARAMS = {"names": ["acks_1.frozen_followers"], "tag": "", "expect_unavailable": "", "cluster": "", "beside": ""}
+PARAMS: dict[str, Any] = {
+    **dict.fromkeys(("tag", "expect_unavailable", "cluster", "beside"), ""),
+    "names": ["acks_1.frozen_followers"],
+}
 
 
 class Conf:
@@ -153,6 +156,13 @@ def test_a_cell_triggers_its_scenario_and_one_that_was_cleared_a_run_of_its_own(
     assert operator.conf == {"scenario": "acks_1.frozen_followers"}
     assert operator.wait_for_completion and not operator.deferrable
     assert _triggers(monkeypatch, 2).trigger_run_id == "c-a-try2"
+
+
+def test_a_cell_names_the_cluster_that_the_catalogue_run_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PARAMS, "cluster", "airflow:staging")
+    monkeypatch.setitem(PARAMS, "beside", "r-1")
+    conf = _triggers(monkeypatch, 1).conf
+    assert conf == {"scenario": "acks_1.frozen_followers", "cluster": "airflow:staging", "beside": "r-1"}
 
 
 def test_no_cell_is_run_for_a_command_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,10 +28,12 @@ from delivery_verifier.cluster.security import jaas
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.local_airflow.settings import SPARK_HOST, SPARK_VARIABLE
 from delivery_verifier.orchestration.names import DAG_ID
+from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 CONN_ID, MOUNTED = "kafka_of_tests", "mounted"
 PARAMS: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 2000, "duration_s": 4, "rate": 500}
+SCENARIOS = ("producer.terminated", "acks_1.frozen_followers")
 SERVER_RUN, SUBMITTED_RUN = "external-by-server", "external-submitted"
 
 
@@ -105,7 +107,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, e2e_host: Path) -> Iterato
 
 @pytest.fixture(scope="module")
 def hunted(strangers: SecuredCluster, airflow: LocalAirflow, tmp_path_factory: pytest.TempPathFactory) -> Hunted:
-    """The two runs, and where secrets were seen while they were under way."""
+    """The two runs, and a part of the catalogue; and where secrets were seen while they were under way."""
     folder, planted = tmp_path_factory.mktemp("hunted"), f"planted-{secrets.token_hex(8)}"
     mount(strangers, folder / "connections" / MOUNTED)
     keys = ("verifier.key", "verifier.locked.key")
@@ -129,7 +131,9 @@ def hunted(strangers: SecuredCluster, airflow: LocalAirflow, tmp_path_factory: p
         patch.setenv(SPARK_VARIABLE, '{"conn_type":"spark","host":"local[2]"}')
         patch.setenv("SPARK_CONF_DIR", str(shown_defaults(folder / "submitted")))
         airflow.up()
-        said = run_by_command(airflow)
+        options = [word for name, value in PARAMS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        said = typed(airflow, "run", "--cluster", MOUNTED, "--run-id", SUBMITTED_RUN, *options)
+        said += typed(airflow, "catalogue", "--cluster", MOUNTED, *SCENARIOS)
         airflow.client().note(DAG_ID, SUBMITTED_RUN, planted)
     places = [airflow.home, workspaces.folder(), folder / "server", folder / "submitted"]
     return Hunted(hunted_for, places, said, in_processes, pages, planted, shown)
@@ -152,12 +156,11 @@ def shown_defaults(folder: Path) -> Path:
     return folder / "conf"
 
 
-def run_by_command(airflow: LocalAirflow) -> str:
-    """Types `kdv run --cluster NAME` without --direct, and returns what it said."""
-    options = [word for name, value in PARAMS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    command = [sys.executable, "-m", "delivery_verifier", "run", "--cluster", MOUNTED, "--run-id", SUBMITTED_RUN]
+def typed(airflow: LocalAirflow, *words: str) -> str:
+    """Types a command of `kdv` that goes through Airflow and ends green, and returns what it said."""
     with airflow.environment():
-        ended = subprocess.run([*command, *options], capture_output=True, timeout=4 * PATIENCE_S, check=False)
+        command = [sys.executable, "-m", "delivery_verifier", *words]
+        ended = subprocess.run(command, capture_output=True, timeout=4 * PATIENCE_S, check=False)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 0, said[-4000:]
     return said
@@ -187,6 +190,22 @@ def test_the_command_and_the_log_of_the_step_plan_say_what_was_found(hunted: Hun
     (plan,) = [task for task in client.tasks(DAG_ID, SERVER_RUN) if task.task_id == "plan"]
     log = "\n".join(client.log_tail(DAG_ID, SERVER_RUN, plan, 60))
     assert f"cluster  {CLUSTER_ID}, as User:verifier" in log and "eligible leader replicas: " in log
+
+
+def test_of_the_catalogue_what_fits_is_run_there_and_the_rest_is_unavailable_and_green(
+    hunted: Hunted, airflow: LocalAirflow
+) -> None:
+    (folder,) = [*airflow.runs.glob("catalogues/*")]
+    with airflow.environment():
+        ended = catalogue_runs.read(folder.name)
+    assert {item.name: (item.state, item.green) for item in ended.items} == {
+        "producer.terminated": ("as expected", True),
+        "acks_1.frozen_followers": ("unavailable", True),
+    }
+    (attempt,) = ended.items[0].attempts or ended.items[1].attempts
+    external = RunDirectory(airflow.runs / attempt.run).read_scenario().cluster.external
+    assert external is not None and external.cluster_id == CLUSTER_ID
+    assert ended.external is not None and ended.external.cluster == MOUNTED
 
 
 def test_no_secret_stands_in_any_file_process_page_or_answer(hunted: Hunted, airflow: LocalAirflow) -> None:

@@ -19,7 +19,6 @@ from delivery_verifier.cluster.external import backend
 from delivery_verifier.cluster.external.cluster import read
 from delivery_verifier.cluster.security import spark_options
 from delivery_verifier.cluster.security.spark_options import Location
-from delivery_verifier.model.application import IN_TRANSACTIONS, STORED
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
@@ -65,20 +64,6 @@ def require_possible(scenario: Scenario) -> None:
     _require_applications(scenario)
     if refused := [line for line in cluster_plan.of_run(cluster_needs.needs(scenario)) if line.mark == "refused"]:
         raise BadInput(*(f"{line.topic}: {line.text}; allowed there: {line.remedy}" for line in refused))
-
-
-def require_convictions(scenario: Scenario) -> None:
-    """Raises BadInput if an arm is expected to be VIOLATED by what nobody can be convicted of on a cluster that
-    somebody else runs, because a coordinator that forgets would have the same effect (`verdict.external`)."""
-    for arm in scenario.subjects:
-        discipline = arm.application and arm.application.discipline
-        if discipline in (*STORED, *IN_TRANSACTIONS, "at_handover", "store_after") and not {"HELD"} & {
-            *arm.expectation.verdicts
-        }:
-            raise BadInput(
-                f"{arm.name} is expected to be VIOLATED, which nobody can say of {discipline} where the coordinators "
-                "are not watched; allowed there: what is expected to be HELD"
-            )
 
 
 def check(

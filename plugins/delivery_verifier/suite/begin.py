@@ -20,12 +20,13 @@ from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.fault_plan import capabilities_of
 from delivery_verifier.model.inputs import BadInput, bad_input, whole
-from delivery_verifier.model.scenario import ClusterSpec
+from delivery_verifier.model.scenario import ClusterSpec, Scenario
 from delivery_verifier.planning import external_runs
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.suite import selection
 from delivery_verifier.suite.loop import now
+from delivery_verifier.verdict.external import UNSHOWN
 
 MOST_ROUNDS = 100
 """The greatest number of rounds in one catalogue run. Each round runs every selected entry."""
@@ -157,7 +158,7 @@ def _lacks_there(entry: Entry, external: ClusterAccess) -> dict[str, Unavailabil
     scenario = build(entry, "planned", backend=default_name())
     try:
         external_runs.require_possible(scenario)
-        external_runs.require_convictions(scenario)
+        _require_convictable(scenario)
     except BadInput as refused:
         return {ELSEWHERE: Unavailability("; ".join(refused.messages))}
     _, plan = external_runs.check(external, scenario)
@@ -183,6 +184,19 @@ def _lacks(entry: Entry) -> dict[str, Unavailability]:
         for need in capabilities_of(entry.fault)
         if (unavailable := backend.unavailable(need)) is not None
     }
+
+
+def _require_convictable(scenario: Scenario) -> None:
+    """Raises BadInput if an arm must show what a forgetful coordinator would cause, too, on a cluster that somebody
+    else runs: its verdict there is INCONCLUSIVE (`verdict.external`)."""
+    for arm in scenario.loaded:
+        unshown = UNSHOWN.get(arm.application.discipline, ()) if arm.application else ()
+        shown = {bound.count for bound in arm.expectation.bounds if bound.op != "<=" and bound.value}
+        if doubtful := [anomaly.value for anomaly in unshown if anomaly.value in shown]:
+            raise BadInput(
+                f"{arm.name} must be {', '.join(doubtful)}, and nobody watches the coordinators there: one that "
+                "forgets has the same effect"
+            )
 
 
 def _unavailable_text(all_unavailable: Mapping[str, Unavailability]) -> str:

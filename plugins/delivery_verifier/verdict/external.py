@@ -17,7 +17,7 @@ REBALANCE, UNKNOWN = "auto.leader.rebalance.enable", "not known"
 UNWATCHED, COMMITS_UNWATCHED = "brokers_unwatched", "commits_unwatched"
 _SET_BACK = subset("a forgotten commit makes an application read again", (Anomaly.REAPPLIED, Anomaly.OVERTAKEN))
 """What an application may show if brokers forget a commit or the members of its group."""
-_UNSHOWN: dict[Discipline, tuple[Anomaly, ...]] = {
+UNSHOWN: dict[Discipline, tuple[Anomaly, ...]] = {
     "at_handover": _SET_BACK,
     "store_after": _SET_BACK,
     **dict.fromkeys(STORED, _SET_BACK),
@@ -66,7 +66,7 @@ def _commits(arm: ArmEvidence) -> Iterator[str]:
             "kept every commit that it accepted"
         )
         return
-    for anomaly in _UNSHOWN.get(application.discipline, ()):
+    for anomaly in UNSHOWN.get(application.discipline, ()):
         ruling = arm.rulings.get(anomaly)
         count = sum(arm.cases(anomaly))
         if ruling is not None and ruling.tolerance is not None and count > ruling.tolerance:
