@@ -5,6 +5,7 @@ the catalogue that fit such a cluster end there as they are expected to."""
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +20,8 @@ from support.stored_runs import arm
 
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue.parts import after, step
+from delivery_verifier.faults.action import ActionContext, Done
+from delivery_verifier.faults.administration import ElectUnclean
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.external_cluster import ClusterAccess
@@ -137,8 +140,7 @@ def test_an_operators_action_is_done_to_the_runs_own_topics_and_one_that_finds_n
     effect: bool,
     verdict: str,
 ) -> None:
-    """An election from outside the ISR happens only where partitions have no leader, and no run takes brokers away from
-    somebody else."""
+    """An election from outside the ISR happens only where partitions have no leader."""
     monkeypatch.setitem(catalogue.FAULTS, fault.name, fault)
     params = {"profile": "safe", "fault": fault.name, "records": 3000, "duration_s": 6, "rate": 500}
     strangers.grant_exactly(params)
@@ -149,6 +151,74 @@ def test_an_operators_action_is_done_to_the_runs_own_topics_and_one_that_finds_n
     (injection,) = json.loads((run.path / "injections.json").read_text())
     assert (given.verdict, injection["took_effect"]) == (verdict, effect), doubts
     assert effect or "has no proof that it took effect" in doubts["fault_took_no_effect"]
+    wait_until(lambda: topics_of(strangers) == set(), "the topics to be gone", PATIENCE_S)
+
+
+class Operator(threading.Thread):
+    """Takes from a partition first its follower and then its leader, and brings the follower back. From then on
+    (`ready`), the partition has no leader, and only a replica outside the ISR could be one. Once it leads, the old
+    leader is started, too."""
+
+    def __init__(self, cluster: SecuredCluster) -> None:
+        super().__init__(name="operator")
+        self.cluster, self.ready, self.failure = cluster, threading.Event(), list[BaseException]()
+
+    def run(self) -> None:
+        try:
+            self._operate()
+        except BaseException as error:  # raised again by the test
+            self.failure.append(error)
+
+    def _operate(self) -> None:
+        leader, replicas, _ = self._partition()
+        (follower,) = {*replicas} - {leader}
+        self._kill(follower)
+        wait_until(lambda: self._partition()[2] == [leader], "the follower to leave the ISR", PATIENCE_S, 0.5)
+        self._kill(leader)
+        wait_until(lambda: self._partition()[0] < 0, "the partition to have no leader", PATIENCE_S, 0.5)
+        self.cluster.launch(follower)
+        wait_until(lambda: follower in brokers_of(self.cluster), "the follower to be back", PATIENCE_S, 0.5)
+        self.ready.set()
+        wait_until(lambda: self._partition()[0] == follower, "the follower to lead", PATIENCE_S, 0.5)
+        self.cluster.launch(leader)
+
+    def _partition(self) -> tuple[int, list[int], list[int]]:
+        """Leader, replicas and ISR of the subject's only partition, as far as a broker tells them."""
+        with suppress(KafkaException):
+            topics = self.cluster.operator.list_topics(timeout=PATIENCE_S).topics
+            (topic,) = (topic for name, topic in topics.items() if name.endswith("-acks_1"))
+            return topic.partitions[0].leader, topic.partitions[0].replicas, topic.partitions[0].isrs
+        return 0, [], []
+
+    def _kill(self, broker: int) -> None:
+        self.cluster.processes[broker].kill()
+        self.cluster.processes[broker].wait()
+
+
+def test_a_leader_from_outside_the_isr_is_elected_where_the_operator_took_the_brokers_away(
+    strangers: SecuredCluster, kafka_spark: SparkSession, host_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator, elect = Operator(strangers), ElectUnclean.do
+
+    def once_ready(self: ElectUnclean, context: ActionContext) -> Done:
+        operator.start()
+        wait_until(lambda: operator.ready.is_set() or operator.failure, "the operator's part", 4 * PATIENCE_S, 0.2)
+        return elect(self, context)
+
+    monkeypatch.setattr(ElectUnclean, "do", once_ready)
+    monkeypatch.setitem(catalogue.FAULTS, ASKED_FOR.name, ASKED_FOR)
+    params = {"profile": "acks_1", "fault": ASKED_FOR.name, "records": 3000, "duration_s": 6, "rate": 500}
+    params |= {"replication_factor": 2, "partitions": 1}
+    strangers.grant_exactly(params)
+    name = f"unclean-{uuid.uuid4().hex[:6]}"
+    verdict = direct.run(params, name, lambda progress: None, kafka_spark, access_to(strangers, host_folder))
+    operator.join()
+    assert operator.failure == []
+    run = RunDirectory(folders.runs_dir() / name)
+    (injection,) = json.loads((run.path / "injections.json").read_text())
+    assert injection["took_effect"], injection
+    doubts = {doubt.name for doubt in arm(verdict, "acks_1").doubts}
+    assert verdict.verdict == "INCONCLUSIVE" and "brokers_unwatched" in doubts, "who took the brokers, nobody saw"
     wait_until(lambda: topics_of(strangers) == set(), "the topics to be gone", PATIENCE_S)
 
 
