@@ -96,7 +96,7 @@ changes that would have held, with their price on this host. [More about own set
 
 `kdv price` measures what every profile costs and what is got for it, writes one page (`price.html`, or `--out FILE`),
 and with `--json` the figures for machines. `--profiles acks_1,idempotent` and `--conditions none,kill_leader` choose;
-`--from RUN RUN ...` makes the page again from stored runs. Eighteen runs take about a quarter of an hour on two cores;
+`--from RUN RUN ...` makes the page again from stored runs. Each profile takes three runs, about three minutes on two cores;
 [one such table]({prices}).
 
 | condition | load | what is read off it |
@@ -133,11 +133,11 @@ entries `everyday.*`, where the arms share cluster and fault on purpose.
 ## Everyday faults
 
 `everyday.none`, `.kill_leader`, `.rolling_restart`, `.pause_leader` and `.preferred_election` run every profile as an
-arm of one run, 500 records/s each. The faults come at no chosen moment, so no number is exact. `idempotent`, `safe` and
-`transactional` are subjects that must hold `exactly_once`. The others are controls: their claim is what their users
+arm of one run, 500 records/s each. The faults come at no chosen moment, so no number is exact. The strong profiles, e.g.
+`idempotent`, are subjects that must hold `exactly_once`. The others are controls: their claim is what their users
 expect of them, and their settings do not give it. The limits of the verdict say in how many of the injections each arm
 was hurt, with the exact (Clopper-Pearson) 95 % bounds of what that may mean. `verdict.json` lists the injections per
-arm and anomaly (`seen_in`). The report shows them in the table of exposure. A case belongs to the injection during which
+arm and anomaly (`seen_in`). The report shows these injections in the table of exposure. A case belongs to the injection during which
 its record was under way, from a second before the effect until a second after recovery.
 """
 
@@ -183,11 +183,15 @@ def _promise(claim: Claim, rows: list[GuaranteeRow]) -> str:
 def _prices(text: str) -> dict[str, tuple[str, str, str]]:
     """Returns the throughput, the latency and the longest silence of each profile, from the tables in `text`.
 
-    Raises KeyError if a profile in PUBLISHED lacks a figure.
+    Raises ValueError if a profile in PUBLISHED lacks a figure.
     """
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\| \w+ \|.+$", text, re.M)]
     by_name = {(len(row), row[0], row[1]): row for row in rows}
     throughput, latency = min(length for length, *_ in by_name), max(length for length, *_ in by_name)
+    if missing := [name for name in PUBLISHED if (latency, name, "leader killed") not in by_name]:
+        raise ValueError(
+            f"{PRICES} has no price of {', '.join(missing)}: run kdv price, keep its page there, and name it in PRICES"
+        )
     return {
         name: (
             by_name[throughput, name, "no fault"][2],

@@ -115,11 +115,11 @@ def _line_invariants(evidence: InvariantInputs, parts: Rows) -> Iterable[Invaria
         if lacking[arm]:
             read, name = read + lacking[arm], f"{name}, and unreadable offsets"
         yield Invariant("view_rows", arm, -1, name, read, "rows in log/, view raw", logged[arm])
-    yield from _view_invariants(evidence)
-    yield from _committed_invariants(evidence)
+    yield from _views_agree(evidence)
+    yield from _committed_count(evidence)
 
 
-def _view_invariants(evidence: InvariantInputs) -> Iterable[Invariant]:
+def _views_agree(evidence: InvariantInputs) -> Iterable[Invariant]:
     """Yields two invariants about the committed view of each arm, i.e. the records that a read_committed consumer sees.
 
     1. For each record of this view, the raw view has an equal record at the same offset. For an arm without
@@ -139,7 +139,7 @@ def _view_invariants(evidence: InvariantInputs) -> Iterable[Invariant]:
             yield Invariant("view_rows", arm, -1, "committed records read from Kafka", read, in_log, rows[arm])
 
 
-def _committed_invariants(evidence: InvariantInputs) -> Iterable[Invariant]:
+def _committed_count(evidence: InvariantInputs) -> Iterable[Invariant]:
     """Yields the invariant that a read_committed consumer saw as many records as the log must show to this consumer.
     There is one row per partition of the transactional arms.
 

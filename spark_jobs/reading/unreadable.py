@@ -92,7 +92,7 @@ def ownerless(unattributed: DataFrame | None, offsets: Offsets) -> list[ArmParti
     ranges = [(part, each) for part in offsets.partitions for each in part.unreadable if each.first < part.end]
     if unattributed is None or not ranges:
         return []
-    within = reduce(or_, (_is_in([(part.arm, part.partition)]) & _is_at("offset", each) for part, each in ranges))
+    within = reduce(or_, (_is_in([(part.arm, part.partition)]) & _is_within("offset", each) for part, each in ranges))
     rows = unattributed.where(within).select("arm", "partition").distinct().toArrow().to_pylist()
     return sorted((row["arm"], row["partition"]) for row in rows)
 
@@ -150,5 +150,5 @@ def _is_in(partitions: Iterable[ArmPartition]) -> Column:
     )
 
 
-def _is_at(offset: str, part: Unreadable) -> Column:
+def _is_within(offset: str, part: Unreadable) -> Column:
     return (F.col(offset) >= part.first) & (F.col(offset) < part.end)

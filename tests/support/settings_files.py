@@ -709,7 +709,10 @@ CONNECT = (
         '{"name": "s", "config": {"connector.class": "x.Y", "db.password": "hunter2", "producer.override.acks": "1"}}',
         ORDER,
         "acks=1 enable.idempotence=false",
-        ("connector.class, db.password (Connect's own)", "its worker's own producer. settings lie beneath these"),
+        (
+            "connector.class, db.password (Connect's own)",
+            "its worker's own producer. settings apply where these say nothing",
+        ),
     ),
     SettingsFile(
         "source.properties",

@@ -212,7 +212,7 @@ def _process_disturbances(ordered: list[Observation], injected: list[Injection])
             yield Disturbance(
                 kind=_process_kind(observation),
                 at_us=observation.at_us,
-                planned=_use_up_cause(causes.get(broker, []), observation),
+                planned=_take_cause(causes.get(broker, []), observation),
                 brokers=[broker],
                 detail=f"broker {broker} {state}{exit_code}",
             )
@@ -225,7 +225,7 @@ def _process_kind(observation: Observation) -> DisturbanceKind:
     return "broker_stop" if observation.exit_code in SIGTERM_EXITS else "broker_crash"
 
 
-def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
+def _take_cause(causes: list[Injection], observation: Observation) -> bool:
     """Returns whether one of the injections `causes` explains that the broker's process has exited or is frozen.
     Removes this injection from `causes`.
 

@@ -107,10 +107,10 @@ def properties(port: int) -> dict[str, str]:
     }
 
 
-def environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment of the server: `inherited` without the connections of Airflow, which may have secrets of
-    a user. Spark shows parts of its environment, and reads no connection."""
-    return {name: value for name, value in inherited.items() if not name.startswith(CONNECTIONS)}
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment of the server: `variables` without connections of Airflow, which may have secrets of a
+    user. Spark shows parts of its environment, and reads no connection."""
+    return {name: value for name, value in variables.items() if not name.startswith(CONNECTIONS)}
 
 
 def start(port: int) -> subprocess.Popen[bytes]:

@@ -64,7 +64,7 @@ def judge(scenario: Scenario, checked: Checked) -> ClusterPlan:
         exit_code=code,
         took_s=round(checked.took_s, 2),
         features=dict(_common_features(checked)),
-        assumed=assumed(checked),
+        assumed=assumptions_from(checked),
         lines=tuple(lines),
     )
 
@@ -94,7 +94,7 @@ def text(plan: ClusterPlan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def assumed(checked: Checked) -> dict[str, str]:
+def assumptions_from(checked: Checked) -> dict[str, str]:
     """Returns what the contract may assume of the cluster, each with the reason. What is not known counts as the weaker
     value."""
     features = _common_features(checked)
@@ -163,7 +163,7 @@ def _brokers(checked: Checked, needed: Needs) -> list[Line]:
 def _features(checked: Checked) -> list[Line]:
     levels = ", ".join(f"{name} {level}" for name, level in _common_features(checked).items())
     lines = [Line("features", "", levels or "none reported, so the weaker value counts for each")]
-    lines += [Line("assumed", "", f"{what}: {value}") for what, value in assumed(checked).items()]
+    lines += [Line("assumed", "", f"{what}: {value}") for what, value in assumptions_from(checked).items()]
     if checked.settings is None:
         may_not = any(answer.right == rights.SEE_SETTINGS and answer.standing == "missing" for answer in checked.rights)
         why = f"{rights.SEE_SETTINGS} is missing" if may_not else "the cluster did not say"

@@ -74,10 +74,10 @@ def check(
     Raises BadInput and UnsupportedSecurity if the connection cannot be used, SecretsOutOfReach if Spark could not read
     its secrets, and Unreachable if no server answers.
     """
-    needed, way = cluster_needs.needs(scenario), read(access)
-    spark_options.require_within_reach(way.security, spark, workspaces.folder())
+    needed, connection = cluster_needs.needs(scenario), read(access)
+    spark_options.require_within_reach(connection.security, spark, workspaces.folder())
     checked = cluster_check.check(
-        way,
+        connection,
         (*needed.rights, *needed.wishes),
         lambda brokers: cluster_needs.sample_topics(scenario, brokers),
     )
@@ -105,7 +105,7 @@ def on_cluster(access: ClusterAccess, scenario: Scenario, checked: Checked) -> S
         access=access,
         cluster_id=checked.cluster_id,
         brokers=brokers,
-        assumed=cluster_plan.assumed(checked),
+        assumed=cluster_plan.assumptions_from(checked),
         settings=None if checked.settings is None else dict(checked.settings),
     )
     scenario = cluster_plan.observed(scenario, checked)

@@ -18,7 +18,7 @@ class Marks:
         self._file = workspace / _FILE
 
     def add(self, text: str, at_us: int) -> None:
-        """Adds a mark. `at_us` is in µs since the epoch."""
+        """Notes for those who watch the run that `text` happened at `at_us`, in µs since the epoch."""
         with self._file.open("ab") as stream:
             stream.write(msgspec.json.encode(Mark(at_us, text)) + b"\n")
 

@@ -135,9 +135,9 @@ def _arm_line(row: ArmRow) -> Line:
 def _doubt_line(doubt: DoubtGroup) -> Line:
     """Returns the line about one kind of doubt: what was seen first, and what to do. The report has all that was
     seen."""
-    arms, seen = enumeration(doubt.arms, "and"), doubt.details[0]
-    seen += "" if seen.endswith((".", "?")) else "."
-    return Line(f"{doubt.name} ({doubt.kind} doubt, {arms}): {seen} What to do: {doubt.remedy}")
+    arms, detail = enumeration(doubt.arms, "and"), doubt.details[0]
+    detail += "" if detail.endswith((".", "?")) else "."
+    return Line(f"{doubt.name} ({doubt.kind} doubt, {arms}): {detail} What to do: {doubt.remedy}")
 
 
 def _offered(option: PricedOption) -> str:

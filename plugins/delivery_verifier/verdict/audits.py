@@ -180,7 +180,7 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
     if foreign_writers := counts.get("foreign_writers", 0):
         yield f"Records of the topic without an identity: {foreign_writers:,}. They were counted, and not judged."
     if unclaimed := counts.get("unclaimed", 0):
-        yield f"Records of the topic with an identity that no claim has: {unclaimed:,}."
+        yield f"Records whose identity stands in no line of the ledger: {unclaimed:,}."
     if gaps := counts.get("gaps", 0):
         yield f"Numbers between a producer's first and last that neither ledger nor log have: {gaps:,}."
     if resent := counts.get("resent", 0):
@@ -197,7 +197,7 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
             (not audit.timed, "times: rates and latencies. Times of attempts in the report are that of the audit"),
             (
                 not audit.complete or audit.cut or audit.others_write,
-                "a complete ledger, or a topic of its own: PHANTOM",
+                "a complete ledger and a topic to which nobody else writes: PHANTOM (both are needed)",
             ),
         )
         if lacks

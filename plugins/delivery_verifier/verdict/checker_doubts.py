@@ -224,9 +224,9 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDo
     if validation.run_id != evidence.scenario.run_id:
         yield _doubt(ALL, "expectation_not_evaluated", f"the validation is of another run, {validation.run_id}")
     times = Counter(evaluated.key for evaluated in validation.evaluated)
-    for key in expected_by_key.keys() - times.keys():
+    for key in (key for key in expected_by_key if key not in times):
         yield _doubt(key[1], "expectation_not_evaluated", f"{_name(key)} was not evaluated")
-    for key in times.keys() - expected_by_key.keys():
+    for key in (key for key in times if key not in expected_by_key):
         yield _doubt(ALL, "expectation_not_evaluated", f"{_name(key)} was evaluated, and is not in the plan")
     for evaluated in validation.evaluated:
         key = evaluated.key

@@ -15,13 +15,16 @@ from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 
 REBALANCE, UNKNOWN = "auto.leader.rebalance.enable", "not known"
 UNWATCHED, COMMITS_UNWATCHED = "brokers_unwatched", "commits_unwatched"
-_SET_BACK = subset("a forgotten commit makes an application read again", (Anomaly.REAPPLIED, Anomaly.OVERTAKEN))
-"""What an application may show if brokers forget a commit or the members of its group."""
+_SET_BACK = subset(
+    "what an application may show if brokers forget a commit or the members of its group: it gets records again",
+    (Anomaly.REAPPLIED, Anomaly.OVERTAKEN),
+)
+_FORGOTTEN = subset("and it may miss what an aborted transaction had", (Anomaly.SKIPPED, *_SET_BACK))
 UNSHOWN: dict[Discipline, tuple[Anomaly, ...]] = {
     "at_handover": _SET_BACK,
     "store_after": _SET_BACK,
     **dict.fromkeys(STORED, _SET_BACK),
-    **dict.fromkeys(IN_TRANSACTIONS, (Anomaly.SKIPPED, *_SET_BACK)),
+    **dict.fromkeys(IN_TRANSACTIONS, _FORGOTTEN),
 }
 """Maps a discipline to the anomalies that the cluster may cause without a trace in a group log that is whole.
 
@@ -105,8 +108,8 @@ def limits(evidence: Evidence) -> Iterator[str]:
     settings = external.settings
     if settings is None:
         yield (
-            "The settings of the brokers are not known, because this client may not read them: nobody knows e.g. "
-            f"whether leaders move back by themselves ({REBALANCE})."
+            "The settings of the brokers are not known, because this client may not read them, e.g. whether "
+            f"leaders move back by themselves ({REBALANCE})."
         )
     elif settings.get(REBALANCE, "true") == "true":
         yield (

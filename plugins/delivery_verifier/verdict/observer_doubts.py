@@ -113,7 +113,9 @@ def _last_observed(evidence: Evidence) -> Iterator[ObserverDoubt]:
         in_snapshot = (partition.leader, partition.leader_epoch)
         if partition.leader_epoch >= 0 and observed is not None and observed != in_snapshot:
             where = f"{partition.arm}/{partition.partition}"
-            detail = f"{where} has (leader, epoch) {in_snapshot}, the observer last saw {observed}"
+            detail = (
+                f"{where} has (leader, epoch) {in_snapshot}, the observer last saw {observed}: it missed an election"
+            )
             yield ObserverDoubt(partition.arm, "observer_blind", detail)
 
 

@@ -70,8 +70,8 @@ def _unproven(run: Evidence, arm: Arm, partition: int, row: Row | None) -> Itera
         yield "was never observed"
     elif (observed[-1].leader, observed[-1].leader_epoch) != (row["leader"], row["leader_epoch"]):
         yield (
-            f"has (leader, epoch) {(row['leader'], row['leader_epoch'])}, and the observer last saw "
-            f"{(observed[-1].leader, observed[-1].leader_epoch)}"
+            f"is led by broker {row['leader']} in epoch {row['leader_epoch']}, and the observer last saw broker "
+            f"{observed[-1].leader} in epoch {observed[-1].leader_epoch}: it missed an election"
         )
     yield from _missed(observed)
 

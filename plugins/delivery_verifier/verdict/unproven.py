@@ -84,7 +84,7 @@ def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit) -> str:
     if anomaly is Anomaly.LOST and counts.get("unproven_lost", 0) >= cases:
         return "they may be damaged, or missed by the identity, or acknowledged before the topic was created anew"
     if anomaly is Anomaly.MISPLACED and counts.get("unproven_misplaced", 0) >= cases:
-        return "a record that the identity missed may stand at each acknowledged offset"
+        return "at each acknowledged offset there may be a record whose identity was not recognized"
     return ""
 
 

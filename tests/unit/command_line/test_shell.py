@@ -77,7 +77,7 @@ def test_a_profile_is_made_from_a_file_and_found_by_its_name(
     assert cli.main(["init", str(file)]) == 0
     assert "verify     kdv run --profile my-orders\n" in capsys.readouterr().out
     assert profiles.known()["my-orders"].producer["linger.ms"] == 3
-    refused(capsys, ["init", str(file), "--name", "safe"], "which is taken")
+    refused(capsys, ["init", str(file), "--name", "safe"], "a name of the catalogue, or reserved")
 
 
 def test_without_a_file_and_a_terminal_nothing_can_be_asked(

@@ -47,7 +47,7 @@ def test_the_brokers_data_are_kept_where_they_may_explain_what_was_found(
 
 
 def test_advice_that_speaks_of_kept_data_is_given_only_where_they_are_kept() -> None:
-    assert {name for name, advice in ADVICE.items() if "are kept" in advice} == conclude.ON_DISK
+    assert {name for name, advice in ADVICE.items() if "its workspace keeps" in advice} == conclude.ON_DISK
 
 
 @pytest.mark.parametrize("is_written", [True, False])

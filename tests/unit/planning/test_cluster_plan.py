@@ -165,7 +165,7 @@ def test_each_distinct_set_of_settings_is_asked_about_once() -> None:
 
 def test_what_is_not_known_counts_as_the_weaker_value() -> None:
     run = scenario()
-    kept = cluster_plan.assumed(checked(run))
+    kept = cluster_plan.assumptions_from(checked(run))
     assert kept["eligible leader replicas"] == "kept (eligible.leader.replicas.version is 1)"
     assert cluster_plan.observed(run, checked(run)).cluster.elr
     for more in (
@@ -174,14 +174,17 @@ def test_what_is_not_known_counts_as_the_weaker_value() -> None:
         {"software": {11: NEW, 12: NEW}, "unreached": (Unreached(13, Address("b", 1), Cause("x", "y")),)},
     ):
         found = checked(run, **more)
-        assert cluster_plan.assumed(found)["eligible leader replicas"].startswith("none")
+        assert cluster_plan.assumptions_from(found)["eligible leader replicas"].startswith("none")
         assert not cluster_plan.observed(run, found).cluster.elr
     found = checked(run, settings=None)
-    assert cluster_plan.assumed(found)["transaction.state.log.min.isr"] == "1 (not known)"
+    assert cluster_plan.assumptions_from(found)["transaction.state.log.min.isr"] == "1 (not known)"
     assert cluster_plan.observed(run, found).cluster.broker_settings["transaction.state.log.min.isr"] == 1
     off = checked(run, software=dict.fromkeys((11, 12, 13), NEW._replace(features={})))
-    assert cluster_plan.assumed(off)["eligible leader replicas"] == "none (eligible.leader.replicas.version is off)"
-    assert "transaction.version is 0: a late end" in cluster_plan.assumed(off)["ends of transactions"]
+    assert (
+        cluster_plan.assumptions_from(off)["eligible leader replicas"]
+        == "none (eligible.leader.replicas.version is off)"
+    )
+    assert "transaction.version is 0: a late end" in cluster_plan.assumptions_from(off)["ends of transactions"]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_the_contract_assumes_the_weaker_value_of_what_is_not_known(
     assert (run.cluster.kafka_version, run.versions["kafka"]) == (release, release)
     settings = Settings.of_arm(run, run.subjects[0])
     assert (settings.elr, settings.transaction_log_min_isr) == (elr, 1)
-    said = cluster_plan.assumed(checked(*software))["eligible leader replicas"]
+    said = cluster_plan.assumptions_from(checked(*software))["eligible leader replicas"]
     assert said.startswith("kept" if elr else "none"), "what is printed is what counts"
 
 

@@ -67,5 +67,5 @@ def test_each_rule_of_the_name_of_a_file_is_said_for_itself(home: Path, name: st
 
 
 def test_nobody_saves_under_a_name_that_stands_for_a_taken_one() -> None:
-    with pytest.raises(BadInput, match="save_profile is 'saved-fast', which is taken"):
+    with pytest.raises(BadInput, match="save_profile is 'saved-fast': a name of the catalogue, or reserved"):
         profiles.save(catalogue.PROFILES["safe"], "saved-fast")

@@ -260,7 +260,11 @@ def test_expired_claims_foreign_writers_and_gaps_are_reported_with_their_number_
     assert not any(finding.broken for finding in arm(verdict).findings)
     told = " ".join(verdict.limits)
     assert "EXPIRED, and left out: 1,234" in told
-    assert "without an identity: 5" in told and "no claim has: 6" in told and "neither ledger nor log have: 7" in told
+    assert (
+        "without an identity: 5" in told
+        and "stands in no line of the ledger: 6" in told
+        and "neither ledger nor log have: 7" in told
+    )
 
 
 def test_two_acknowledgements_of_one_offset_are_a_finding_that_is_told() -> None:

@@ -119,7 +119,10 @@ def test_a_doubt_names_the_partition_and_what_the_observer_saw_last() -> None:
     evidence.observations[:0] = watched
     details = [detail.split(" its output topic ")[1] for _, _, detail in output_doubts(evidence)]
     assert len(details) == 2 and details[0].startswith("may have had an unclean election: ")
-    assert details[1] == "has (leader, epoch) (2, 7), and the observer last saw (3, 1)"
+    assert (
+        details[1]
+        == "is led by broker 2 in epoch 7, and the observer last saw broker 3 in epoch 1: it missed an election"
+    )
 
 
 def test_an_arm_without_an_output_topic_hides_no_other_arm() -> None:

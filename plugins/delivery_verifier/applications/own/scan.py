@@ -177,11 +177,11 @@ def _rows(data: _Bytes, positions: npt.NDArray[np.int64], pattern: RecordPattern
         end = field.start + field.width
         is_sound &= records[:, end] == ord(" ")
         if name not in ("magic", "run"):
-            numbers[name], is_number = _number(records[:, field.start : end])
+            numbers[name], is_number = _numbers(records[:, field.start : end])
             is_sound &= is_number
     has_crc = np.ones(len(rows), bool)
     if not pattern.is_header:
-        written, is_number = _number(records[:, -record.CRC_WIDTH :])
+        written, is_number = _numbers(records[:, -record.CRC_WIDTH :])
         is_sound &= is_number
         bodies = np.ascontiguousarray(records[:, : -record.CRC_WIDTH])
         has_crc = written == np.fromiter(map(zlib.crc32, bodies), np.int64, len(bodies))
@@ -192,7 +192,7 @@ def _rows(data: _Bytes, positions: npt.NDArray[np.int64], pattern: RecordPattern
     return rows
 
 
-def _number(digits: _Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _numbers(digits: _Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Returns, for each row of digits, its number, and whether all bytes of the row are digits."""
     values = digits - np.uint8(ord("0"))  # what is no digit becomes greater than 9
     units = 10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)

@@ -44,8 +44,8 @@ def plan() -> str:
 def _require_new(run_dir: Path) -> None:
     """Raises BadInput if an audit has written this run directory: another one could replace its evidence."""
     if (run_dir / "scenario.json").exists():
-        wanted, why = "one that was not audited yet", "the topic may have changed: trigger a new audit"
-        raise bad_input("run", run_dir.name, wanted, why)
+        required, why = "one that was not audited yet", "the topic may have changed: trigger a new audit"
+        raise bad_input("run", run_dir.name, required, why)
 
 
 def audit() -> None:

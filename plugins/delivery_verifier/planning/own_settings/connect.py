@@ -136,7 +136,8 @@ def connector(
         DEFAULTS[role], f"Kafka Connect, unless the {role}. settings of its worker say otherwise,", role
     )
     reading.notes.append(
-        f"its worker's own {role}. settings lie beneath these, and are not in this file: judge the worker's file, too"
+        f"its worker's own {role}. settings apply where these say nothing, and are not in this file: "
+        "judge the worker's file, too"
     )
     if reading.settings.keys() & _overridden(entries, prefix):
         reading.notes.append(connect_policies.note_on_connector(prefix))

@@ -111,8 +111,8 @@ The text says why other values are refused, and what the user can do.
 """
 
 REFUSED: dict[str, str] = {
-    "queuing.strategy": "the contract has no rule for a producer that sends the newest record first; nearest: fifo, by "
-    "leaving it out",
+    "queuing.strategy": "the contract has no rule for a producer that sends the newest record first; "
+    "what can be judged is fifo, by leaving it out",
     "delivery.report.only.error": "a success that is not reported cannot be held against the log; leave it out",
     "produce.offset.report": "deprecated, and the offsets are always reported; leave it out",
     "plugin.library.paths": "no foreign code is loaded into the verifier's producers; leave it out",

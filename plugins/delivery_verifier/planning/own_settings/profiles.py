@@ -101,7 +101,7 @@ def save(profile: Profile, name: str) -> Profile:
     Raises BadInput if `name` is in RESERVED, begins with `control-` or `saved-`, or breaks the rules for names.
     """
     if name in RESERVED or name.startswith(("control-", SAVED)):
-        raise BadInput(f"save_profile is {name!r}, which is taken; choose another name")
+        raise BadInput(f"save_profile is {name!r}: a name of the catalogue, or reserved; choose another name")
     try:
         named = msgspec.convert({**msgspec.to_builtins(profile), "name": name}, Profile)
     except msgspec.ValidationError as error:

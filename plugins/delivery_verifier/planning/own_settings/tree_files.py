@@ -20,7 +20,7 @@ from delivery_verifier.planning.own_settings import (
 from delivery_verifier.planning.own_settings.reading import NOT_KNOWN, Reading, Role
 from delivery_verifier.planning.own_settings.translation import printable_name
 
-_SARAMA = "whose client is sarama: neither the Java client nor librdkafka, so nothing is promised of it"
+_SARAMA = "whose client is sarama: neither the Java client nor librdkafka, so nothing is promised of this client"
 _TOPIC_ALONE = "the topic alone can be verified, with --topic-config"
 _OTHER_TREES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a Compose file", ("services",)),

@@ -54,7 +54,7 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
             counts=counts(catalogue),
             explained=explained(catalogue),
             repeated=sum(len(item.attempts) > 1 for item in catalogue.items),
-            seconds=_seconds(catalogue),
+            seconds=_seconds_taken(catalogue),
             signs=SIGNS,
             tones=TONES,
             runs=runs,
@@ -113,7 +113,7 @@ def explained(catalogue: CatalogueRun) -> str:
     )
 
 
-def _seconds(catalogue: CatalogueRun) -> int:
+def _seconds_taken(catalogue: CatalogueRun) -> int:
     return round(sum(attempt.seconds for item in catalogue.items for attempt in item.attempts))
 
 
