@@ -20,12 +20,11 @@ from support.stored_runs import arm
 
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue.parts import after, step
-from delivery_verifier.faults.action import ActionContext, Done
-from delivery_verifier.faults.administration import ElectUnclean
+from delivery_verifier.faults.triggers import Triggers
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.external_cluster import ClusterAccess
-from delivery_verifier.model.fault_plan import FaultPlan, Trigger
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.pipeline import direct
 from delivery_verifier.run_directory.run_directory import RunDirectory
@@ -198,14 +197,15 @@ class Operator(threading.Thread):
 def test_a_leader_from_outside_the_isr_is_elected_where_the_operator_took_the_brokers_away(
     strangers: SecuredCluster, kafka_spark: SparkSession, host_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    operator, elect = Operator(strangers), ElectUnclean.do
+    operator, wait = Operator(strangers), Triggers.wait
 
-    def once_ready(self: ElectUnclean, context: ActionContext) -> Done:
-        operator.start()
-        wait_until(lambda: operator.ready.is_set() or operator.failure, "the operator's part", 4 * PATIENCE_S, 0.2)
-        return elect(self, context)
+    def once_ready(self: Triggers, step: FaultStep) -> None:
+        wait(self, step)
+        if step.action == "elect_unclean":
+            operator.start()
+            wait_until(lambda: operator.ready.is_set() or operator.failure, "the operator's part", 4 * PATIENCE_S, 0.2)
 
-    monkeypatch.setattr(ElectUnclean, "do", once_ready)
+    monkeypatch.setattr(Triggers, "wait", once_ready)
     monkeypatch.setitem(catalogue.FAULTS, ASKED_FOR.name, ASKED_FOR)
     params = {"profile": "acks_1", "fault": ASKED_FOR.name, "records": 3000, "duration_s": 6, "rate": 500}
     params |= {"replication_factor": 2, "partitions": 1}
