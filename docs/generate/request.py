@@ -22,6 +22,8 @@ HEAD = """\
 | field | option | in the form | allowed | default | meaning |
 |---|---|---|---|---|---|
 """
+ELSEWHERE = "A cluster that somebody else runs"
+"""The group of the fields whose options the command line declares by itself."""
 NAMED = {"scenario": "scenarios", "profile": "profiles", "application": "applications"}
 """The fields whose choices are too many for a table, with the word for `kdv list`."""
 
@@ -30,14 +32,14 @@ def document() -> str:
     """Returns the whole page as Markdown: a table per group of `--help`."""
     groups: dict[str, list[Field]] = {}
     for field in FIELDS.values():
-        if field.option:
-            groups.setdefault(field.words.group, []).append(field)
+        if field.option or field.title:
+            groups.setdefault(field.words.group or ELSEWHERE, []).append(field)
     tables = (f"\n## {title.capitalize()}\n\n{HEAD}{''.join(map(_row, fields))}" for title, fields in groups.items())
     return INTRODUCTION + "".join(tables)
 
 
 def _row(field: Field) -> str:
-    option = f"`--{field.option.replace('_', '-')}`"
+    option = f"`--{(field.option or field.name).replace('_', '-')}`"
     default = "" if field.default is None else f"`{field.default}`"
     meaning = field.description or f"{field.help[:1].upper()}{field.help[1:]}."
     cells = (f"`{field.name}`", option, field.title, _allowed(field), default, meaning)
@@ -55,7 +57,7 @@ def _allowed(field: Field) -> str:
     if field.type is float:
         low = f"above {field.meta.gt:g}" if field.meta.ge is None else f"{field.meta.ge:g}"
         return f"{low} to {field.meta.le:,g}"
-    return ", ".join(f"`{name}`" for name in choices.clients()) + ", ..." if field.words.examples else "a text"
+    return f"{', '.join(f'`{name}`' for name in choices.clients())}, ..." if field.name == "client" else "a text"
 
 
 def main(arguments: list[str]) -> None:

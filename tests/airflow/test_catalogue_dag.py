@@ -130,6 +130,12 @@ class Instance:
         return DagRunState(self.states[run_id])
 
 
+PARAMS: dict[str, Any] = {
+    **dict.fromkeys(("tag", "expect_unavailable", "cluster", "beside"), ""),
+    "names": ["acks_1.frozen_followers"],
+}
+
+
 class Conf:
     def __init__(self, **conf: str) -> None:
         self.conf = conf
@@ -138,7 +144,7 @@ class Conf:
 def _triggers(monkeypatch: pytest.MonkeyPatch, try_number: int, **conf: str) -> RunScenario:
     monkeypatch.setattr(RunScenario.__bases__[0], "execute", lambda self, context: None)
     operator = RunScenario(task_id="run_scenario", cell={"scenario": "acks_1.frozen_followers", "run": "c-a"})
-    operator.execute({"run_id": "c", "ti": Instance(try_number), "dag_run": Conf(**conf)})  # type: ignore[arg-type,typeddict-item]
+    operator.execute({"run_id": "c", "ti": Instance(try_number), "dag_run": Conf(**conf), "params": PARAMS})  # type: ignore[arg-type,typeddict-item]
     return operator
 
 
@@ -150,6 +156,13 @@ def test_a_cell_triggers_its_scenario_and_one_that_was_cleared_a_run_of_its_own(
     assert operator.conf == {"scenario": "acks_1.frozen_followers"}
     assert operator.wait_for_completion and not operator.deferrable
     assert _triggers(monkeypatch, 2).trigger_run_id == "c-a-try2"
+
+
+def test_a_cell_names_the_cluster_that_the_catalogue_run_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PARAMS, "cluster", "airflow:staging")
+    monkeypatch.setitem(PARAMS, "beside", "r-1")
+    conf = _triggers(monkeypatch, 1).conf
+    assert conf == {"scenario": "acks_1.frozen_followers", "cluster": "airflow:staging", "beside": "r-1"}
 
 
 def test_no_cell_is_run_for_a_command_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +208,7 @@ def _in_task(monkeypatch: pytest.MonkeyPatch, instance: Instance) -> None:
     context = {
         "run_id": "c",
         "ti": instance,
-        "params": {"names": ["acks_1.frozen_followers"], "tag": "", "expect_unavailable": ""},
+        "params": PARAMS,
     }
     monkeypatch.setattr(verify_catalogue, "get_current_context", lambda: context)
 

@@ -184,3 +184,21 @@ def test_what_a_catalogue_run_expects_to_be_unavailable_is_checked_by_the_form(m
     monkeypatch.setenv("KDV_EXPECT_UNAVAILABLE", "powr")
     with pytest.raises(BadInput, match="did you mean power"):
         catalogue_form.params()
+
+
+def test_clusters_of_the_operator_are_proposed_and_a_schedule_has_the_one_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_CONNECTIONS", str(tmp_path))
+    (tmp_path / "staging.properties").touch()
+    (tmp_path / "mounted").mkdir()
+    assert form.params()["cluster"].schema["examples"] == ["mounted", "staging"]
+    assert catalogue_form.params()["cluster"].value == ""
+    monkeypatch.setenv("KDV_NIGHTLY_CLUSTER", "airflow:kafka_default")
+    named = catalogue_form.params()["cluster"]
+    assert named.value == named.resolve() == "airflow:kafka_default"
+    with pytest.raises(ParamValidationError):
+        named.resolve("../staging")
+    monkeypatch.setenv("KDV_NIGHTLY_CLUSTER", "../staging")
+    with pytest.raises(BadInput, match=r"KDV_NIGHTLY_CLUSTER is '../staging'"):
+        catalogue_form.params()

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.check.cluster_check import Unreachable
+from delivery_verifier.cluster.security import spark_options
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.tasks import form, spark_connection, verify_delivery
 from delivery_verifier.planning import preflight
@@ -43,7 +45,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(lease, "require_free_host", busy)
-    monkeypatch.setattr(spark_connection, "require", lambda: questions.append("spark"))
+    monkeypatch.setattr(spark_connection, "location", lambda: questions.append("spark"))
     monkeypatch.setattr(preflight, "require", lambda _: questions.append("host"))
     return questions
 
@@ -70,3 +72,31 @@ def test_good_input_is_told_what_the_host_lacks(asked: list[str], monkeypatch: p
     with pytest.raises(lease.HostBusy):
         _plan(monkeypatch)
     assert asked == ["lease"]
+
+
+@pytest.mark.parametrize(
+    ("spark", "is_refused"),
+    [
+        ('{"conn_type":"spark","host":"local[2]"}', False),
+        ('{"conn_type":"spark_connect","host":"localhost","port":15002}', False),
+        ('{"conn_type":"spark_connect","host":"far","port":15002}', True),
+        ('{"conn_type":"spark","host":"spark://far","port":7077}', True),
+        ('{"conn_type":"spark","host":"yarn","extra":{"deploy-mode":"cluster"}}', True),
+    ],
+)
+def test_a_spark_that_could_not_read_the_secrets_of_a_cluster_is_refused_before_that_cluster_is_asked(
+    spark: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "staging.properties").write_text(
+        "bootstrap.servers=127.0.0.1:1\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        "sasl.username=u\nsasl.password=hush-7\n"
+    )
+    (tmp_path / "staging.properties").chmod(0o600)
+    monkeypatch.setenv("KDV_CONNECTIONS", str(tmp_path))
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", spark)
+    monkeypatch.setattr(lease, "require_free_host", lambda: None)
+    with pytest.raises(spark_options.SecretsOutOfReach if is_refused else Unreachable) as refused:
+        _plan(monkeypatch, cluster="staging", fault="none", rate=500)
+    assert (spark_options.MOUNT if is_refused else "127.0.0.1:1") in str(refused.value)
+    assert "hush-7" not in str(refused.value) and not (tmp_path / "runs").exists()

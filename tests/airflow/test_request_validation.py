@@ -78,6 +78,19 @@ def test_what_does_not_fit_together_is_refused_too(client: TestClient) -> None:
     assert answer.status_code == 400 and "acks" in answer.json()["detail"]
 
 
+def test_what_no_cluster_allows_that_somebody_else_runs_is_refused_before_any_is_asked(client: TestClient) -> None:
+    answer = client.post(request_validation.PATH, json=_conf(cluster="staging", rate=3000))
+    lines = answer.json()["detail"].splitlines()
+    assert answer.status_code == 400 and lines[0] == "2 errors:"
+    assert "limit: more than 2,000 records/s are not sent" in lines[1] and "allowed there: --rate 2000" in lines[1]
+    assert "fault: kill, start: only a cluster of the verifier's own can be broken so" in lines[2]
+    wrong = client.post(request_validation.PATH, json=_conf(cluster="../staging", beside="a b/c"))
+    assert "cluster is '../staging'; allowed: NAME, or airflow:CONN_ID" in wrong.json()["detail"]
+    assert "beside is 'b/c'" in wrong.json()["detail"]
+    fits = _conf(cluster="airflow:staging", fault="none", beside="r-1\nr-2")
+    assert client.post(request_validation.PATH, json=fits).status_code == 200
+
+
 @pytest.mark.parametrize("conf", [_conf(), {"conf": None}, {"conf": {}}, {"conf": 7}, [], "text"])
 def test_what_is_not_refused_here_reaches_airflow_unchanged(client: TestClient, conf: object) -> None:
     answer = client.post(request_validation.PATH, json=conf)

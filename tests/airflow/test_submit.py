@@ -24,7 +24,6 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.orchestration.tasks import spark_job, verify_delivery
 from delivery_verifier.orchestration.tasks.server_job import ServerJob
-from delivery_verifier.pipeline.steps import start_cluster
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from spark_jobs import reconcile
 from spark_jobs.session import connect, progress
@@ -157,31 +156,6 @@ def test_a_submitted_job_is_told_a_file_whose_options_have_no_secret(
     assert options["kafka.bootstrap.servers"] == "a:1" and options["kafka.sasl.jaas.config"].startswith("${file:")
     assert "hush-7" not in repr(options) + repr(secured)
     assert [*tmp_path.iterdir()] == []
-
-
-@pytest.mark.parametrize(
-    ("spark", "is_refused"),
-    [
-        ('{"conn_type":"spark","host":"local[2]"}', False),
-        ('{"conn_type":"spark_connect","host":"localhost","port":15002}', False),
-        ('{"conn_type":"spark_connect","host":"far","port":15002}', True),
-        ('{"conn_type":"spark","host":"spark://far","port":7077}', True),
-        ('{"conn_type":"spark","host":"yarn","extra":{"deploy-mode":"cluster"}}', True),
-    ],
-)
-def test_a_spark_that_could_not_read_the_secrets_is_refused_before_the_load(
-    spark: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = Stand(Connection({1: Address("a", 1)}, SCRAM), tmp_path)
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", spark)
-    monkeypatch.setattr(verify_delivery, "_open_run_directory", lambda: tmp_path)
-    monkeypatch.setattr(start_cluster, "start_cluster", lambda run_dir: None)
-    monkeypatch.setattr(Cluster, "of_run", lambda run: cluster)
-    refusal = pytest.raises(spark_options.SecretsOutOfReach, match=spark_options.MOUNT)
-    with refusal if is_refused else nullcontext():
-        verify_delivery.start_cluster()
-    monkeypatch.setattr(Cluster, "of_run", lambda run: Stand(Connection({}), tmp_path))
-    verify_delivery.start_cluster()
 
 
 def test_the_script_is_the_installed_one() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -28,6 +29,8 @@ from delivery_verifier.host.java.jars import cache_dir, fetch, kafka_jars
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.planning import cluster_needs
+from delivery_verifier.planning.build import scenario_from_params
 from support.certificates import DAY, HERE, Authority
 from support.patience import PATIENCE_S
 
@@ -118,6 +121,22 @@ class SecuredCluster:
         ]
         for created in (client.create_acls(bindings) if bindings else {}).values():
             created.result(PATIENCE_S)
+
+    def grant_exactly(self, params: Mapping[str, Any], user: str = "verifier") -> None:
+        """Gives `user` the rights that are documented for a run with these fields, and no others."""
+        needed = cluster_needs.needs(scenario_from_params(params, "planned")).rights
+        self.grant(
+            [
+                (
+                    right.kind,
+                    right.name or "kafka-cluster",
+                    "prefixed" if right.is_prefix else "literal",
+                    right.operation,
+                )
+                for right in needed
+            ],
+            user,
+        )
 
     def start(self) -> None:
         """Formats and starts all nodes, and waits until every broker knows every other. Raises DeadlinePassed."""

@@ -61,7 +61,8 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "orchestration": "audit suite pipeline progress reporting planning cluster catalogue spark_jobs "
         "run_directory host"
         " model",
-        "suite": "pipeline reporting planning catalogue cluster expectations spark_jobs run_directory host model",
+        "suite": "pipeline reporting verdict planning catalogue cluster expectations spark_jobs run_directory host "
+        "model",
         "audit": "planning verdict spark_jobs cluster catalogue run_directory host model",
         "pipeline": "planning reporting advice verdict settlement progress canary expectations spark_jobs faults "
         "applications"

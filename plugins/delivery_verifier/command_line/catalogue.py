@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from delivery_verifier.command_line import outputs, parsers
+from delivery_verifier.command_line import outputs, own_cluster, parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.host import folders
 from delivery_verifier.host.optional import optional
@@ -22,6 +22,7 @@ from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.suite import selection
 
 if TYPE_CHECKING:
+    from delivery_verifier.model.external_cluster import ClusterAccess
     from delivery_verifier.suite.loop import AttemptListener
 
 WRITING_S = 300.0
@@ -32,6 +33,8 @@ _EXAMPLES = """examples:
   kdv catalogue acks_1.frozen_followers --direct       one of them
   kdv catalogue --direct --repeat 3 --expect-unavailable power,network
                                                        everything three times, on a host without root
+  kdv catalogue --cluster staging                      what fits a cluster that somebody else runs; the rest is
+                                                       UNAVAILABLE there
 Exit codes: 0 green, 1 something is not as expected (also a scenario that this host cannot run, unless that was
 expected), 2 nothing worse than INCONCLUSIVE, 70 something failed.
 """
@@ -57,6 +60,7 @@ def register(add: Add) -> None:
         "--results", metavar="FOLDER", help="write a table of results into this folder, as in docs/results"
     )
     sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
+    own_cluster.add(sub, runs=True)
 
 
 def catalogue(arguments: argparse.Namespace) -> int:
@@ -66,9 +70,10 @@ def catalogue(arguments: argparse.Namespace) -> int:
     from delivery_verifier.suite import begin
     from delivery_verifier.suite.progress import listing, summary
 
+    external = own_cluster.access_of(arguments, is_direct=arguments.direct or arguments.list)
     if arguments.list:
         entries = selection.entries(arguments.names, arguments.tag)
-        sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in entries]))
+        sys.stdout.write(listing([(entry, begin.unavailable(entry, external)) for entry in entries]))
         return 0
     copy = outputs.destination("--out", arguments.out) if arguments.out else None
     results = (
@@ -77,7 +82,7 @@ def catalogue(arguments: argparse.Namespace) -> int:
         else None
     )
     folders.require_writable()
-    finished = _run_directly(arguments) if arguments.direct else _run_through_airflow(arguments)
+    finished = (_run_directly if arguments.direct else _run_through_airflow)(arguments, external)
     page = catalogue_runs.directory(finished.id) / catalogue_runs.PAGE
     outputs.try_to_print("the text of the catalogue run", lambda: summary(finished, page, sys.stdout))
     if copy is not None:
@@ -87,7 +92,7 @@ def catalogue(arguments: argparse.Namespace) -> int:
     return finished.exit_code
 
 
-def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
+def _run_directly(arguments: argparse.Namespace, external: ClusterAccess | None) -> CatalogueRun:
     """Runs the scenarios in this process. Returns the finished catalogue run.
 
     Raises HostBusy if another run uses this host, and BadInput if an option is not allowed.
@@ -99,16 +104,16 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
     from delivery_verifier.suite.progress import Progress
 
     lease.require_free_host()
-    started, progress = _new_or_resumed(arguments), Progress(sys.stderr)
+    started, progress = _new_or_resumed(arguments, external), Progress(sys.stderr)
     progress.begin(started, f"if it is interrupted: kdv catalogue --direct --resume {started.id}")
     listener = _listener_that_writes(page.write, progress.attempt_ended)
-    with runner(progress.step_changed) as direct_runner:
+    with runner(progress.step_changed, external=started.external) as direct_runner:
         finished = Loop(started, direct_runner, listener).run()
     optional(catalogue_runs.PAGE, lambda: page.write(finished), WRITING_S)
     return finished
 
 
-def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
+def _new_or_resumed(arguments: argparse.Namespace, external: ClusterAccess | None) -> CatalogueRun:
     """Returns the catalogue run that --resume names or, without --resume, a new one. Raises BadInput if an option is
     not allowed."""
     from delivery_verifier.suite import begin
@@ -121,11 +126,12 @@ def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
             expect_unavailable=arguments.expect_unavailable,
             rounds=arguments.repeat,
             direct=True,
+            external=external,
         )
-    if arguments.names or arguments.tag or arguments.expect_unavailable or arguments.repeat != 1:
+    if arguments.names or arguments.tag or arguments.expect_unavailable or arguments.repeat != 1 or external:
         raise BadInput(
-            f"resume is {arguments.resume!r}, which has its scenarios already: give no names, tag, repeat or "
-            "expect_unavailable beside it"
+            f"resume is {arguments.resume!r}, which has its scenarios already: give no names, tag, repeat, "
+            "expect_unavailable or cluster beside it"
         )
     return begin.resume(arguments.resume)
 
@@ -141,7 +147,7 @@ def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: Attem
     return listen_and_write
 
 
-def _run_through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
+def _run_through_airflow(arguments: argparse.Namespace, external: ClusterAccess | None) -> CatalogueRun:
     """Runs the scenarios through the local Airflow. Returns the finished catalogue run.
 
     Raises BadInput if an option is not allowed.
@@ -161,7 +167,11 @@ def _run_through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
         )
     name, progress = folders.new_run_id(), Progress(sys.stderr)
     planned = begin.new_catalogue_run(
-        name, names=arguments.names, tag=arguments.tag, expect_unavailable=arguments.expect_unavailable
+        name,
+        names=arguments.names,
+        tag=arguments.tag,
+        expect_unavailable=arguments.expect_unavailable,
+        external=external if external is not None and own_cluster.is_known_here(external) else None,
     )
     progress.say("bringing up Airflow on this host (first time about half a minute)")
     url = ui_url(lifecycle.up(parsers.port(arguments)).url or "", CATALOGUE_DAG_ID, name)
@@ -176,4 +186,5 @@ def _run_through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
             progress.attempt_ended(known, changed)
 
     conf = {"names": arguments.names, "tag": arguments.tag, "expect_unavailable": arguments.expect_unavailable}
+    conf |= external.fields if external is not None else {}
     return run_catalogue_through_airflow(conf, name, record_end, port=parsers.port(arguments))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario
 
@@ -42,11 +43,12 @@ def is_named(arguments: argparse.Namespace) -> bool:
     return bool(arguments.command_property) or any(name is not None for name in named)
 
 
-def access_of(arguments: argparse.Namespace) -> ClusterAccess | None:
+def access_of(arguments: argparse.Namespace, *, is_direct: bool = True) -> ClusterAccess | None:
     """Returns how `arguments` name a cluster that somebody else runs, or None if they name none.
 
-    A file is named by its absolute path, because other processes of the run read it, too. Says on stderr which
-    properties have no effect. Raises BadInput and UnsupportedSecurity if the connection cannot be used.
+    A file is named by its absolute path, because other processes of the run read it, too. Through Airflow, only a name
+    may go, so there a file in the folder of connections is named by its name. Says on stderr which properties have no
+    effect. Raises BadInput and UnsupportedSecurity if the connection cannot be used.
     """
     from delivery_verifier.cluster.external.cluster import read
     from delivery_verifier.model.external_cluster import ClusterAccess
@@ -63,8 +65,38 @@ def access_of(arguments: argparse.Namespace) -> ClusterAccess | None:
         cluster=arguments.cluster,
         beside=tuple(getattr(arguments, "beside", ())),
     )
+    if not is_direct:
+        access = _by_name(access)
+        if not is_known_here(access):
+            return access
     for name in read(access).left_out:
         print(f"kdv: {name} is no property of a connection, and has no effect here", file=sys.stderr)
+    return access
+
+
+def is_known_here(access: ClusterAccess) -> bool:
+    """Returns whether this process can read the connection: a connection of Airflow must stand in its environment."""
+    from delivery_verifier.cluster.security import airflow_connections
+
+    return not airflow_connections.is_named(access.cluster or "") or airflow_connections.is_in_environment(
+        access.cluster or ""
+    )
+
+
+def _by_name(access: ClusterAccess) -> ClusterAccess:
+    """Returns `access` by the name of the cluster alone. Raises BadInput, with the remedy, if it names the cluster
+    otherwise."""
+    from msgspec.structs import replace
+
+    folder, config = folders.connections_dir().absolute(), access.command_config
+    if config is not None and Path(config).parent == folder:
+        name = Path(config).name
+        access = replace(access, command_config=None, cluster=name if Path(config).is_dir() else Path(config).stem)
+    if unnamed := access.unnamed:
+        raise BadInput(
+            f"{', '.join(dict.fromkeys(unnamed))} cannot travel to the tasks of Airflow; allowed: --cluster NAME; "
+            f"write the properties to {folder}/NAME.properties, with mode 0600, or add --direct"
+        )
     return access
 
 

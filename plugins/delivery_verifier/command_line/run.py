@@ -16,12 +16,12 @@ from delivery_verifier.command_line import options, outputs, own_cluster, parser
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import read_verdict, show
 from delivery_verifier.host import folders
-from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run_directory.judgeable import how_to_judge
 
 if TYPE_CHECKING:
     from delivery_verifier.model.external_cluster import ClusterAccess
+    from delivery_verifier.model.scenario import Scenario
     from delivery_verifier.progress.follower import Follower
 
 _EXAMPLES = """examples:
@@ -77,9 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, run_id: str) -> tuple[RunVerdict, Path, str | None]:
-    params, external = options.params_of(arguments), own_cluster.access_of(arguments)
-    if external is not None and not arguments.direct:
-        raise BadInput("direct is off; allowed on a cluster that somebody else runs: --direct, so far; give it")
+    params, external = options.params_of(arguments), own_cluster.access_of(arguments, is_direct=arguments.direct)
     return carry_out(
         params,
         run_id,
@@ -105,7 +103,7 @@ def carry_out(
     * `direct`: whether to run without Airflow.
     * `port`: the port of the local Airflow, or None for the default.
     * `quiet`: if true, shows neither promises nor progress.
-    * `external`: the cluster that somebody else runs, if it is to run there. Only a direct run can.
+    * `external`: the cluster that somebody else runs, if it is to run there. Through Airflow, only its name goes.
 
     Returns the verdict, the run directory, and the URL of the run in Airflow (None if `direct` is true). If a field is
     not allowed, raises BadInput before anything is started. If an error ends the run without a verdict, raises that
@@ -113,6 +111,7 @@ def carry_out(
     """
     from delivery_verifier.cluster import lease
     from delivery_verifier.cluster.lock_owner import busy_text
+    from delivery_verifier.planning import preflight
     from delivery_verifier.progress.follower import Follower
 
     folders.require_writable()
@@ -124,7 +123,7 @@ def carry_out(
             raise lease.HostBusy(busy_text(busy))
         # Airflow lets the run wait only if the other run is one of its own. Otherwise the step plan fails.
         follower.say(busy_text(busy))
-    _show_promises(params, follower, external)
+    scenario = _show_promises(params, follower, external)
     with _saying_how_to_judge(run_dir), follower:
         if direct:
             from delivery_verifier.host import processes
@@ -133,7 +132,11 @@ def carry_out(
             fields = {**params, "owner": str(processes.myself())}
             verdict = run_directly(fields, name, follower.step_changed, external=external)
             return verdict, run_dir, None
-        return _run_through_airflow(params, run_id, follower, port)
+        if scenario is not None:
+            # Raises Unavailable here, because a task of Airflow would only log the error.
+            preflight.require(scenario)
+        fields = params if external is None else {**params, **external.fields}
+        return _run_through_airflow(fields, run_id, follower, port)
 
 
 @contextmanager
@@ -147,12 +150,15 @@ def _saying_how_to_judge(run_dir: Path) -> Iterator[None]:
         raise
 
 
-def _show_promises(params: dict[str, Any], follower: Follower, external: ClusterAccess | None = None) -> None:
+def _show_promises(
+    params: dict[str, Any], follower: Follower, external: ClusterAccess | None = None
+) -> Scenario | None:
     """Shows what the settings promise, and what the run cannot show, before anything is started. On a cluster that
     somebody else runs, they promise what that cluster allows, and its check is shown.
 
-    Raises BadInput if a field is not allowed. Without this check, a task of Airflow would find the error, and only log
-    it.
+    Returns the scenario as far as it is known; None if only a task can read the connection to the cluster. Raises
+    BadInput if a field is not allowed, and ClusterUnfit or ClusterUnknown as `external_runs.require_fit` does. Without
+    this check, a task of Airflow would find the error, and only log it.
     """
     from delivery_verifier.catalogue.applications import application_lines
     from delivery_verifier.planning import beforehand
@@ -161,14 +167,20 @@ def _show_promises(params: dict[str, Any], follower: Follower, external: Cluster
 
     scenario = scenario_from_params(params, "planned")
     if external is not None:
-        from delivery_verifier.planning import cluster_plan
+        from delivery_verifier.planning import cluster_plan, external_runs
 
+        if not own_cluster.is_known_here(external):
+            external_runs.require_possible(scenario)
+            follower.say(f"Airflow alone knows {external.cluster}: the log of the step plan says what is found there")
+            return None
         scenario, checked = own_cluster.check(external, scenario)
         follower.say(cluster_plan.text(checked).rstrip())
+        external_runs.require_fit(checked)
     for arm in scenario.subjects:
         texts = (*arm.profile.notes, *application_lines(arm.application), *beforehand.lines(scenario, arm))
         for line in (*texts, f"{arm.name} promises under {scenario.fault.name}:", *promises(scenario, arm)):
             follower.say(line)
+    return scenario
 
 
 def _run_through_airflow(
@@ -179,12 +191,8 @@ def _run_through_airflow(
     from delivery_verifier.local_airflow.run import run_through_airflow
     from delivery_verifier.orchestration.client import ui_url
     from delivery_verifier.orchestration.names import DAG_ID
-    from delivery_verifier.planning import preflight
-    from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.consistency import as_conf
 
-    # Raises Unavailable here, because a task of Airflow would only log the error.
-    preflight.require(scenario_from_params(params, folders.run_directory_name(run_id)))
     follower.say("bringing up Airflow on this host (first time about half a minute)")
     status = lifecycle.up(port)
     url = ui_url(status.url or "", DAG_ID, run_id)

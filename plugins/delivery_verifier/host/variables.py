@@ -130,6 +130,7 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_NOTIFY_SLACK": str,
     "KDV_NOTIFY_WEBHOOK": str,
     "KDV_NIGHTLY": cron,
+    "KDV_NIGHTLY_CLUSTER": str,
     "KDV_AUDIT": path,
     "KDV_EXPECT_UNAVAILABLE": str,
     "KDV_CLUSTER": str,

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.scenario import Claim, Role, VerdictName
 
 State = Literal["pending", "as expected", "not as expected", "inconclusive", "unavailable", "failed"]
@@ -146,6 +147,7 @@ class CatalogueRun(_Part, frozen=True):
       entries.
     * `rounds`: how often every chosen entry is to be run. `items`: one item per round and entry.
     * `versions`: maps software to its version. `commit`: the commit of this project. `machine`: the host in words.
+    * `external`: the cluster of all runs, if somebody else runs it.
     * `ended_at`: empty until the catalogue run has ended.
     """
 
@@ -159,6 +161,7 @@ class CatalogueRun(_Part, frozen=True):
     commit: str
     machine: str
     items: tuple[Item, ...]
+    external: ClusterAccess | None = None
     ended_at: str = ""
 
     @property

@@ -3,11 +3,23 @@ secret."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from collections.abc import Mapping
+from typing import Annotated, Self
 
 from msgspec import Meta
 
 from delivery_verifier.model.data import Data
+
+AIRFLOW = "airflow:"
+"""What stands before the id of a connection of Airflow in the name of a cluster."""
+PATTERN = rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,79}}|{AIRFLOW}[A-Za-z0-9_][A-Za-z0-9_.-]{{0,79}}"
+"""Matches the name of a cluster: of a file of the operator, or of a connection of Airflow."""
+
+
+def is_name(text: str) -> bool:
+    """Returns whether `text` may name a cluster."""
+    return re.fullmatch(PATTERN, text) is not None
 
 
 class ClusterAccess(Data, frozen=True):
@@ -24,6 +36,29 @@ class ClusterAccess(Data, frozen=True):
     command_property: tuple[str, ...] = ()
     cluster: str | None = None
     beside: tuple[str, ...] = ()
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, object]) -> Self | None:
+        """Returns how the fields of a run name a cluster; None if they name none."""
+        if not fields.get("cluster"):
+            return None
+        return cls(cluster=str(fields["cluster"]), beside=tuple(str(fields.get("beside") or "").split()))
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of a run that name the cluster, for `of_fields`. Only names travel in them."""
+        assert self.cluster is not None
+        return {"cluster": self.cluster} | ({"beside": "\n".join(self.beside)} if self.beside else {})
+
+    @property
+    def shown(self) -> str:
+        """The cluster in words, for a page."""
+        return f"the cluster {self.cluster or self.bootstrap_server or self.command_config}"
+
+    @property
+    def unnamed(self) -> tuple[str, ...]:
+        """The options that name the cluster otherwise than by a name, and so cannot travel to a task of Airflow."""
+        return tuple(name for name, _ in self.options() if name not in ("--cluster", "--beside"))
 
     def options(self) -> list[tuple[str, str]]:
         """Returns the options, each with its value, as a command line has them."""

@@ -3,17 +3,21 @@ of texts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from delivery_verifier import catalogue
+from delivery_verifier.host import folders
+from delivery_verifier.model import external_cluster
 from delivery_verifier.model.claims import CLAIMS
-from delivery_verifier.model.inputs import BadInput, choice
+from delivery_verifier.model.inputs import BadInput, bad_input, choice
 from delivery_verifier.model.scenario import OwnPacing
 
 OWN: Final = "own"
 """The name of the user's own profile, as long as the user has not saved the profile under another name."""
 LISTED = "`kdv list` describes them"
+_RUN = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def scenarios() -> dict[str, str]:
@@ -96,6 +100,31 @@ def check_client(field: str, value: object) -> str:
     text = str(value)
     if text:  # an empty field of a form
         parse(text, field)
+    return text
+
+
+def clusters() -> tuple[str, ...]:
+    """Returns the names of the clusters that the operator has described in the folder of connections."""
+    folder = folders.connections_dir()
+    paths = [path for path in (folder.iterdir() if folder.is_dir() else ()) if path.is_dir() or path.suffix]
+    return tuple(sorted({path.name if path.is_dir() else path.stem for path in paths}))
+
+
+def check_cluster(field: str, value: object) -> str:
+    """Returns `value`, the name of a cluster that somebody else runs. Raises BadInput for anything else. Whether there
+    is such a cluster is for the step plan to say, because only a task can ask Airflow."""
+    text = str(value)
+    if text and not external_cluster.is_name(text):
+        raise bad_input(field, value, f"NAME, or {external_cluster.AIRFLOW}CONN_ID: up to 80 of A-Z a-z 0-9 _ . -")
+    return text
+
+
+def check_beside(field: str, value: object) -> str:
+    """Returns `value`, the names of runs, one to a line. Raises BadInput for anything else."""
+    text = check_text(field, value)
+    for name in text.split():
+        if not _RUN.fullmatch(name):
+            raise bad_input(field, name, "names of runs, one to a line, of A-Z a-z 0-9 . _ -")
     return text
 
 

@@ -52,7 +52,7 @@ def judge(scenario: Scenario, checked: Checked) -> ClusterPlan:
         *_features(checked),
         *_rights(checked, needed),
         *_topics(scenario, checked),
-        *_plan(needed),
+        *of_run(needed),
     ]
     marks = {line.mark for line in lines}
     lacks, unknown = bool(marks & {"missing", "refused"}), "not known" in marks
@@ -236,7 +236,9 @@ def _settings_of_topic(name: str, asked: Mapping[str, str], offered: Mapping[str
     return Line("policy", "ok", f"topic {name} would get its {len(asked)} settings unchanged")
 
 
-def _plan(needed: Needs) -> list[Line]:
+def of_run(needed: Needs) -> list[Line]:
+    """Says what the run would create, send and remove, and what of it is refused on every cluster that somebody else
+    runs."""
     rate = "as many records per second as it can" if needed.rate is None else f"{needed.rate:,.0f} records/s and arm"
     lines = [
         Line(

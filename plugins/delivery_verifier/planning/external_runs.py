@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import shlex
 import string
@@ -17,6 +18,7 @@ from delivery_verifier.cluster.check.rights import PREFIX
 from delivery_verifier.cluster.external import backend
 from delivery_verifier.cluster.external.cluster import read
 from delivery_verifier.cluster.security import spark_options
+from delivery_verifier.cluster.security.spark_options import Location
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
@@ -25,6 +27,7 @@ from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.planning import cluster_needs, cluster_plan
 from delivery_verifier.planning.cluster_plan import ClusterPlan
 
+_log = logging.getLogger(__name__)
 BACKEND = "external"
 NOT_KNOWN = "not known"
 _SESSION, _SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = "broker.session.timeout.ms", 300, 60_000
@@ -55,14 +58,24 @@ def require_fit(plan: ClusterPlan) -> None:
     raise error(f"the cluster {plan.cluster_id} is not fit for this run\n" + "\n".join(said))
 
 
-def check(access: ClusterAccess, scenario: Scenario) -> tuple[Checked, ClusterPlan]:
-    """Checks the cluster that `access` names for `scenario`, and leaves nothing there.
+def require_possible(scenario: Scenario) -> None:
+    """Raises BadInput, without asking any cluster, if `scenario` is none that may run on one that somebody else
+    runs: the fault or the load is refused there, or an application cannot get the connection."""
+    _require_applications(scenario)
+    if refused := [line for line in cluster_plan.of_run(cluster_needs.needs(scenario)) if line.mark == "refused"]:
+        raise BadInput(*(f"{line.topic}: {line.text}; allowed there: {line.remedy}" for line in refused))
+
+
+def check(
+    access: ClusterAccess, scenario: Scenario, spark: Location = spark_options.HERE
+) -> tuple[Checked, ClusterPlan]:
+    """Checks the cluster that `access` names for `scenario`, and leaves nothing there. `spark`: where Spark will run.
 
     Raises BadInput and UnsupportedSecurity if the connection cannot be used, SecretsOutOfReach if Spark could not read
     its secrets, and Unreachable if no server answers.
     """
     needed, connection = cluster_needs.needs(scenario), read(access)
-    spark_options.require_within_reach(connection.security, spark_options.HERE, workspaces.folder())
+    spark_options.require_within_reach(connection.security, spark, workspaces.folder())
     checked = cluster_check.check(
         connection,
         (*needed.rights, *needed.wishes),
@@ -71,15 +84,16 @@ def check(access: ClusterAccess, scenario: Scenario) -> tuple[Checked, ClusterPl
     return checked, cluster_plan.judge(scenario, checked)
 
 
-def planned(access: ClusterAccess, scenario: Scenario) -> Scenario:
-    """Returns `scenario` on the cluster that `access` names, with names of its own.
+def planned(access: ClusterAccess, scenario: Scenario, spark: Location = spark_options.HERE) -> Scenario:
+    """Returns `scenario` on the cluster that `access` names, with names of its own. Logs what was found there.
 
     Raises ClusterUnfit if the cluster lacks something, ClusterUnknown if it does not say it, BadInput if an application
     of the run cannot get the connection, ClusterTaken if another run is there, and what `check` raises.
     """
     _require_applications(scenario)
-    checked, plan = check(access, scenario)
+    checked, plan = check(access, scenario, spark)
     require_fit(plan)
+    _log.info("%s", cluster_plan.text(plan))
     backend.BACKEND.require_alone(access, checked.cluster_id)
     return _named(on_cluster(access, scenario, checked), _token())
 
@@ -105,7 +119,8 @@ def on_cluster(access: ClusterAccess, scenario: Scenario, checked: Checked) -> S
         external=external,
     )
     options = (f"{name} {shlex.quote(value)}" for name, value in access.options())
-    command = " ".join([scenario.command, *(["--direct"] if "--direct" not in scenario.command else []), *options])
+    is_direct = "--direct" in scenario.command or not access.unnamed
+    command = " ".join([scenario.command, *([] if is_direct else ["--direct"]), *options])
     versions = {**scenario.versions, "kafka": release}
     return replace(scenario, cluster=cluster, versions=versions, command=command)
 

@@ -325,6 +325,24 @@ class Request(Struct, frozen=True, kw_only=True):
             beside_a_scenario="counts",
         ),
     ] = ClusterSpec().kafka_version
+    cluster: Annotated[
+        str | None,
+        Meta(
+            title="Cluster that somebody else runs",
+            description="Empty: the run starts a cluster of its own. Else the name of a file or folder in the "
+            "operator's folder of connections, or airflow:CONN_ID, a connection of type kafka. Only the name travels. "
+            "No broker can be broken there: choose the fault none, or one of producers or applications, and a rate.",
+        ),
+        Words(section="topic", examples=choices.clusters, check=choices.check_cluster, beside_a_scenario="counts"),
+    ] = None
+    beside: Annotated[
+        str | None,
+        Meta(
+            title="Beside these runs there",
+            description="One name to a line: runs of other homes on that cluster, beside which this one goes on.",
+        ),
+        Words(section="topic", check=choices.check_beside, beside_a_scenario="counts"),
+    ] = None
     seed: Annotated[
         int,
         like(Scenario, "seed", title="Seed", description="Two runs with one seed choose the same targets."),

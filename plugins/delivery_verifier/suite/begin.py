@@ -12,21 +12,26 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from delivery_verifier.catalogue.entry import Entry, cluster_of
+from delivery_verifier.catalogue.entry import Entry, build, cluster_of
 from delivery_verifier.cluster.backend import Unavailability
 from delivery_verifier.cluster.backends import backend_of, default_name
 from delivery_verifier.host import machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.fault_plan import capabilities_of
 from delivery_verifier.model.inputs import BadInput, bad_input, whole
-from delivery_verifier.model.scenario import ClusterSpec
+from delivery_verifier.model.scenario import ClusterSpec, Scenario
+from delivery_verifier.planning import external_runs
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.suite import selection
 from delivery_verifier.suite.loop import now
+from delivery_verifier.verdict.external import UNSHOWN
 
 MOST_ROUNDS = 100
 """The greatest number of rounds in one catalogue run. Each round runs every selected entry."""
+ELSEWHERE = "a cluster of its own"
+"""What an entry needs that can be run on no cluster that somebody else runs."""
 
 
 def begin(name: str, *, direct: bool, **selected: Any) -> CatalogueRun:
@@ -52,18 +57,22 @@ def new_catalogue_run(
     expect_unavailable: str = "",
     rounds: object = 1,
     direct: bool = False,
+    external: ClusterAccess | None = None,
 ) -> CatalogueRun:
     """Returns a new catalogue run called `name`. Writes no file.
 
     `names` and `tag` select the entries (see `selection.entries`). `expect_unavailable` names what the user expects
     this host to be unable to run (see `selection.expectable`). `rounds` says how often every selected entry is to be
-    run. `direct` says whether the entries run without Airflow. Raises BadInput if an argument is not allowed.
+    run. `direct` says whether the entries run without Airflow. `external` names the cluster, if somebody else runs it:
+    it is checked for each entry. Raises BadInput if an argument is not allowed, and the errors of
+    `external_runs.check`.
     """
     entries, expected_unavailable = selection.entries(names, tag), selection.expectable(expect_unavailable)
     round_count = whole("repeat", rounds, 1, MOST_ROUNDS)
+    items = [_item(entry, expected_unavailable, external) for entry in entries]
     return CatalogueRun(
         id=name,
-        wanted=_selection_text(names, tag),
+        wanted=_selection_text(names, tag) + (f" on {external.shown}" if external else ""),
         expect_unavailable=expected_unavailable,
         direct=direct,
         rounds=round_count,
@@ -71,9 +80,8 @@ def new_catalogue_run(
         versions=versions_of(ClusterSpec().kafka_version),
         commit=commit(),
         machine=machine.describe(),
-        items=tuple(
-            _item(entry, number, expected_unavailable) for number in range(1, round_count + 1) for entry in entries
-        ),
+        external=external,
+        items=tuple(replace(item, round=number) for number in range(1, round_count + 1) for item in items),
     )
 
 
@@ -96,7 +104,7 @@ def resume(name: str) -> CatalogueRun:
             f"was begun by {catalogue.commit} on {catalogue.machine}. Begin another: its verdicts would stand for "
             "what it did not run on"
         )
-    items = [_reopened(item, catalogue.expect_unavailable) for item in catalogue.items]
+    items = [_reopened(item, catalogue) for item in catalogue.items]
     return replace(catalogue, items=tuple(items), ended_at="")
 
 
@@ -105,13 +113,15 @@ def _selection_text(names: Sequence[str], tag: str) -> str:
     return " and ".join([*parts, *([", ".join(names)] if names else [])]) or "everything"
 
 
-def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
-    """Returns the item for `entry` in the round `number`. The item has no runs yet.
+def _item(entry: Entry, expected: Sequence[str], external: ClusterAccess | None) -> Item:
+    """Returns the item for `entry` in the first round. The item has no runs yet.
 
-    The item says what this host lacks to run the entry, and whether the user expected this lack. `expected` has the
-    words that say what the user expects this host to be unable to run (see `selection.expects`).
+    The item says what this host or the cluster `external` lacks to run the entry, and whether the user expected this.
+    `expected` has the words that say what the user expects this host to be unable to run (see `selection.expects`).
+    What no cluster allows that somebody else runs is always expected there.
     """
-    all_unavailable = _lacks(entry)
+    all_unavailable = _lacks(entry) if external is None else _lacks_there(entry, external)
+    is_expected = selection.expects(expected, entry, all_unavailable) or ELSEWHERE in all_unavailable
     return Item(
         name=entry.name,
         title=entry.title,
@@ -119,27 +129,44 @@ def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
         kind=selection.KINDS[entry.name],
         tags=tuple(entry.tags),
         fault=entry.fault.name,
-        round=number,
         unavailable=_unavailable_text(all_unavailable),
-        expected_unavailable=not any(unavailable.failed for unavailable in all_unavailable.values())
-        and selection.expects(expected, entry, all_unavailable),
+        expected_unavailable=not any(unavailable.failed for unavailable in all_unavailable.values()) and is_expected,
     )
 
 
-def _reopened(item: Item, expected: Sequence[str]) -> Item:
+def _reopened(item: Item, catalogue: CatalogueRun) -> Item:
     """Returns `item` without its runs that ended without a verdict. Checks again whether this host can run the item."""
     entry = selection.entries([item.name])[0]
     with_verdict = tuple(attempt for attempt in item.attempts if attempt.verdict is not None)
-    return replace(_item(entry, item.round, expected), attempts=with_verdict)
+    again = _item(entry, catalogue.expect_unavailable, catalogue.external)
+    return replace(again, round=item.round, attempts=with_verdict)
 
 
-def unavailable(entry: Entry) -> str:
-    """Returns what this host lacks to run the entry, with the remedy. Returns an empty text if the host lacks nothing.
+def unavailable(entry: Entry, external: ClusterAccess | None = None) -> str:
+    """Returns what this host lacks to run the entry, or the cluster `external`, with the remedy. Returns an empty text
+    if nothing is lacking.
 
     The function tests whether the host has a capability, such as `power`, by using it. It tests each capability only
     once per process.
     """
-    return _unavailable_text(_lacks(entry))
+    return _unavailable_text(_lacks(entry) if external is None else _lacks_there(entry, external))
+
+
+def _lacks_there(entry: Entry, external: ClusterAccess) -> dict[str, Unavailability]:
+    """Returns why the cluster that somebody else runs cannot run the entry: under ELSEWHERE what no such cluster
+    allows, under `the cluster` what this one lacks. Nothing is left there."""
+    scenario = build(entry, "planned", backend=default_name())
+    try:
+        external_runs.require_possible(scenario)
+        _require_convictable(scenario)
+    except BadInput as refused:
+        return {ELSEWHERE: Unavailability("; ".join(refused.messages))}
+    _, plan = external_runs.check(external, scenario)
+    try:
+        external_runs.require_fit(plan)
+    except (external_runs.ClusterUnfit, external_runs.ClusterUnknown) as unfit:
+        return {"the cluster": Unavailability(" ".join(str(unfit).splitlines()))}
+    return {}
 
 
 def _lacks(entry: Entry) -> dict[str, Unavailability]:
@@ -157,6 +184,19 @@ def _lacks(entry: Entry) -> dict[str, Unavailability]:
         for need in capabilities_of(entry.fault)
         if (unavailable := backend.unavailable(need)) is not None
     }
+
+
+def _require_convictable(scenario: Scenario) -> None:
+    """Raises BadInput if an arm must show what a forgetful coordinator would cause, too, on a cluster that somebody
+    else runs: its verdict there is INCONCLUSIVE (`verdict.external`)."""
+    for arm in scenario.loaded:
+        unshown = UNSHOWN.get(arm.application.discipline, ()) if arm.application else ()
+        shown = {bound.count for bound in arm.expectation.bounds if bound.op != "<=" and bound.value}
+        if doubtful := [anomaly.value for anomaly in unshown if anomaly.value in shown]:
+            raise BadInput(
+                f"{arm.name} must be {', '.join(doubtful)}, and nobody watches the coordinators there: one that "
+                "forgets has the same effect"
+            )
 
 
 def _unavailable_text(all_unavailable: Mapping[str, Unavailability]) -> str:

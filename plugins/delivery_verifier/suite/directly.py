@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from delivery_verifier.host import folders, processes
 from delivery_verifier.model.catalogue_run import Attempt
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.progress import ProgressListener
 from delivery_verifier.pipeline import direct
 from delivery_verifier.pipeline.local_spark import prepare_spark
@@ -31,11 +32,18 @@ class DirectRunner:
     """The Runner (see `loop.Runner`) of `kdv catalogue --direct`: runs entries in this process.
 
     `spark`: the Spark session that judges the runs. It may still be starting. `judges`: a pool with one thread, which
-    judges the runs. `listener` is called each time a step changes its state.
+    judges the runs. `listener` is called each time a step changes its state. `external` names the cluster of all runs,
+    if somebody else runs it.
     """
 
-    def __init__(self, spark: Future[SparkSession], judges: ThreadPoolExecutor, listener: ProgressListener) -> None:
-        self._spark, self._judges, self._listener = spark, judges, listener
+    def __init__(
+        self,
+        spark: Future[SparkSession],
+        judges: ThreadPoolExecutor,
+        listener: ProgressListener,
+        external: ClusterAccess | None = None,
+    ) -> None:
+        self._spark, self._judges, self._listener, self._external = spark, judges, listener, external
         self._owner, self._one_at_a_time = str(processes.myself()), threading.Lock()
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
@@ -48,7 +56,14 @@ class DirectRunner:
         started_at, begun_s = now(), time.monotonic()
         fields = {"scenario": entry, "owner": self._owner}
         try:
-            run_dir = direct.observe(fields, run, self._listener, self.session, lambda: self._before_load(before_load))
+            run_dir = direct.observe(
+                fields,
+                run,
+                self._listener,
+                self.session,
+                lambda: self._before_load(before_load),
+                external=self._external,
+            )
         except Exception as error:  # recorded as a failed attempt, so that the next entry can run
             failed: Future[Attempt] = Future()
             failed.set_result(results.failed(run, started_at, time.monotonic() - begun_s, error))
@@ -87,17 +102,20 @@ class DirectRunner:
 
 
 @contextmanager
-def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
+def runner(
+    listener: ProgressListener, spark: SparkSession | None = None, external: ClusterAccess | None = None
+) -> Iterator[DirectRunner]:
     """Yields a runner with one Spark session. This is `spark` or, if `spark` is None, a new session.
 
     A new session ends with the `with` block of the caller. Another thread starts the session while the first cluster
     boots, because the start takes seconds.
-    `listener` is called each time a step changes its state. Raises BadInput if the folders of runs cannot be written.
+    `listener` is called each time a step changes its state. `external` names the cluster if somebody else runs it.
+    Raises BadInput if the folders of runs cannot be written.
     """
     folders.require_writable()
     prepare_spark()
     with ThreadPoolExecutor(1, "judge") as judges:
-        direct_runner = DirectRunner(judges.submit(_session, spark), judges, listener)
+        direct_runner = DirectRunner(judges.submit(_session, spark), judges, listener, external)
         try:
             yield direct_runner
         finally:

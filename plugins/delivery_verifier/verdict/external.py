@@ -20,7 +20,7 @@ _SET_BACK = subset(
     (Anomaly.REAPPLIED, Anomaly.OVERTAKEN),
 )
 _FORGOTTEN = subset("and it may miss what an aborted transaction had", (Anomaly.SKIPPED, *_SET_BACK))
-_UNSHOWN: dict[Discipline, tuple[Anomaly, ...]] = {
+UNSHOWN: dict[Discipline, tuple[Anomaly, ...]] = {
     "at_handover": _SET_BACK,
     "store_after": _SET_BACK,
     **dict.fromkeys(STORED, _SET_BACK),
@@ -69,7 +69,7 @@ def _commits(arm: ArmEvidence) -> Iterator[str]:
             "kept every commit that it accepted"
         )
         return
-    for anomaly in _UNSHOWN.get(application.discipline, ()):
+    for anomaly in UNSHOWN.get(application.discipline, ()):
         ruling = arm.rulings.get(anomaly)
         count = sum(arm.cases(anomaly))
         if ruling is not None and ruling.tolerance is not None and count > ruling.tolerance:

@@ -15,6 +15,7 @@ from delivery_verifier.cluster.check.facts import Broker, Software
 from delivery_verifier.cluster.check.rights import Answer, Created, Right
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.command_line import main as cli
+from delivery_verifier.command_line import run
 
 COMMAND = ["plan", "--fault", "none", "--profile", "safe"]
 SERVER = ["--bootstrap-server", "b1:9093"]
@@ -121,11 +122,14 @@ def test_properties_that_are_no_connection_are_named(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (SERVER, "direct is off; allowed on a cluster that somebody else runs: --direct"),
+        (SERVER, "--bootstrap-server cannot travel to the tasks of Airflow; allowed: --cluster NAME; write"),
+        (["--command-config", "/c.properties"], "--command-config cannot travel to the tasks of Airflow"),
+        (["--cluster", "a", "--command-property", "client.id=x"], "--command-property cannot travel to the tasks of"),
+        (["--cluster", "airflow:c", "--rate", "3000"], "limit: more than 2,000 records/s are not sent to a cluster"),
         (["--direct", "--beside", "r"], "--beside names a run on a cluster that somebody else runs, and no cluster is"),
     ],
 )
-def test_a_run_there_is_direct_and_names_its_cluster(
+def test_a_run_there_names_its_cluster_and_through_airflow_only_by_its_name(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["run", "--fault", "none", *words]) == 64
@@ -152,3 +156,55 @@ def test_a_run_gets_the_way_to_the_cluster_with_the_file_by_its_absolute_path(
     said = capsys.readouterr().err
     assert "acks is no property of a connection" in said and "cluster  an-id, as User:verifier" in said
     assert "transaction.state.log.min.isr: 1 (not known)" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "fields", "said"),
+    [
+        (["--command-config", "connections/staging.properties"], {"cluster": "staging"}, "cluster  an-id"),
+        (
+            ["--cluster", "staging", "--beside", "r-1", "--beside", "r-2"],
+            {"cluster": "staging", "beside": "r-1\nr-2"},
+            "",
+        ),
+        (
+            ["--cluster", "airflow:c"],
+            {"cluster": "airflow:c"},
+            "Airflow alone knows airflow:c: the log of the step plan",
+        ),
+    ],
+    ids=["a file of the folder", "a name", "a connection that only Airflow has"],
+)
+def test_to_airflow_only_the_name_of_the_cluster_goes(
+    words: list[str],
+    fields: dict[str, str],
+    said: str,
+    found: Callable[[Any], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found(lambda _: "granted")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "connections").mkdir()
+    (tmp_path / "connections" / "staging.properties").write_text("bootstrap.servers=b1:9093\n")
+    sent = list[dict[str, Any]]()
+
+    def through(params: dict[str, Any], *_: object) -> None:
+        sent.append(params)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "_run_through_airflow", through)
+    assert cli.main(["run", "--fault", "none", *words]) == 130
+    assert sent == [{"fault": "none", **fields}] and said in capsys.readouterr().err
+
+
+def test_a_cluster_that_is_not_fit_is_refused_before_airflow_is_brought_up(
+    found: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found(lambda right: "missing" if right.operation == "Write" else "granted")
+    (tmp_path / "connections").mkdir()
+    (tmp_path / "connections" / "staging.properties").write_text("bootstrap.servers=b1:9093\n")
+    monkeypatch.setattr(run, "_run_through_airflow", lambda *_: pytest.fail("the run has begun"))
+    assert cli.main(["run", "--fault", "none", "--cluster", "staging"]) == 69
+    assert "missing: Write on topics kdv-*; remedy: kafka-acls" in capsys.readouterr().err

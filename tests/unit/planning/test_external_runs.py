@@ -110,6 +110,15 @@ def test_the_command_repeats_the_run_on_this_cluster_and_the_scenario_is_read_ba
     assert msgspec.json.decode(dumps(run), type=Scenario) == run
 
 
+def test_a_cluster_with_a_name_is_all_that_airflow_needs_to_repeat_the_run() -> None:
+    named = ClusterAccess(cluster="staging", beside=("r-1", "r-2"))
+    assert ClusterAccess.of_fields(named.fields) == named and named.unnamed == ()
+    assert ClusterAccess.of_fields({"cluster": "", "beside": "r"}) is None
+    assert ACCESS.unnamed == ("--bootstrap-server", "--command-config")
+    run = external_runs.on_cluster(named, scenario(), checked(NEW, NEW, NEW))
+    assert run.command == "kdv run --cluster staging --beside r-1 --beside r-2"
+
+
 def planned(run: Scenario, monkeypatch: pytest.MonkeyPatch, standing: Any = "granted") -> Scenario:
     """Plans `run` on a cluster on which each right has this standing, and nobody else is."""
     answers = tuple(Answer(right, standing) for right in cluster_needs.needs(run).rights)

@@ -19,7 +19,11 @@ from delivery_verifier.command_line.catalogue import _listener_that_writes
 from delivery_verifier.host import folders, machine
 from delivery_verifier.maintenance import retention
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item, State
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.planning import external_runs
+from delivery_verifier.planning.cluster_plan import ClusterPlan, Line
 from delivery_verifier.reporting.overview.rows import rows
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import RunDirectory
@@ -180,6 +184,46 @@ def test_a_trial_that_went_wrong_is_never_expected(monkeypatch: pytest.MonkeyPat
     item = begin.new_catalogue_run("c", names=["power.all_brokers"], expect_unavailable="power", direct=True).items[0]
     assert item.unavailable == "power: the trial went wrong: mkfs.ext4: No space left on device"
     assert not item.expected_unavailable and not item.green
+
+
+def test_on_a_cluster_of_somebody_else_what_no_such_cluster_allows_is_expected_and_what_this_one_lacks_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = ClusterPlan(
+        cluster_id="an-id",
+        principal="User:verifier",
+        fit=False,
+        exit_code=69,
+        took_s=0.1,
+        features={},
+        assumed={},
+        lines=(Line("right", "missing", "Alter on the cluster", "kafka-acls --operation Alter"),),
+    )
+    fit, asked = replace(plan, fit=True, exit_code=0), list[str]()
+
+    def check(access: ClusterAccess, run: Scenario) -> tuple[None, ClusterPlan]:
+        asked.append(run.name)
+        return None, fit if run.name == "everyday.none" else plan
+
+    monkeypatch.setattr(external_runs, "check", check)
+    access = ClusterAccess(cluster="staging")
+    fitting = ["everyday.none", "everyday.preferred_election"]
+    names = [*fitting, "transform.zombie", "acks_1.frozen_followers"]
+    started = begin.new_catalogue_run("c", names=names, rounds=2, direct=True, external=access)
+    items = {item.name: item for item in started.items}
+    assert asked == fitting and len(started.items) == 8 and started.wanted.endswith(" on the cluster staging")
+    assert items["everyday.none"].state == "pending"
+    assert items["everyday.preferred_election"].unavailable.endswith(
+        "missing: Alter on the cluster; remedy: kafka-acls --operation Alter"
+    )
+    assert "transform_assigned must be REAPPLIED" in items["transform.zombie"].unavailable
+    assert "only a cluster of the verifier's own can be broken so" in items["acks_1.frozen_followers"].unavailable
+    expected = {name: item.expected_unavailable for name, item in items.items() if item.state == "unavailable"}
+    assert expected == {
+        "everyday.preferred_election": False,
+        "transform.zombie": True,
+        "acks_1.frozen_followers": True,
+    }
 
 
 @pytest.mark.parametrize(

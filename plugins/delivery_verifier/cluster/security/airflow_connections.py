@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,11 +25,11 @@ import javaproperties
 from delivery_verifier.cluster.security import jaas, names
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.host import private_files
+from delivery_verifier.model import external_cluster
 from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput, bad_input
 
-PREFIX, TYPE, VARIABLE = "airflow:", "kafka", "AIRFLOW_CONN_"
-_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
+PREFIX, TYPE, VARIABLE = external_cluster.AIRFLOW, "kafka", "AIRFLOW_CONN_"
 _FILE = "airflow-{}.properties"
 
 
@@ -79,6 +78,11 @@ def is_named(cluster: str) -> bool:
     return cluster.startswith(PREFIX)
 
 
+def is_in_environment(cluster: str) -> bool:
+    """Returns whether the environment of this process has the connection that `cluster` names."""
+    return bool(os.environ.get(_variable(cluster)))
+
+
 def entries(cluster: str) -> dict[str, str]:
     """Returns the properties of the connection that `cluster` names, under librdkafka's names.
 
@@ -86,7 +90,7 @@ def entries(cluster: str) -> dict[str, str]:
     is not understood; and UnsupportedSecurity for a name that stands for code.
     """
     conn_id = cluster.removeprefix(PREFIX)
-    if not _ID.fullmatch(conn_id):
+    if not external_cluster.is_name(cluster):
         raise bad_input("--cluster", cluster, f"{PREFIX}CONN_ID, where the id has up to 80 of A-Z a-z 0-9 _ . -")
     connection = _State.source(conn_id) if _State.source is not None else None
     if connection is not None:
@@ -95,7 +99,7 @@ def entries(cluster: str) -> dict[str, str]:
     file = None if _State.workspace is None else _State.workspace / _FILE.format(conn_id)
     if file is not None and file.is_file():
         return dict(javaproperties.loads(file.read_text("utf-8")))
-    variable = f"{VARIABLE}{conn_id.upper()}"
+    variable = _variable(cluster)
     if not (text := os.environ.get(variable)):
         raise bad_input(
             "--cluster", cluster, "a connection that Airflow knows here", f"define it in Airflow, or set {variable}"
@@ -144,6 +148,10 @@ def secrets_of(connection: AirflowConnection) -> Iterator[str]:
         if name == jaas.PROPERTY:
             with suppress(BadInput):
                 yield jaas.read(str(connection.extra[name]))[1].password
+
+
+def _variable(cluster: str) -> str:
+    return f"{VARIABLE}{cluster.removeprefix(PREFIX).upper()}"
 
 
 def _fields_of_uri(text: str) -> dict[str, object]:

@@ -20,6 +20,7 @@ from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.security import airflow_connections, jaas, names, providers, stores
 from delivery_verifier.cluster.security.reading import Access, access_of
 from delivery_verifier.host import folders
+from delivery_verifier.model import external_cluster
 from delivery_verifier.model.inputs import BadInput, bad_input, choice
 
 CONFIG, PROPERTY, SERVER, CLUSTER = "--command-config", "--command-property", "--bootstrap-server", "--cluster"
@@ -38,7 +39,6 @@ a cluster's CA, and those of Kubernetes for type `kubernetes.io/tls`. Certificat
 of the other files the content is the value."""
 _PASSED_OVER = frozenset({"user.p12", "user.password", "ca.p12", "ca.password"})
 """Files that Strimzi writes beside those in PEM, with the same content."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _HOST = re.compile(r"(?:[A-Z_]+://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/,@\[\]]+):([0-9]{1,5})")
 
 
@@ -73,7 +73,7 @@ def named(cluster: str) -> Path:
     """Returns the file of the cluster with the name `cluster`: `NAME.properties` in the folder of connections, or a
     folder `NAME` there. Raises BadInput if there is none."""
     folder = folders.connections_dir()
-    if not _NAME.fullmatch(cluster):
+    if not external_cluster.is_name(cluster):
         raise bad_input(CLUSTER, cluster, "up to 80 of A-Z a-z 0-9 _ . -, the first a letter or digit")
     for path in (folder / f"{cluster}{SUFFIX}", folder / cluster):
         if path.exists():

@@ -19,6 +19,8 @@ from delivery_verifier.host.java.jars import LOCK_FILE
 from delivery_verifier.host.java.runtime import java_home
 
 KAFKA_VERSIONS = ("4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
+OLDER_BROKERS = ("3.9.2",)
+"""Versions of brokers that only tests start, as a cluster that somebody else runs."""
 LOG4J = "2.25.4"
 SLF4J = "org.slf4j:slf4j-api:1.7.36"
 """The logging interface without which a client does not start."""
@@ -51,7 +53,7 @@ def main() -> None:
         cache = Path(work)
         lock = {
             f"kafka-{version}": _resolve(cache, _kafka(version), NOT_PUBLISHED.get(version))
-            for version in KAFKA_VERSIONS
+            for version in (*KAFKA_VERSIONS, *OLDER_BROKERS)
         }
         tools = [*_kafka(TOOLS_VERSION), f"org.apache.kafka:kafka-tools:{TOOLS_VERSION}"]
         lock[f"kafka-tools-{TOOLS_VERSION}"] = _resolve(cache, tools, None)

@@ -95,7 +95,11 @@ def refusal_of(body: bytes) -> str:
     from delivery_verifier.planning.build import scenario_from_params
 
     try:
-        scenario_from_params(fields, "planned")
+        scenario = scenario_from_params(fields, "planned")
+        if fields.get("cluster"):
+            from delivery_verifier.planning import external_runs
+
+            external_runs.require_possible(scenario)
     except BadInput as error:
         return str(error)
     return ""

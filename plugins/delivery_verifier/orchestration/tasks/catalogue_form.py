@@ -6,13 +6,19 @@ to run because it lacks a capability.
 
 from __future__ import annotations
 
+import os
 import re
 
 from airflow.sdk import Param
 
 from delivery_verifier import catalogue
+from delivery_verifier.model import external_cluster
+from delivery_verifier.planning import choices
+from delivery_verifier.planning.request import FIELDS
 from delivery_verifier.suite import selection
 
+CLUSTER = "KDV_NIGHTLY_CLUSTER"
+"""The environment variable that names the cluster of catalogue runs by schedule, if somebody else runs it."""
 _EXPECTABLE = "|".join(map(re.escape, selection.EXPECTABLE))
 """A regular expression that matches each word that the field `expect_unavailable` may hold."""
 
@@ -21,7 +27,7 @@ def params() -> dict[str, Param]:
     """Returns the form's fields by name, in the order of the form.
 
     A scheduled catalogue run uses the defaults, which select every scenario. The default of `expect_unavailable` is the
-    value of KDV_EXPECT_UNAVAILABLE on this host.
+    value of KDV_EXPECT_UNAVAILABLE on this host, and that of `cluster` the value of KDV_NIGHTLY_CLUSTER.
     """
     return {
         "tag": Param(
@@ -49,5 +55,21 @@ def params() -> dict[str, Param]:
             description="Capabilities, kinds or names, separated by commas, of scenarios that this host may be unable "
             "to "
             "run, e.g. power,network. One that is unavailable and not named here turns the run red.",
+        ),
+        "cluster": Param(
+            choices.check_cluster(CLUSTER, os.environ.get(CLUSTER, "")),
+            type="string",
+            title=FIELDS["cluster"].title,
+            examples=list(choices.clusters()),
+            pattern=rf"^({external_cluster.PATTERN})?$",
+            description="Empty: each scenario starts a cluster of its own. Else the name of a cluster, as in the form "
+            "of Verify delivery. What cannot be run there is unavailable, as expected.",
+        ),
+        "beside": Param(
+            "",
+            type="string",
+            title=FIELDS["beside"].title,
+            format="multiline",
+            description=FIELDS["beside"].description,
         ),
     }

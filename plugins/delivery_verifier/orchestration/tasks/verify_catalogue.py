@@ -24,8 +24,9 @@ from delivery_verifier.host.optional import optional
 from delivery_verifier.host.processes import incarnations
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
 from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.orchestration.names import DAG_ID
-from delivery_verifier.orchestration.tasks import gate
+from delivery_verifier.orchestration.tasks import gate, kafka_connection
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import IncompleteRun
 
@@ -83,7 +84,12 @@ class RunScenario(TriggerDagRunOperator):
             raise AirflowFailException(f"the command that asked for this catalogue run (process {owner}) has ended")
         number = context["ti"].try_number
         self.trigger_run_id = self.cell["run"] + (f"-try{number}" if number > 1 else "")
-        self.conf = {"scenario": self.cell["scenario"], **({"owner": owner} if owner else {})}
+        access = ClusterAccess.of_fields(context["params"])
+        self.conf = {
+            "scenario": self.cell["scenario"],
+            **({"owner": owner} if owner else {}),
+            **(access.fields if access else {}),
+        }
         super().execute(context)
 
 
@@ -99,6 +105,7 @@ def begin_catalogue() -> list[Cell]:
 
     context = get_current_context()
     gate.require_not_passed(context, GATE)
+    kafka_connection.provide()
     params = context["params"]
     catalogue = begin.begin(
         _name(context),
@@ -106,6 +113,7 @@ def begin_catalogue() -> list[Cell]:
         tag=params["tag"],
         expect_unavailable=params["expect_unavailable"],
         direct=False,
+        external=ClusterAccess.of_fields(params),
     )
     optional(catalogue_runs.PAGE, lambda: page.write(catalogue), PAGE_S)
     return [_cell(catalogue, item) for item in catalogue.open]

@@ -40,7 +40,7 @@ def plan() -> str:
     * BadInput if a field is not allowed
     * lease.HostBusy if another run uses this host
     * NoSparkConnection if the Spark connection is unusable
-    * Unfit if this host cannot do the run
+    * Unfit if this host cannot do the run, and the errors of `external_runs.planned` if somebody else runs the cluster
     * gate.GatePassed if the gate has succeeded already.
     """
     context = get_current_context()
@@ -56,25 +56,18 @@ def plan() -> str:
     from delivery_verifier.cluster import lease
 
     lease.require_free_host()
-    spark_connection.require()
+    spark = spark_connection.location()
     from delivery_verifier.pipeline.steps.plan import plan_from_params
 
-    return str(plan_from_params(fields, name))
+    return str(plan_from_params(fields, name, spark=spark))
 
 
 def start_cluster() -> None:
-    """The step start_cluster: starts a fresh Kafka cluster for this run.
-
-    Raises SecretsOutOfReach if the cluster wants to know who reads from it, and Spark runs where it could not tell.
-    """
+    """The step start_cluster: starts a fresh Kafka cluster for this run, or goes to the one that the run names."""
     run_dir = _open_run_directory()
-    from delivery_verifier.cluster.handle import Cluster
-    from delivery_verifier.cluster.security import spark_options
     from delivery_verifier.pipeline.steps import start_cluster as step
 
     step.start_cluster(run_dir)
-    if security := Cluster.of_run(RunDirectory(run_dir)).connection.security:
-        spark_options.require_within_reach(security, spark_connection.location())
 
 
 def create_topics() -> None:
@@ -218,7 +211,7 @@ class SubmitReconcile(SparkSubmitOperator):
         Raises the errors of `ServerJob` if the job uses a server. Raises AirflowException if the job is submitted and
         its exit code is not 0. In both cases, raises ClusterGone if the cluster ends while the job needs the brokers,
         NoSparkConnection if the Spark connection is unusable, gate.GatePassed if the gate has succeeded already, and
-        SecretsOutOfReach as the task start_cluster does.
+        SecretsOutOfReach as the task plan does.
         """
         from delivery_verifier.cluster import lease
         from delivery_verifier.cluster.handle import Cluster

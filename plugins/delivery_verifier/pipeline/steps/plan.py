@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from delivery_verifier import __version__
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.backends import backend_of
+from delivery_verifier.cluster.security import spark_options
+from delivery_verifier.cluster.security.spark_options import Location
 from delivery_verifier.host import folders, variables
 from delivery_verifier.host.processes import process_of
 from delivery_verifier.model.external_cluster import ClusterAccess
@@ -20,7 +22,9 @@ from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
-def plan_from_params(params: Mapping[str, Any], name: str, external: ClusterAccess | None = None) -> Path:
+def plan_from_params(
+    params: Mapping[str, Any], name: str, external: ClusterAccess | None = None, spark: Location = spark_options.HERE
+) -> Path:
     """Plans the run called `name`, and returns its run directory, which now holds scenario.json.
 
     Also points the link `latest` in the runs folder at this directory.
@@ -29,15 +33,16 @@ def plan_from_params(params: Mapping[str, Any], name: str, external: ClusterAcce
     exists already, and lease.HostBusy if another run uses this host. Raises Unfit if the host cannot do the run now,
     and Unavailable if the host can never do the run (see `preflight.require`).
 
-    `external` names the cluster if somebody else runs it. Then also raises what `external_runs.planned` raises: above
+    `external` names the cluster if somebody else runs it, and the fields do not. `spark` says where Spark will run. On
+    such a cluster, also raises what `external_runs.planned` raises: above
     all ClusterUnfit, if the cluster lacks something that the run needs.
     """
     lease.require_free_host()  # fail fast if the host is busy
     variables.check()
     scenario = scenario_from_params(params, name)
     scenario.fail_if_asked("plan")
-    if external is not None:
-        scenario = external_runs.planned(external, scenario)
+    if (access := external or ClusterAccess.of_fields(params)) is not None:
+        scenario = external_runs.planned(access, scenario, spark)
     preflight.require(scenario)
     scenario = replace(scenario, versions=scenario.versions | backend_of(scenario.cluster).versions())
     run = RunDirectory(folders.runs_dir() / name)
