@@ -15,6 +15,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── SecretsOutOfReach           64  Spark cannot read the file with the secrets of a connection (ValueError)
 ├── UnsupportedSecurity         64  a client cannot use a security property of the connection (RuntimeError)
 ├── NotAuthorized                   the cluster does not give this client a right (RuntimeError)
+├── RightsMissing               69  this client may not read the topic that is to be audited (RuntimeError)
 ├── Unreachable                 69  no broker of a cluster that somebody else runs can be reached (RuntimeError)
 │   └── OtherCluster                the servers belong to another cluster than when the run began
 ├── ClusterUnfit                69  a cluster that somebody else runs lacks what the run needs (RuntimeError)
