@@ -21,8 +21,16 @@ from delivery_verifier.cluster.security import airflow_connections, command_conf
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.tasks import audit_delivery, gate, kafka_connection, note, verify_delivery
+from delivery_verifier.orchestration.tasks import (
+    audit_delivery,
+    gate,
+    kafka_connection,
+    note,
+    verify_catalogue,
+    verify_delivery,
+)
 from delivery_verifier.pipeline import direct
+from delivery_verifier.suite import begin
 
 CONN_ID, NAME = "kafka_of_tests", "airflow:kafka_of_tests"
 KEY = "-----BEGIN PRIVATE KEY-----\nhush-of-the-key\n-----END PRIVATE KEY-----\n"
@@ -82,6 +90,22 @@ def test_every_task_that_works_on_a_run_asks_airflow(stored: None, monkeypatch: 
     monkeypatch.setattr(note, "withdraw", lambda context: None)
     verify_delivery._begin(SimpleNamespace())  # type: ignore[arg-type]
     assert command_config.read(cluster=NAME).servers == (Address("a", 9093),)
+
+
+def test_a_catalogue_run_asks_airflow_for_its_cluster(stored: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = list[object]()
+
+    def planned(*_: object, **__: object) -> None:
+        servers.extend(command_config.read(cluster=NAME).servers)
+        raise KeyboardInterrupt
+
+    fields = {"names": [], "tag": "", "expect_unavailable": "", "cluster": NAME, "beside": ""}
+    monkeypatch.setattr(gate, "require_not_passed", lambda context, task: None)
+    monkeypatch.setattr(verify_catalogue, "get_current_context", lambda: {"run_id": "c", "params": fields})
+    monkeypatch.setattr(begin, "begin", planned)
+    with pytest.raises(KeyboardInterrupt):
+        verify_catalogue.begin_catalogue()
+    assert servers == [Address("a", 9093)]
 
 
 def test_the_tasks_of_an_audit_ask_airflow_and_only_the_name_travels(

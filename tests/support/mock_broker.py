@@ -26,6 +26,10 @@ class MockBroker:
             self._producer.produce(topic, value, partition=0)
         assert self._producer.flush(PATIENCE_S) == 0
 
+    def topics(self) -> list[str]:
+        """Returns the topics that there are. A producer that asks for one by name creates it here."""
+        return sorted(self._producer.list_topics(timeout=PATIENCE_S).topics)
+
     def committed(self, topic: str, group: str) -> int:
         """Returns the offset that `group` has committed for partition 0 of `topic`. Below zero if there is none."""
         consumer = Consumer({**self.connection, "group.id": group, "log_level": 0})

@@ -23,11 +23,14 @@ KAFKA_DEFAULTS = {"min.insync.replicas": "1"}
 """Kafka's own defaults for settings that a profile leaves open. The contract assumes these values. They are written to
 every topic, because the brokers may have other defaults."""
 TIMEOUT_S = 20.0
+CREATES_NOTHING: dict[str, str | int | float | bool] = {"allow.auto.create.topics": False, "log_level": 0}
+"""For an admin client. It is a producer to librdkafka, and a producer that asks for a topic has the broker create it
+where auto.create.topics.enable is true. The client warns that the property is a consumer's, and heeds it."""
 
 
 def admin(connection: Connection) -> AdminClient:
     """Returns an admin client whose requests fail if no answer comes within 10 s."""
-    return AdminClient({**connection.client_properties(), "socket.timeout.ms": 10_000, "log_level": 0})
+    return AdminClient({**connection.client_properties(), **CREATES_NOTHING, "socket.timeout.ms": 10_000})
 
 
 def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,15 +90,25 @@ def _by_name(access: ClusterAccess) -> ClusterAccess:
     from msgspec.structs import replace
 
     folder, config = folders.connections_dir().absolute(), access.command_config
-    if config is not None and Path(config).parent == folder:
-        name = Path(config).name
-        access = replace(access, command_config=None, cluster=name if Path(config).is_dir() else Path(config).stem)
+    if config is not None and access.cluster is None and (name := _name_of(Path(config))):
+        access = replace(access, command_config=None, cluster=name)
     if unnamed := access.unnamed:
         raise BadInput(
             f"{', '.join(dict.fromkeys(unnamed))} cannot travel to the tasks of Airflow; allowed: --cluster NAME; "
             f"write the properties to {folder}/NAME.properties, with mode 0600, or add --direct"
         )
     return access
+
+
+def _name_of(config: Path) -> str:
+    """Returns the name by which a task of Airflow reads exactly this file or folder; empty if none does."""
+    from delivery_verifier.cluster.security import command_config
+
+    for name in (config.name.removesuffix(command_config.SUFFIX), config.name):
+        with suppress(BadInput):
+            if command_config.named(name).absolute() == config:
+                return name
+    return ""
 
 
 def check(access: ClusterAccess, scenario: Scenario) -> tuple[Scenario, ClusterPlan]:

@@ -53,7 +53,8 @@ class ClusterAccess(Data, frozen=True):
     @property
     def shown(self) -> str:
         """The cluster in words, for a page."""
-        return f"the cluster {self.cluster or self.bootstrap_server or self.command_config}"
+        said = dict(pair.partition("=")[::2] for pair in self.command_property).get("bootstrap.servers")
+        return f"the cluster {self.cluster or self.bootstrap_server or said or self.command_config}"
 
     @property
     def unnamed(self) -> tuple[str, ...]:

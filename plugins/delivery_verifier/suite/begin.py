@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.entry import Entry, build, cluster_of
 from delivery_verifier.cluster.backend import Unavailability
 from delivery_verifier.cluster.backends import backend_of, default_name
-from delivery_verifier.host import machine
+from delivery_verifier.cluster.external.cluster import SharedCluster
+from delivery_verifier.host import folders, machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.fault_plan import capabilities_of
@@ -24,6 +25,7 @@ from delivery_verifier.model.scenario import ClusterSpec, Scenario
 from delivery_verifier.planning import external_runs
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.suite import selection
 from delivery_verifier.suite.loop import now
 from delivery_verifier.verdict.external import UNSHOWN
@@ -95,6 +97,7 @@ def resume(name: str) -> CatalogueRun:
 
     Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host have
     changed since the catalogue run began, because a catalogue run must not mix verdicts of different software or hosts.
+    Raises OtherCluster if its cluster is another one now, and Unreachable.
     """
     catalogue = catalogue_runs.read(name)
     circumstances = (versions_of(ClusterSpec().kafka_version), commit(), machine.describe())
@@ -104,8 +107,18 @@ def resume(name: str) -> CatalogueRun:
             f"was begun by {catalogue.commit} on {catalogue.machine}. Begin another: its verdicts would stand for "
             "what it did not run on"
         )
+    _require_same_cluster(catalogue)
     items = [_reopened(item, catalogue) for item in catalogue.items]
     return replace(catalogue, items=tuple(items), ended_at="")
+
+
+def _require_same_cluster(catalogue: CatalogueRun) -> None:
+    runs = [attempt.run for item in catalogue.items for attempt in item.attempts if attempt.verdict is not None]
+    if catalogue.external is None or not runs:
+        return
+    before = RunDirectory(folders.runs_dir() / runs[0]).read_scenario().cluster.external
+    assert before is not None, "every run of this catalogue run names the cluster"
+    _ = SharedCluster(catalogue.external, before.cluster_id, {}).connection
 
 
 def _selection_text(names: Sequence[str], tag: str) -> str:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from support.mock_broker import MockBroker
 
 from delivery_verifier import catalogue
-from delivery_verifier.cluster import topics
+from delivery_verifier.cluster import foreign_topic, topics
 from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Load
 
 
@@ -40,3 +42,11 @@ def test_a_topic_names_the_number_of_replicas_that_the_contract_assumes(
     subject = scenario.subjects[0].topic_name
     assert [t.config["min.insync.replicas"] for t in client.created if t.topic == subject] == [number]
     assert all("min.insync.replicas" in topic.config for topic in client.created)
+
+
+def test_to_ask_for_a_topic_that_is_not_there_creates_none() -> None:
+    broker = MockBroker()
+    host, port = broker.connection["bootstrap.servers"].rsplit(":", 1)
+    with pytest.raises(BadInput, match="misspelt"):
+        foreign_topic.facts(Connection({1: Address(host, int(port))}), "misspelt")
+    assert broker.topics() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,11 @@ from delivery_verifier.cluster.check.cluster_check import Checked, Unreachable
 from delivery_verifier.cluster.check.facts import Broker, Software
 from delivery_verifier.cluster.check.rights import Answer, Created, Right
 from delivery_verifier.cluster.connection import Address
+from delivery_verifier.cluster.security import command_config
 from delivery_verifier.command_line import main as cli
-from delivery_verifier.command_line import run
+from delivery_verifier.command_line import own_cluster, run
+from delivery_verifier.model.external_cluster import ClusterAccess
+from delivery_verifier.model.inputs import BadInput
 
 COMMAND = ["plan", "--fault", "none", "--profile", "safe"]
 SERVER = ["--bootstrap-server", "b1:9093"]
@@ -197,6 +201,34 @@ def test_to_airflow_only_the_name_of_the_cluster_goes(
     monkeypatch.setattr(run, "_run_through_airflow", through)
     assert cli.main(["run", "--fault", "none", *words]) == 130
     assert sent == [{"fault": "none", **fields}] and said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "more", "name"),
+    [
+        ("staging.properties", [], "staging"),
+        ("staging.conf", [], "staging.conf"),
+        ("staging.properties.new", [], "staging.properties.new"),
+        ("staging", [], None),
+        ("staging.properties", ["--cluster", "other"], None),
+    ],
+)
+def test_a_task_reads_by_the_name_the_file_that_the_user_gave_or_the_run_is_refused(
+    file: str, more: list[str], name: str | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "connections"
+    (folder / "staging").mkdir(parents=True)
+    for each in ("staging.properties", "staging.conf", "staging.properties.new", "staging/a.properties"):
+        (folder / each).write_text("bootstrap.servers=b1:9093\n")
+    parser = argparse.ArgumentParser()
+    own_cluster.add(parser, runs=True)
+    arguments = parser.parse_args(["--command-config", str(folder / file), *more])
+    if name is None:
+        with pytest.raises(BadInput, match="--command-config cannot travel to the tasks of Airflow"):
+            own_cluster.access_of(arguments, is_direct=False)
+    else:
+        assert own_cluster.access_of(arguments, is_direct=False) == ClusterAccess(cluster=name)
+        assert command_config.named(name) == folder / file
 
 
 def test_a_cluster_that_is_not_fit_is_refused_before_airflow_is_brought_up(

@@ -9,17 +9,19 @@ import pytest
 from msgspec.structs import replace
 from support import run_builder
 from support.catalogue_runs import Scripted, catalogue, item
-from support.run_builder import unjudged
+from support.run_builder import RunBuilder, unjudged
 from support.stored_data import relink
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
+from delivery_verifier.cluster.check import facts
 from delivery_verifier.cluster.embedded import capabilities
+from delivery_verifier.cluster.external.cluster import OtherCluster
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.catalogue import _listener_that_writes
 from delivery_verifier.host import folders, machine
 from delivery_verifier.maintenance import retention
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item, State
-from delivery_verifier.model.external_cluster import ClusterAccess
+from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import external_runs
@@ -321,3 +323,21 @@ def test_an_entry_without_a_verdict_whose_evidence_is_complete_says_how_to_judge
     unjudged(runs, "of-entry")
     failed = attempt_or_failure(lambda: {}["missing"], "of-entry")
     assert failed.error.endswith("| The evidence of this run is complete. To judge it: kdv reconcile of-entry")
+
+
+def test_verdicts_of_two_clusters_of_one_name_are_never_mixed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    access = ClusterAccess(bootstrap_server="b:1")
+    scenario = run_builder.planned(runs, "elsewhere").read_scenario()
+    spec = replace(
+        scenario.cluster,
+        backend="external",
+        external=ExternalCluster(access=access, cluster_id="an-id", brokers=(1, 2, 3)),
+    )
+    RunBuilder(replace(scenario, run_id="first", cluster=spec)).write(runs)
+    attempt = Attempt(run="first", started_at="", seconds=1.0, verdict="HELD")
+    before = replace(catalogue(replace(item(NAME), attempts=(attempt,))), external=access)
+    monkeypatch.setattr(facts, "members", lambda *_: facts.Members("another", ()))
+    with pytest.raises(OtherCluster, match="belong to the cluster another now, and the run began on an-id"):
+        begin._require_same_cluster(before)
+    monkeypatch.setattr(facts, "members", lambda *_: facts.Members("an-id", ()))
+    begin._require_same_cluster(before)

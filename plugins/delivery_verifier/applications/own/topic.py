@@ -144,7 +144,7 @@ class Topic:
 
     def _client(self) -> AdminClient:
         if self._admin is None:
-            client = AdminClient({**self._connection, "log_level": 0})
+            client = AdminClient({**self._connection, "allow.auto.create.topics": False, "log_level": 0})
             described = client.list_topics(self._name, timeout=PATIENCE_S).topics[self._name]
             if described.error is not None:
                 raise KafkaException(described.error)
