@@ -21,9 +21,9 @@ from delivery_verifier.cluster.protocol.fetch import Fetched, RawBatch, whole_ba
 from delivery_verifier.cluster.protocol.requests import (
     ActiveProducer,
     EpochEnd,
+    EpochQuestion,
     Partition,
     PartitionState,
-    Question,
     TransactionState,
 )
 from delivery_verifier.model.act import CAPABILITIES, Capability, Link
@@ -287,7 +287,7 @@ class FakeCluster:
         rest = b"".join(batch.data for batch in batches if batch.end > offset)
         return Fetched(max((batch.end for batch in batches), default=0), rest)
 
-    def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
+    def epoch_ends(self, broker: int, questions: Mapping[Partition, EpochQuestion]) -> dict[Partition, EpochEnd]:
         """Returns where epochs end in the replicas of `broker` in `logs`. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         return {key: end_of_epoch(self._batches(broker, *key), question.epoch) for key, question in questions.items()}

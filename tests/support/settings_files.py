@@ -627,7 +627,7 @@ CONNECT = (
         f"{_WORKER}enable.idempotence=true\nacks=0\n",
         IN_ORDER,
         "acks=all enable.idempotence=false",
-        ("left out: enable.idempotence, acks (without producer. before them they have no effect on a producer)",),
+        ("left out: enable.idempotence, acks (without producer. before them, no producer of Connect reads them)",),
     ),
     SettingsFile(
         "worker-with-overrides.properties",

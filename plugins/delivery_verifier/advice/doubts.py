@@ -80,10 +80,12 @@ ADVICE = {
     "cannot show that it holds. Let it also commit to the group what it has stored, e.g. as Flink does at checkpoints.",
     "not_exercised": "The fault met no record under way, and hurt no arm. Raise the rate, repeat the fault in more "
     "cycles, or add a weak control, and run again.",
-    "too_few_answered": "The client got no answer where nothing disturbed the cluster. Look at the errors in the "
-    "ledger, check that the settings can be met (timeouts, in-sync replicas), then run again.",
+    "too_few_answered": "Where nothing disturbed the cluster, less than half of the attempts were acknowledged or "
+    "sent. Look at the errors in the ledger, check that the settings can be met (timeouts, in-sync replicas), then run "
+    "again.",
     "effects_incomplete": f"Effects of the application are missing, or were not counted. {_RUN_AGAIN}",
-    "skipped_too_early": f"Records count as skipped that the application may yet have applied. {_JUDGE_AGAIN}",
+    "skipped_too_early": "The count of SKIPPED is wrong: it has records to which the application had not come. "
+    f"{_JUDGE_AGAIN}",
     "effects_torn": "Effects of your application name no record, and may be the records that count as skipped. Let "
     "each process write whole lines to a file of its own, keep logs apart, and run again.",
     "not_drained": "The application did not reach the end of these partitions, so it is not known what it would "

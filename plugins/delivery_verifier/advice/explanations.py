@@ -207,14 +207,14 @@ def _doubling(effects: list[Row], journal: list[Row]) -> str:
 def _loss(journal: list[Row], discipline: Discipline) -> str:
     handed = [entry for entry in journal if entry["what"] == "handed_over"]
     if not handed:
-        return "Lost before the hand-over: no member was ever handed it. The group began, or was set, behind it."
+        return "Skipped before the hand-over: no member was ever handed it. The group began, or was set, behind it."
     committed = [entry for entry in journal if entry["what"] == "committed" and not entry["answer"]]
     if discipline in ("commit_first", "transform_first") and any(_is_of(entry, handed[0]) for entry in committed):
         return (
-            "Lost between commit and application: its offset was committed first, and the member never applied it. "
+            "Skipped between commit and application: its offset was committed first, and the member never applied it. "
             "No member was handed it again."
         )
-    lost = "Lost between hand-over and application: a member was handed it and never applied it."
+    lost = "Skipped between hand-over and application: a member was handed it and never applied it."
     if discipline == "at_handover":
         return f"{lost} The client commits by a timer what it has handed over, applied or not."
     return lost

@@ -41,7 +41,7 @@ def connected(access: ClusterAccess, topic: str) -> Connection:
     spark_options.require_within_reach(current.security, spark_options.HERE, workspaces.folder())
     reached = cluster_check.reach(current, time.monotonic() + cluster_check.WITHIN_S)
     asked = min(reached.software)
-    question = rights.Question(reached.asking, asked, topic, rights.Wanted({}, []))
+    question = rights.RightsQuestion(reached.asking, asked, topic, rights.Wanted({}, []))
     missing = [right for right in rights.to_read(topic) if rights.ask(right, question).standing == "missing"]
     if missing:
         principal, servers = cluster_check.principal(current.security), ",".join(map(str, current.servers))

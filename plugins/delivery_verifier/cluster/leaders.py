@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from delivery_verifier.cluster.protocol.requests import BrokerRequests, Partition, PartitionState, Question
+from delivery_verifier.cluster.protocol.requests import BrokerRequests, EpochQuestion, Partition, PartitionState
 from delivery_verifier.model.history import TRANSACTION_STATE, Observation
 
 EpochStarts = dict[int, int]
@@ -31,7 +31,7 @@ class Due(NamedTuple):
 
 
 class Leaders:
-    """The leaders that were elected or deposed while they were watched, and that have not answered yet.
+    """The leaders still to be asked: they were elected or deposed while they were watched, and have not answered yet.
 
     If a leader is deposed before it says how far its log reached, its successor answers for both. If an epoch was
     missed, every replica may have led in it. The topic of the transaction coordinators is left out, because no rule
@@ -97,7 +97,7 @@ def epoch_starts(requests: BrokerRequests, broker: int, led: Epochs) -> dict[Par
     does not answer.
     """
     starts: dict[Partition, list[tuple[int, int]]] = {partition: [] for partition in led}
-    above, questions = dict(led), {partition: Question(epoch, epoch - 1) for partition, epoch in led.items()}
+    above, questions = dict(led), {partition: EpochQuestion(epoch, epoch - 1) for partition, epoch in led.items()}
     while questions:
         answers = requests.epoch_ends(broker, questions)
         asked, questions = questions, {}
@@ -110,7 +110,7 @@ def epoch_starts(requests: BrokerRequests, broker: int, led: Epochs) -> dict[Par
             if below.end > 0:
                 above[partition] = below.epoch
                 if below.epoch > 0:
-                    questions[partition] = Question(question.led, below.epoch - 1)
+                    questions[partition] = EpochQuestion(question.led, below.epoch - 1)
                 else:
                     starts[partition].append((0, 0))
     return {partition: dict(reversed(own)) for partition, own in starts.items()}

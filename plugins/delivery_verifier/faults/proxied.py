@@ -85,7 +85,9 @@ class DelayEnd(Frames):
         answered = [end for facts in answer.values() for end in facts["late_ends"]]
         ends = [end for end in msgspec.convert(answered, list[LateEnd], strict=False) if end.error_code is not None]
         enough = len({end.client for end in ends}) >= int(context.options.get("clients", 1))
-        return {name_of(end.transactional_id, end.is_commit, end.broker): _facts(end) for end in ends} if enough else {}
+        return (
+            {name_of(end.transactional_id, end.is_commit, end.broker): _facts_of(end) for end in ends} if enough else {}
+        )
 
     def _rule(self, context: ActionContext) -> ProxyRule:
         return ProxyRule(
@@ -98,7 +100,7 @@ class DelayEnd(Frames):
         )
 
 
-def _facts(end: LateEnd) -> dict[str, int]:
+def _facts_of(end: LateEnd) -> dict[str, int]:
     overtaking = {API_NAMES.get(api, f"API {api}"): count for api, count in sorted(end.overtaken_by.items())}
     return facts_of(end.error_code or 0, end.late_ms or 0, overtaking)
 

@@ -53,7 +53,7 @@ class SequenceRange(Struct, frozen=True):
 class Round(Struct, frozen=True):
     """One round of resends: sends the sequences of `ranges` again, in this order.
 
-    A sequence below `frontier` was first sent before the round. Every other sequence is first sent after the round.
+    A sequence below `frontier` was first sent before the round, a sequence from `frontier` on is first sent after it.
     """
 
     frontier: int

@@ -53,7 +53,7 @@ def claims() -> dict[str, str]:
 def pacings() -> dict[OwnPacing, str]:
     """Returns the label of each pacing: how fast the producers send if the user enters no rate."""
     return {
-        "spread": "spread: the floor of records over the planned duration",
+        "spread": "spread: at a steady rate, the minimum number of records over the planned duration",
         "flat_out": "flat_out: as fast as the client can",
     }
 

@@ -34,7 +34,7 @@ MEANINGS: dict[Grade, str] = subset(
 )
 
 TROUBLES: tuple[FaultClass, ...] = (
-    FaultClass(name="quiet day", summary="nothing but rebalances, for which a late heartbeat is enough"),
+    FaultClass(name="quiet day", summary="no fault: only rebalances, which a late heartbeat can cause"),
     FaultClass(name="member killed", summary="a member ends with records in progress", kinds=("application_crash",)),
     FaultClass(name="member frozen", summary="a member stands still, and goes on later", kinds=("application_freeze",)),
 )

@@ -42,8 +42,8 @@ INVARIANTS: dict[str, str] = {
     "view_rows": "Each view of the log has as many rows as its offsets account for.",
     "views_agree": "What stands in the committed view stands in the raw view, at the same offset, as the same record.",
     "effects_read": "effects/ has as many rows as the members of applications counted.",
-    "effects_sum": "Effects are first ones, further ones, ghosts, markers or unparsed; visible records are applied, "
-    "skipped or pending.",
+    "effects_sum": "Every effect is a first one, a further one, a ghost, a marker or unparsed. Every record that "
+    "consumers see is applied, skipped or pending.",
     "incarnations": "Every incarnation of a member was counted, and those that were killed are those that were to be "
     "killed.",
     SECOND_OPINION: "In every arm without damaged records, DuckDB counts as many reported, found and lost attempts and "

@@ -74,10 +74,10 @@ def _unanswered(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """
     inside = [row for row in _intervals(arm) if _is_inside(row["at_us"], arm.run)]
 
-    def outside(*names: str) -> int:
+    def count_outside(*names: str) -> int:
         return sum(arm.totals.get(name, 0) - sum(row[name] for row in inside) for name in names)
 
-    reported, unanswered = outside("reported"), outside("indeterminate", "failed")
+    reported, unanswered = count_outside("reported"), count_outside("indeterminate", "failed")
     if unanswered > 0 and reported < LEAST_ANSWERED * (reported + unanswered):
         detail = (
             f"{arm.name}: outside all faults, {max(reported, 0)} of {max(reported, 0) + unanswered} attempts were "

@@ -45,7 +45,7 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
     Leaves out controls that have a checker doubt, because their counts cannot be trusted.
     """
     faulted = bool(evidence.effective)
-    without = "without a proven fault" if evidence.injections else "without a fault"
+    no_fault = "without a proven fault" if evidence.injections else "without a fault"
     sentences = [subject.sentence for subject in subjects]
     if len(subjects) > 1:  # one sentence about the fault serves all subjects
         sentences = [f"{subject.arm}: {subject.sentence.split('; ')[0].rstrip('.')}." for subject in subjects]
@@ -54,17 +54,17 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
             sentences.append(f"{fault[:1].upper()}{fault[1:]}.")
     trusted = [control for control in controls if not any(doubt.kind == "checker" for doubt in control.doubts)]
     if len(trusted) > 2 or (trusted and evidence.scenario.applied):
-        sentences.append(_controls(trusted, faulted, without))
+        sentences.append(_controls(trusted, faulted, no_fault))
     else:
-        sentences += [_control(control, faulted, without) for control in trusted]
+        sentences += [_control(control, faulted, no_fault) for control in trusted]
     return " ".join(sentences)
 
 
-def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> str:
+def _controls(controls: Sequence[ArmVerdict], faulted: bool, no_fault: str) -> str:
     """Returns a sentence on more than two controls. It says which controls were hurt, by which anomalies, and which
     controls were not hurt.
 
-    `faulted`: whether a fault took effect. If not, the sentence ends with `without`, e.g. "without a fault".
+    `faulted`: whether a fault took effect. If not, the sentence ends with `no_fault`, e.g. "without a fault".
     """
     hurt, unhurt = [], []
     for control in controls:
@@ -74,15 +74,15 @@ def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> st
             hurt.append(f"{control.arm} ({_listed(cases)}{more})")
         else:
             unhurt.append(control.arm)
-    which = "the fault hurt" if faulted else f"hurt {without} were"
+    which = "the fault hurt" if faulted else f"hurt {no_fault} were"
     others = f", and not {', '.join(unhurt)}" if unhurt and hurt else ""
     return f"Of the controls, {which} {', '.join(hurt) or 'none'}{others}."
 
 
-def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
+def _control(control: ArmVerdict, faulted: bool, no_fault: str) -> str:
     """Returns a sentence on one control: how many records were lost, and whether a fault took effect.
 
-    `faulted`: whether a fault took effect. If not, the sentence ends with `without`, e.g. "without a fault".
+    `faulted`: whether a fault took effect. If not, the sentence ends with `no_fault`, e.g. "without a fault".
     """
     lost, unproven = control.tally.get("lost", 0), control.tally.get(UNPROVEN, 0)
     number = f"at least {lost:,}" if unproven else _count(lost)
@@ -90,7 +90,7 @@ def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
     more = f", and {unproven:,} that were not found may be at unreadable offsets" if unproven else ""
     if faulted:
         return f"The fault took {records} from the control {control.profile}{more}."
-    return f"Of the control {control.profile}, {records} were lost, {without}{more}."
+    return f"Of the control {control.profile}, {records} were lost, {no_fault}{more}."
 
 
 def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:

@@ -13,7 +13,7 @@ from support.broker_answers import answered
 from support.mock_broker import MockBroker
 
 from delivery_verifier.cluster.connection import Address, Connection
-from delivery_verifier.cluster.protocol.requests import BrokerRequests, EpochEnd, Question
+from delivery_verifier.cluster.protocol.requests import BrokerRequests, EpochEnd, EpochQuestion
 
 BROKERS = BrokerRequests(Connection({1: Address("nowhere", 1)}))
 
@@ -61,7 +61,7 @@ def test_of_several_partitions_those_that_the_broker_does_not_lead_are_left_out(
         return topics + t + struct.pack(">h", 1) + b"u" + struct.pack(">i", 1) + struct.pack(">hiiq", 0, 0, 4, 7)
 
     answered(monkeypatch, call)
-    questions = {("u", 0): Question(6, 5), ("t", 2): Question(4, 3), ("t", 1): Question(4, 3)}
+    questions = {("u", 0): EpochQuestion(6, 5), ("t", 2): EpochQuestion(4, 3), ("t", 1): EpochQuestion(4, 3)}
     assert BROKERS.epoch_ends(1, questions) == {("t", 1): EpochEnd(3, 952), ("u", 0): EpochEnd(4, 7)}
     body = struct.pack(">i", 2) + struct.pack(">h", 1) + b"t" + struct.pack(">iiiiiii", 2, 1, 4, 3, 2, 4, 3)
     assert asked == [asked[0][:13] + body + struct.pack(">h", 1) + b"u" + struct.pack(">iiii", 1, 0, 6, 5)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delivery_verifier.cluster.leaders import Due, EpochStarts, Leaders, ask, epoch_starts
-from delivery_verifier.cluster.protocol.requests import EpochEnd, Partition, PartitionState, Question
+from delivery_verifier.cluster.protocol.requests import EpochEnd, EpochQuestion, Partition, PartitionState
 from delivery_verifier.model.history import TRANSACTION_STATE, Observation
 
 KEY: Partition = ("t", 0)
@@ -24,7 +24,7 @@ class Leader:
         self.asked = 0
         self.led: set[Partition] = set()
 
-    def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
+    def epoch_ends(self, broker: int, questions: Mapping[Partition, EpochQuestion]) -> dict[Partition, EpochEnd]:
         self.asked += 1
         assert self.asked < 100, "the questions never end"
         answers = {}
@@ -85,7 +85,7 @@ def test_a_broker_that_leads_in_another_epoch_says_nothing(led: int) -> None:
 
 def test_a_broker_that_is_deposed_between_two_questions_says_nothing() -> None:
     class Deposed(Leader):
-        def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
+        def epoch_ends(self, broker: int, questions: Mapping[Partition, EpochQuestion]) -> dict[Partition, EpochEnd]:
             return {} if self.asked else super().epoch_ends(broker, questions)
 
     assert epoch_starts(Deposed((KEY, {0: 0, 1: 5, 2: 10})), 1, {KEY: 2}) == {}
@@ -94,7 +94,7 @@ def test_a_broker_that_is_deposed_between_two_questions_says_nothing() -> None:
 @pytest.mark.parametrize("answer", [EpochEnd(-1, -1), EpochEnd(2, 5)])
 def test_an_answer_that_no_leader_gives_is_no_answer(answer: EpochEnd) -> None:
     class Odd(Leader):
-        def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
+        def epoch_ends(self, broker: int, questions: Mapping[Partition, EpochQuestion]) -> dict[Partition, EpochEnd]:
             return dict.fromkeys(questions, answer)
 
     assert epoch_starts(Odd(), 1, {KEY: 2}) == {}

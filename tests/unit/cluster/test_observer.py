@@ -15,7 +15,7 @@ from support.patience import PATIENCE_S
 from delivery_verifier.cluster import observer as observer_module
 from delivery_verifier.cluster.heartbeat import Heartbeat
 from delivery_verifier.cluster.observer import Observer
-from delivery_verifier.cluster.protocol.requests import EpochEnd, Partition, PartitionState, Question
+from delivery_verifier.cluster.protocol.requests import EpochEnd, EpochQuestion, Partition, PartitionState
 from delivery_verifier.cluster.views import View
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import HEARTBEAT_US, Observation
@@ -53,7 +53,7 @@ class Brokers:
             raise view
         return view
 
-    def epoch_ends(self, broker: int, questions: Mapping[Partition, Question]) -> dict[Partition, EpochEnd]:
+    def epoch_ends(self, broker: int, questions: Mapping[Partition, EpochQuestion]) -> dict[Partition, EpochEnd]:
         answer = self.ends.pop(0) if self.ends else OSError("silent")
         if isinstance(answer, OSError):
             raise answer

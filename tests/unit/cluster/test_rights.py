@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from delivery_verifier.cluster.check import cluster_check, rights
-from delivery_verifier.cluster.check.rights import Question, Right, Wanted
+from delivery_verifier.cluster.check.rights import Right, RightsQuestion, Wanted
 
 
 class Broker:
@@ -29,7 +29,7 @@ class Broker:
 
 def answer(right: Right, code: int) -> tuple[str, set[str]]:
     broker = Broker(code)
-    question = Question(broker, 1, f"{rights.PREFIX}check-1", Wanted({}, [[1]]))  # type: ignore[arg-type]
+    question = RightsQuestion(broker, 1, f"{rights.PREFIX}check-1", Wanted({}, [[1]]))  # type: ignore[arg-type]
     return rights.ask(right, question).standing, broker.names
 
 
@@ -61,6 +61,6 @@ class Picky(Broker):
 
 def test_every_topic_is_asked_about_and_what_is_not_answered_stays_unknown() -> None:
     wanted = {f"kdv-{number}": Wanted({"min.insync.replicas": str(number)}, [[1]]) for number in (1, 2, 3)}
-    question = Question(Picky(0), 1, f"{rights.PREFIX}check-1", wanted["kdv-1"])  # type: ignore[arg-type]
+    question = RightsQuestion(Picky(0), 1, f"{rights.PREFIX}check-1", wanted["kdv-1"])  # type: ignore[arg-type]
     _, created, _ = cluster_check._answers(question, [], wanted, time.monotonic() + 10)
     assert {name: each and each.code for name, each in created.items()} == {"kdv-1": 0, "kdv-2": 44, "kdv-3": None}

@@ -67,7 +67,7 @@ COMMITTED = entry(11, 0, "committed", -1, 20)
 AGAIN = entry(30, 1, "handed_over", 10, 20)
 
 
-LOST_IN_PROGRESS = "Lost between hand-over and application: a member was handed it and never applied it."
+LOST_IN_PROGRESS = "Skipped between hand-over and application: a member was handed it and never applied it."
 
 
 def test_a_record_that_was_committed_and_then_not_applied_was_lost_in_the_application(tmp_path: Path) -> None:
@@ -76,14 +76,16 @@ def test_a_record_that_was_committed_and_then_not_applied_was_lost_in_the_applic
         "Member 0 is handed offsets 10 to 19, this record among them.",
         "Member 0 has committed offset 20: the member that takes over begins there.",
     ]
-    expected = "Lost between commit and application: its offset was committed first, and the member never applied it."
+    expected = (
+        "Skipped between commit and application: its offset was committed first, and the member never applied it."
+    )
     assert explanation(run, CASE | {"kind": "SKIPPED"}).startswith(expected)
 
 
 @pytest.mark.parametrize(
     ("journal", "discipline", "expected"),
     [
-        ([], "commit_first", "Lost before the hand-over: no member was ever handed it."),
+        ([], "commit_first", "Skipped before the hand-over: no member was ever handed it."),
         ([HANDED], "at_handover", "The client commits by a timer what it has handed over, applied or not."),
         ([HANDED, COMMITTED | {"answer": "UNKNOWN_MEMBER_ID"}], "commit_first", LOST_IN_PROGRESS),
         ([HANDED, COMMITTED], "commit_after", LOST_IN_PROGRESS),

@@ -51,7 +51,7 @@ def location_of(inputs: SinkInputs) -> SinkLocation:
 
 
 def _digest(own: UserApplication) -> str:
-    """Returns the digest of the description of an application. Leaves out the environment, because it holds secrets."""
+    """Returns the digest of the description of a user's application. Leaves out the environment, which has secrets."""
     return hashlib.sha256(dumps(replace(own, environment={}, connections={}))).hexdigest()
 
 

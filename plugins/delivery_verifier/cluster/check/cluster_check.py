@@ -104,7 +104,7 @@ def check(
     topics = topics_of(sorted(broker.number for broker in known.brokers))
     first = next(iter(topics.values()))
     absent = f"{rights.PREFIX}check-{secrets.token_hex(6)}"
-    question = rights.Question(reached.asking, min(reached.software), absent, first)
+    question = rights.RightsQuestion(reached.asking, min(reached.software), absent, first)
     answers, created, settings = _answers(question, needed, topics, until_s)
     return Checked(
         known.cluster_id,
@@ -192,7 +192,7 @@ def _unreached(number: int, address: Address, error: Exception, security: Mappin
 
 
 def _answers(
-    question: rights.Question, needed: Sequence[Right], topics: Mapping[str, Wanted], until_s: float
+    question: rights.RightsQuestion, needed: Sequence[Right], topics: Mapping[str, Wanted], until_s: float
 ) -> tuple[tuple[Answer, ...], dict[str, Created | None], dict[str, str] | None]:
     """Asks for all rights, for topics of the run, and for the settings. What is not answered in time is not known."""
     answers, settings, created = dict[Right, Answer](), list[dict[str, str] | None](), dict[str, Created]()

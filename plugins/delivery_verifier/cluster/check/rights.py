@@ -105,7 +105,7 @@ class Wanted(NamedTuple):
     replicas: Sequence[Sequence[int]]
 
 
-class Question(NamedTuple):
+class RightsQuestion(NamedTuple):
     """What the questions are about: a broker to ask, a name that begins with PREFIX and that nothing has, and a topic
     as a run would create it."""
 
@@ -127,7 +127,7 @@ class Created(NamedTuple):
     settings: dict[str, str] | None
 
 
-def created(question: Question) -> Created:
+def created(question: RightsQuestion) -> Created:
     """Asks whether the cluster would create the wanted topic, and with which settings (`validate_only`)."""
     placed = [(number, list(brokers)) for number, brokers in enumerate(question.wanted.replicas)]
     topic = (question.absent, -1, -1, placed, list(question.wanted.settings.items()))
@@ -137,42 +137,42 @@ def created(question: Question) -> Created:
     return Created(said.error_code, said.error_message or "", settings)
 
 
-def _write(question: Question) -> int:
+def _write(question: RightsQuestion) -> int:
     topics = [(question.absent, [(0, None)])]
     answer = question("Produce", transactional_id=None, acks=1, timeout_ms=1000, topic_data=topics)
     return int(answer.responses[0].partition_responses[0].error_code)
 
 
-def _read(question: Question, topic: str | None = None) -> int:
+def _read(question: RightsQuestion, topic: str | None = None) -> int:
     asked = [(topic or question.absent, [(0, -1, 0, -1, -1, 1)])]
     answer = question("Fetch", topics=asked, max_wait_ms=0, min_bytes=0, max_bytes=1)
     return int(answer.error_code or answer.responses[0].partitions[0].error_code)
 
 
-def _describe_configs(question: Question) -> int:
+def _describe_configs(question: RightsQuestion) -> int:
     answer = question("DescribeConfigs", resources=[(_TOPIC, question.absent, ["retention.ms"])])
     return int(answer.results[0].error_code)
 
 
-def _delete(question: Question) -> int:
+def _delete(question: RightsQuestion) -> int:
     """Asks to delete records of the topic below offset 0, of which there are never any. Kafka demands the right to
     delete topics for it."""
     answer = question("DeleteRecords", topics=[(question.absent, [(0, 0)])], timeout_ms=1000)
     return int(answer.topics[0].partitions[0].error_code)
 
 
-def _alter_topics(question: Question) -> int:
+def _ask_to_alter_topics(question: RightsQuestion) -> int:
     more = [(question.absent, 2, None)]
     answer = question("CreatePartitions", topics=more, timeout_ms=1000, validate_only=True)
     return int(answer.results[0].error_code)
 
 
-def _alter_configs(question: Question) -> int:
+def _alter_configs(question: RightsQuestion) -> int:
     changes = [(_TOPIC, question.absent, [("min.insync.replicas", 0, "1")])]
     return int(question("IncrementalAlterConfigs", resources=changes, validate_only=True).responses[0].error_code)
 
 
-def _write_transactions(question: Question) -> int:
+def _write_transactions(question: RightsQuestion) -> int:
     """Asks to add a partition of a topic that does not exist. The coordinator never sees the transactional.id."""
     answer = question(
         "AddPartitionsToTxn",
@@ -185,44 +185,44 @@ def _write_transactions(question: Question) -> int:
     return 0 if code in authorization.REFUSED and code != 53 else code  # the right on topics is another question
 
 
-def _read_groups(question: Question) -> int:
+def _read_groups(question: RightsQuestion) -> int:
     """Asks to commit an offset of a topic that does not exist. The coordinator never sees the group."""
     topics = [(question.absent, [(0, 0, -1, None)])]
     code = int(question("OffsetCommit", group_id=question.absent, topics=topics).topics[0].partitions[0].error_code)
     return 0 if code in authorization.REFUSED and code != 30 else code
 
 
-def _delete_groups(question: Question) -> int:
+def _delete_groups(question: RightsQuestion) -> int:
     """Asks to delete an offset of a group and a topic that do not exist. Kafka demands the right to delete groups for
     it. (DeleteGroups would make the broker log an error.)"""
     topics = [(question.absent, [(0,)])]
     return int(question("OffsetDelete", group_id=question.absent, topics=topics).error_code)
 
 
-def _describe(question: Question, topic: str) -> int:
+def _describe(question: RightsQuestion, topic: str) -> int:
     asked = {"topics": [(topic,)], "allow_auto_topic_creation": False}
     return int(question("Metadata", **asked).topics[0].error_code)
 
 
-def _alter_cluster(question: Question) -> int:
+def _alter_cluster(question: RightsQuestion) -> int:
     """Asks for an election in a topic that does not exist."""
     asked = [(question.absent, [0])]
     answer = question("ElectLeaders", election_type=0, topic_partitions=asked, timeout_ms=1000)
     return int(answer.error_code)
 
 
-def _see_settings(question: Question) -> int:
+def _see_settings(question: RightsQuestion) -> int:
     asked = [(_BROKER, str(question.broker), ["log.dirs"])]
     return int(question("DescribeConfigs", resources=asked).results[0].error_code)
 
 
-_QUESTIONS: dict[Right, Callable[[Question], int]] = {
+_QUESTIONS: dict[Right, Callable[[RightsQuestion], int]] = {
     CREATE: lambda question: created(question).code,
     WRITE: _write,
     READ: _read,
     DESCRIBE_CONFIGS: _describe_configs,
     DELETE: _delete,
-    ALTER_TOPICS: _alter_topics,
+    ALTER_TOPICS: _ask_to_alter_topics,
     ALTER_CONFIGS: _alter_configs,
     WRITE_TRANSACTIONS: _write_transactions,
     SEE_TRANSACTIONS: lambda question: _describe(question, TRANSACTION_STATE),
@@ -237,7 +237,7 @@ RIGHTS = tuple(_QUESTIONS)
 """Every right that can be asked for, in the order in which they are shown."""
 
 
-_TO_READ: dict[str, Callable[[Question], int]] = {
+_TO_READ: dict[str, Callable[[RightsQuestion], int]] = {
     "Describe": lambda question: _describe(question, question.absent),
     "Read": _read,
     "DescribeConfigs": _describe_configs,
@@ -245,7 +245,7 @@ _TO_READ: dict[str, Callable[[Question], int]] = {
 """The questions about a topic that somebody else made, by operation. They change nothing there."""
 
 
-def ask(right: Right, question: Question) -> Answer:
+def ask(right: Right, question: RightsQuestion) -> Answer:
     """Returns whether the client has `right`, which is one of RIGHTS, or one of them with another prefix of names, or
     one of `to_read`. An answer that is not understood is "not known", never "granted".
 

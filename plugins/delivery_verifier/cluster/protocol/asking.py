@@ -53,8 +53,8 @@ class Asking:
         return call(self._channels.to(broker), request, timeout_s)
 
     def _read(self, broker: int, read: Callable[[], _Read]) -> _Read:
-        """Returns what `read` makes of an answer. If it cannot be read, it is not known where the next answer begins,
-        so the connection is closed."""
+        """Returns `read()`. Closes the connection if the answer cannot be read, because it is not known where the next
+        one begins."""
         try:
             return read()
         except ConnectionError:

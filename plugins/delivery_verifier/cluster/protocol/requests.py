@@ -64,7 +64,7 @@ class PartitionState:
     error: int
 
 
-class Question(NamedTuple):
+class EpochQuestion(NamedTuple):
     """A question to the leader of a partition: where does `epoch` end in your log?
 
     The leader answers only if its present epoch is `led`. If `led` is ANY_EPOCH, it answers in every epoch.
@@ -75,8 +75,8 @@ class Question(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The answer to a Question. `epoch`: the greatest epoch that the log knows, up to the epoch of the question. `end`:
-    the first offset behind all records of `epoch` and earlier epochs.
+    """The answer to an EpochQuestion. `epoch`: the greatest epoch that the log knows, up to that of the question.
+    `end`: the first offset behind all records of `epoch` and earlier epochs.
 
     If the log knows no epoch up to that of the question, `epoch` is that of the question, and `end` is the start of the
     log. Both are -1 if the log knows no epochs at all.
@@ -203,7 +203,7 @@ class BrokerRequests(Asking):
         return {result.resource_name: each.value or "" for result in results for each in result.configs or ()}
 
     def epoch_ends(
-        self, broker: int, questions: Mapping[Partition, Question], timeout_s: float = VIEW_S
+        self, broker: int, questions: Mapping[Partition, EpochQuestion], timeout_s: float = VIEW_S
     ) -> dict[Partition, EpochEnd]:
         """Returns where leader epochs end in the logs of `broker`. Leaves out a partition that `broker` does not lead
         in the epoch of the question."""
@@ -213,7 +213,7 @@ class BrokerRequests(Asking):
     def not_leading(self, broker: int, led: Mapping[Partition, int]) -> set[Partition]:
         """Returns the partitions of which `broker` knows that it does not lead them in the epochs `led`. It is in this
         epoch and follows, or in a later one, so it appends nothing in an earlier epoch any more."""
-        questions = {partition: Question(epoch, epoch) for partition, epoch in led.items()}
+        questions = {partition: EpochQuestion(epoch, epoch) for partition, epoch in led.items()}
         answers = self._epochs(broker, questions, VIEW_S)
         return {partition for partition, (error, _) in answers.items() if error in _DEPOSED}
 
@@ -224,7 +224,7 @@ class BrokerRequests(Asking):
         If the epoch ends before an offset that was below the high watermark in this epoch, the log was cut off: records
         are gone that every replica in the ISR had.
         """
-        questions = {(topic, partition): Question(ANY_EPOCH, epoch)}
+        questions = {(topic, partition): EpochQuestion(ANY_EPOCH, epoch)}
         error, ends = self._epochs(broker, questions, CHANGE_S)[topic, partition]
         authorization.require(error, topic, "Describe")
         if error:
@@ -233,7 +233,7 @@ class BrokerRequests(Asking):
         return ends.end
 
     def _epochs(
-        self, broker: int, questions: Mapping[Partition, Question], timeout_s: float
+        self, broker: int, questions: Mapping[Partition, EpochQuestion], timeout_s: float
     ) -> dict[Partition, tuple[int, EpochEnd]]:
         """Returns exactly one error code (0: no error) and answer to each question.
 

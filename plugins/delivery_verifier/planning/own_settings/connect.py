@@ -245,5 +245,5 @@ def _require_clients(role: Role, field: str, what: str) -> None:
 def _leave_out_unprefixed(reading: Reading, names: list[str], prefix: str, role: str) -> None:
     of_connect = known_names.names("connect") | known_names.names("connector")
     without = [name for name in names if name in known_names.names(role) and name not in of_connect]
-    reading.leave_out(without, f"without {prefix} before them they have no effect on a {role}")
+    reading.leave_out(without, f"without {prefix} before them, no {role} of Connect reads them")
     reading.leave_out([name for name in names if name not in without], "Connect's own")

@@ -66,7 +66,7 @@ def read(documents: Sequence[trees.Tree], role: Role, field: str) -> Reading:
         raise BadInput(
             f"{field} sets a {role} in a tree that is not read ({names}), so what it promises is not known; {NOT_KNOWN}"
         )
-    raise _not_read(field, f"a file in a format that is not known (nothing below spring.kafka; its names: {names})")
+    raise _not_read(field, f"a file of no known format (its names at the top: {names}; nothing below spring.kafka)")
 
 
 def _of_shipper(document: trees.Tree, role: Role, field: str) -> Reading | None:
