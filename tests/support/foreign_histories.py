@@ -239,16 +239,13 @@ def _given(claims: list[Row], rows: list[Row], history: History) -> list[tuple[R
     given: dict[int, list[Row]] = {claim["line"]: [] for claim in claims}
     if len(claims) == 1:
         return [(claims[0], rows)]
-    left = []
+    left, able = [], [c for c in claims if not _is_failed(c, history)] or claims
     for row in rows:
-        owners = [
-            c for c in claims if _has_offset(c) and (c["partition"], c["offset"]) == (row["partition"], row["offset"])
-        ]
+        owners = [c for c in claims if c["outcome"] == "acked" and _place_of(c) == _place_of(row)]
         if owners:
-            given[min(owners, key=lambda c: c["attempt"] or 0)["line"]].append(row)
+            given[min(owners, key=lambda c: (c not in able, c["attempt"] or 0))["line"]].append(row)
         else:
             left.append(row)
-    able = [c for c in claims if not _is_failed(c, history)] or claims
     by_rank = sorted(able, key=lambda c: (not _told(c), c["attempt"] or 0))
     free = [c for c in by_rank if not given[c["line"]]]
     for number, row in enumerate(left):

@@ -112,18 +112,19 @@ def _adopt() -> Iterator[str]:
 def _assign() -> Iterator[str]:
     """Gives each record to an attempt of its identity.
 
-    If an identity has several attempts, a record at an acknowledged offset belongs to this attempt. The others
-    are given out in the order of the log, first to reported attempts. Records beyond the number of attempts go to the
-    first.
-    FAILED attempts get records only if there is no other.
+    If an identity has several attempts, a record at an acknowledged offset belongs to this attempt, also if its
+    transaction was aborted. The others are given out in the order of the log, first to reported attempts. Records
+    beyond the number of attempts go to the first.
+    FAILED attempts get other records only if there is no other attempt.
     """
     yield """CREATE TABLE several AS SELECT k1, k2, bool_and(outcome = 'FAILED') AS all_failed FROM claim
         GROUP BY k1, k2 HAVING count(*) > 1"""
     yield """CREATE TABLE able AS SELECT claim.*, all_failed OR outcome <> 'FAILED' AS is_able
         FROM claim JOIN several USING (k1, k2)"""
-    yield """CREATE TABLE exact AS SELECT found."partition", found."offset", k1, k2, min(attempt) AS attempt
+    yield """CREATE TABLE exact AS SELECT found."partition", found."offset", k1, k2,
+            arg_min(attempt, (NOT is_able, attempt)) AS attempt
         FROM found JOIN able USING (k1, k2)
-        WHERE outcome = 'ACKED' AND found."partition" = able."partition" AND found."offset" = able."offset"
+        WHERE found."partition" = able."partition" AND found."offset" = able."offset"
         GROUP BY ALL"""
     yield """CREATE TABLE others AS
         WITH lines AS (

@@ -43,6 +43,10 @@ COUNTS = {
         FROM (SELECT "offset", coalesce({_DAMAGED}, false)
             OR coalesce("offset" IS NOT NULL AND ({_UNIDENTIFIED} OR {_YOUNGER}), false) AS is_explained
             FROM ({_ABSENT}))""",
+    "unproven_duplicated": """SELECT count(*) FROM (SELECT k1, k2, attempt FROM owned
+            SEMI JOIN (SELECT * FROM claim ANTI JOIN present USING (k1, k2, attempt) WHERE ended = 'aborted') AS absent
+                USING (k1, k2)
+        GROUP BY k1, k2, attempt HAVING count(*) > 1)""",
     "unproven_misplaced": f"""SELECT count(*) FROM kept SEMI JOIN first_copy USING (k1, k2, attempt)
         JOIN ({_NAMELESS}) AS nameless USING ("partition", "offset")
         WHERE outcome = 'ACKED' AND (kept.hash IS NULL OR kept.hash = nameless.hash)""",
@@ -62,6 +66,7 @@ COUNTS = {
   MISPLACED because their record is in an aborted one. `aborted_found`: records of claims whose transaction was aborted.
   `failed_elsewhere`: records of FAILED claims, but for those at the offset that was acknowledged in an aborted one.
   `sent_again`: claims that were found, of which another record is in an aborted or open transaction.
-* `unproven_lost`, `unproven_misplaced`: how many of these cases are not proven, at most. A loss is not proven if a
-  record of the same identity stands in the log with another checksum: it may be the lost one, damaged.
+* `unproven_lost`, `unproven_misplaced`, `unproven_duplicated`: how many of these cases are not proven, at most. A loss
+  is not proven if a record of the same identity stands in the log with another checksum: it may be the lost one,
+  damaged. A copy is not if it may be of an attempt whose transaction was aborted.
 """

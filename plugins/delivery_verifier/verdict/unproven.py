@@ -118,6 +118,10 @@ def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit, rulings: Mappin
             "they may be of attempts that the ledger lacks: what had failed may have been sent again",
         ),
         (
+            anomaly is Anomaly.DUPLICATED and _unproven(anomaly, arm, rulings) >= cases,
+            "they may be of attempts whose transactions the ledger calls aborted",
+        ),
+        (
             anomaly is Anomaly.LOST and _unproven(anomaly, arm, rulings) >= cases,
             "they may be damaged, or missed by the identity, or acknowledged before the topic was created anew",
         ),

@@ -181,6 +181,7 @@ def test_permitted_copies_convict_in_two_partitions_and_are_a_doubt_elsewhere(
         (copies(), {}, {"control_records": 1}),
         (lost(3), {}, {"unproven_lost": 3}),
         (counted(misplaced=2), {}, {"unproven_misplaced": 2}),
+        (copies(), {}, {"unproven_duplicated": 2}),
     ],
 )
 def test_cases_that_have_another_explanation_convict_nobody_and_one_without_it_does(
