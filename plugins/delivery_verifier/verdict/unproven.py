@@ -182,8 +182,8 @@ def _transactions(counts: Mapping[str, int]) -> Iterator[NamedDetail]:
         detail = "and this audit is of an earlier version, which did not look at how they ended"
         yield "transactions_not_judged", f"the topic has transactions, {detail}"
     if unknown := counts.get("transaction_unknown", 0):
-        detail = "stand in transactions that were aborted or have not ended, and nothing says how they should have"
-        yield "transaction_unknown", f"{unknown:,} acknowledged records {detail}"
+        detail = "in transactions that were aborted or have not ended, and the ledger does not call them aborted"
+        yield "transaction_unknown", f"{unknown:,} claims have a record {detail}"
     if is_judged_as_committed(counts) and (counts.get("open_transactions") or counts.get("open_records")):
         yield (
             "transaction_open",

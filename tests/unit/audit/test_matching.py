@@ -190,6 +190,42 @@ def test_a_copy_is_not_proven_if_it_may_be_of_an_aborted_attempt_without_an_offs
     assert result.unproven["unproven_duplicated"] == unproven
 
 
+def hidden_record(offset: int, name: str, how: str = "aborted") -> Row:
+    return a_record(offset, name) | {"hidden": how}
+
+
+def test_a_record_elsewhere_convicts_nobody_while_the_one_at_the_acknowledged_offset_is_open(tmp_path: Path) -> None:
+    claims = [ended("a", "unknown", None, outcome="unknown"), ended("a", "committed", 2, 1)]
+    for how, misplaced in (("open", 0), ("aborted", 1)):
+        found = [a_record(0, "a"), hidden_record(2, "a", how)]
+        result, rows, log = matched(tmp_path, a_history(*claims, found=found, complete=True))
+        assert judged(rows, log)["MISPLACED"] == result.unproven["committed_hidden_there"] == misplaced
+        assert result.unproven["transaction_unknown"] == 1 - misplaced
+
+
+@pytest.mark.parametrize("how", ["committed", "unknown"])
+def test_the_hidden_record_of_another_attempt_excuses_no_loss(tmp_path: Path, how: str) -> None:
+    claims = [ended("a", "aborted", 0), ended("a", how, 2, 1)]
+    found = [hidden_record(0, "a"), a_record(3, "b")]
+    result, rows, log = matched(tmp_path, a_history(*claims, found=found))
+    assert judged(rows, log)["LOST"] == 1
+    assert (result.unproven["committed_hidden"], result.unproven["transaction_unknown"]) == (0, 0)
+    found.append(hidden_record(1, "a"))  # nothing says whose this is
+    result, _, _ = matched(tmp_path, a_history(*claims, found=found))
+    assert result.unproven["committed_hidden"] == (how == "committed")
+    assert result.unproven["transaction_unknown"] == (how == "unknown")
+
+
+@pytest.mark.parametrize(("how", "doubtful"), [("committed", 1), ("unknown", 0), ("aborted", 0)])
+def test_a_hidden_record_of_an_unanswered_send_is_a_doubt_if_its_transaction_was_committed(
+    tmp_path: Path, how: str, doubtful: int
+) -> None:
+    claims = [ended("a", how, None, outcome="unknown")]
+    for record, doubt in ((hidden_record(0, "a"), doubtful), (a_record(0, "a"), 0)):
+        result, _, _ = matched(tmp_path, a_history(*claims, found=[record]))
+        assert result.unproven["transaction_unknown"] == doubt
+
+
 def test_an_expired_claim_with_a_record_elsewhere_is_counted(tmp_path: Path) -> None:
     history = a_history(acked("a", 5), acked("b", 6), found=[a_record(30, "a")])
     history.starts = {0: 10}
