@@ -157,7 +157,9 @@ def copies(count: int = 2) -> Any:
 
 
 @pytest.mark.parametrize("partitions", [[0, 0], [0, 1]])
-@pytest.mark.parametrize("uncertain", [{}, {"complete": False}, {"counts": {"guessed": 1}}])
+@pytest.mark.parametrize(
+    "uncertain", [{}, {"complete": False}, {"empty": ("b.jsonl",)}, {"counts": {"guessed": 1}}, {"counts": {"gaps": 1}}]
+)
 def test_permitted_copies_convict_in_two_partitions_and_are_a_doubt_elsewhere(
     partitions: list[int], uncertain: dict[str, Any]
 ) -> None:
@@ -178,6 +180,12 @@ def test_permitted_copies_convict_in_two_partitions_and_are_a_doubt_elsewhere(
         (PHANTOMS, {"others_write": True}, {}),
         (PHANTOMS, {"complete": False}, {"failed_elsewhere": 3}),
         (PHANTOMS, {"cut": "its last line is torn"}, {"failed_elsewhere": 3}),
+        (PHANTOMS, {"empty": ("b.jsonl",)}, {"failed_elsewhere": 1, "unclaimed": 2}),
+        (PHANTOMS, {}, {"gaps": 1, "unclaimed": 3}),
+        (copies(), {"complete": False}, {}),
+        (copies(), {"cut": "its last line is torn"}, {}),
+        (copies(), {"empty": ("b.jsonl",)}, {}),
+        (copies(), {}, {"gaps": 1}),
         (copies(), {}, {"control_records": 1}),
         (lost(3), {}, {"unproven_lost": 3}),
         (counted(misplaced=2), {}, {"unproven_misplaced": 2}),
