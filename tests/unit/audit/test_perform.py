@@ -26,5 +26,7 @@ def test_an_audit_removes_the_secrets_of_one_that_was_killed(tmp_path: Path, mon
         (workspace / "client.properties").write_text("sasl.password=secret")
         (workspace / workspaces.AWAITED).write_text("1:1")  # its process has ended
         with pytest.raises(BadInput, match="no such cluster"):
-            perform.perform(request, tmp_path / "runs" / "r", pytest.fail, lambda text: None)
+            perform.perform(
+                request, tmp_path / "runs" / "r", lambda records: pytest.fail("too late"), lambda text: None
+            )
         assert not workspace.exists()
