@@ -255,6 +255,13 @@ def test_a_transaction_that_ended_otherwise_convicts_only_where_that_is_forbidde
     assert judged(audited(of, change, audit_counts=COMMITTED | {name: 2})).verdict == "VIOLATED"
 
 
+def test_the_doubt_about_hidden_records_also_holds_of_unanswered_sends_and_of_open_transactions() -> None:
+    verdict = judged(audited(a_ledger(), audit_counts=COMMITTED | {"transaction_unknown": 2}))
+    (doubt,) = arm(verdict).doubts
+    assert doubt.detail.startswith("2 claims have a record in transactions that were aborted or have not ended")
+    assert doubt.detail.endswith("and the ledger does not call them aborted")
+
+
 def test_a_violation_by_a_loss_names_what_it_assumes() -> None:
     verdict = judged(audited(a_ledger(), lost(3)))
     assumed = "if no broker lost its power, nobody asked for an unclean election, and the topic was not created anew"
