@@ -199,6 +199,9 @@ def known(history: History) -> Counter[str]:
     for claim in history.claims:
         claims[_identity(history, claim)].append(claim)
     counts["foreign_writers"] = len(copies.pop(None, []))
+    for row in hidden:
+        of_id = claims.get(_identity(history, row), [])
+        row["is_told"] = any(c["outcome"] == "acked" and _place_of(c) == _place_of(row) for c in of_id)
     lost_beginning = any(history.starts.values())
     placed: list[tuple[Row, list[Row]]] = []
     for name, of_name in claims.items():
@@ -239,16 +242,13 @@ def _given(claims: list[Row], rows: list[Row], history: History) -> list[tuple[R
     given: dict[int, list[Row]] = {claim["line"]: [] for claim in claims}
     if len(claims) == 1:
         return [(claims[0], rows)]
-    left = []
+    left, able = [], [c for c in claims if not _is_failed(c, history)] or claims
     for row in rows:
-        owners = [
-            c for c in claims if _has_offset(c) and (c["partition"], c["offset"]) == (row["partition"], row["offset"])
-        ]
+        owners = [c for c in claims if c["outcome"] == "acked" and _place_of(c) == _place_of(row)]
         if owners:
-            given[min(owners, key=lambda c: c["attempt"] or 0)["line"]].append(row)
+            given[min(owners, key=lambda c: (c not in able, c["attempt"] or 0))["line"]].append(row)
         else:
             left.append(row)
-    able = [c for c in claims if not _is_failed(c, history)] or claims
     by_rank = sorted(able, key=lambda c: (not _told(c), c["attempt"] or 0))
     free = [c for c in by_rank if not given[c["line"]]]
     for number, row in enumerate(left):
@@ -278,19 +278,21 @@ def _unveiled(claim: Row, rows: list[Row], history: History, counts: Counter[str
     """Counts what the records show that no read_committed consumer gets. Returns whether the claim is judged at all."""
     hidden = [row for row in history.found if row.get("hidden")]
     here = [row for row in hidden if _has_offset(claim) and _place_of(row) == _place_of(claim)]
-    veil = here + [row for row in hidden if _identity(history, row) == _identity(history, claim)]
-    if _told(claim) and veil:
-        ended = _ended(claim)
-        if not rows and (ended == "unknown" or any(row["hidden"] == "open" for row in veil)):
+    loose = [row for row in hidden if _identity(history, row) == _identity(history, claim) and not row["is_told"]]
+    claim["failed"], ended = _is_failed(claim, history), _ended(claim)
+    if _told(claim) and (here or loose):
+        is_undecided = ended == "unknown" or any(row["hidden"] == "open" for row in here + loose)
+        if not rows and is_undecided:
             counts["transaction_unknown"] += 1
             return False
         counts["sent_again"] += bool(rows)
-        counts["committed_hidden"] += ended == "committed" and not rows
-        counts["committed_hidden_there"] += ended == "committed" and bool(rows and here)
-        if rows and here and ended == "unknown":
+        counts["committed_hidden"] += not rows
+        counts["committed_hidden_there"] += bool(rows and here) and not is_undecided
+        if rows and here and is_undecided:
             counts["transaction_unknown"] += 1
             claim["offset"] = None
-    claim["failed"] = _is_failed(claim, history)
+    elif loose and not rows and not claim["failed"]:
+        counts["transaction_unknown"] += ended == "committed"
     stated = (claim["partition"], claim["offset"])
     counts["failed_elsewhere"] += sum(claim["failed"] and _place_of(row) != stated for row in rows)
     counts["aborted_found"] += len(rows) if _ended(claim) == "aborted" else 0

@@ -78,6 +78,7 @@ def perform(request: AuditRequest, run_dir: Path, spark: Callable[[int], SparkSe
 
     Raises BadInput if the ledger or an option is not allowed, and the errors of the cluster and of Spark.
     """
+    workspaces.sweep_unless_busy()  # an audit that was killed has left what it kept secret
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     with _folder(run_dir) as folder:
         connection = foreign_topic.connected(request.access, request.topic)

@@ -112,18 +112,19 @@ def _adopt() -> Iterator[str]:
 def _assign() -> Iterator[str]:
     """Gives each record to an attempt of its identity.
 
-    If an identity has several attempts, a record at an acknowledged offset belongs to this attempt. The others
-    are given out in the order of the log, first to reported attempts. Records beyond the number of attempts go to the
-    first.
-    FAILED attempts get records only if there is no other.
+    If an identity has several attempts, a record at an acknowledged offset belongs to this attempt, also if its
+    transaction was aborted. The others are given out in the order of the log, first to reported attempts. Records
+    beyond the number of attempts go to the first.
+    FAILED attempts get other records only if there is no other attempt.
     """
     yield """CREATE TABLE several AS SELECT k1, k2, bool_and(outcome = 'FAILED') AS all_failed FROM claim
         GROUP BY k1, k2 HAVING count(*) > 1"""
     yield """CREATE TABLE able AS SELECT claim.*, all_failed OR outcome <> 'FAILED' AS is_able
         FROM claim JOIN several USING (k1, k2)"""
-    yield """CREATE TABLE exact AS SELECT found."partition", found."offset", k1, k2, min(attempt) AS attempt
+    yield """CREATE TABLE exact AS SELECT found."partition", found."offset", k1, k2,
+            arg_min(attempt, (NOT is_able, attempt)) AS attempt
         FROM found JOIN able USING (k1, k2)
-        WHERE outcome = 'ACKED' AND found."partition" = able."partition" AND found."offset" = able."offset"
+        WHERE found."partition" = able."partition" AND found."offset" = able."offset"
         GROUP BY ALL"""
     yield """CREATE TABLE others AS
         WITH lines AS (
@@ -155,26 +156,32 @@ def _expire() -> Iterator[str]:
 
 
 def _veil() -> Iterator[str]:
-    """Decides about reported claims of which a record is hidden: one of their identity, or one at their offset.
+    """Decides about reported claims of which a record is hidden: one at their offset, or one of their identity at whose
+    offset no other attempt was acknowledged (`loose`).
 
     * `undecided`: no other record is there, and nothing says that their transaction was committed, or it has not ended.
       They are left out: an acknowledgement does not promise a commit.
     * `elsewhere`: the record at their offset is hidden, another one is not, and the same is unknown. They count as
       found, and as acknowledged without an offset.
-    * `torn`: the ledger says that their transaction was committed. They count as LOST or MISPLACED.
+    * `torn`: the ledger says that their transaction was committed, and it was aborted. They count as LOST or MISPLACED.
+    * `unanswered`: nobody was told of their record, and their transaction counts as committed. They show nothing.
     """
+    yield 'CREATE TABLE loose AS SELECT * FROM hidden ANTI JOIN claim USING (k1, k2, "partition", "offset")'
     yield """CREATE TABLE veiled AS
         SELECT k1, k2, attempt, ended, bool_or(at_offset) AS at_offset, bool_or(is_open) AS is_open,
             (k1, k2, attempt) IN (SELECT (k1, k2, attempt) FROM present) AS is_present
         FROM (SELECT claim.k1, claim.k2, attempt, ended, true AS at_offset, is_open
             FROM claim JOIN hidden USING ("partition", "offset") WHERE told
             UNION ALL SELECT claim.k1, claim.k2, attempt, ended, false, is_open
-            FROM claim JOIN hidden USING (k1, k2) WHERE told)
+            FROM claim JOIN loose USING (k1, k2) WHERE told)
         ANTI JOIN expired USING (k1, k2, attempt) ANTI JOIN unknowable USING (k1, k2, attempt) GROUP BY ALL"""
     yield "CREATE TABLE undecided AS SELECT * FROM veiled WHERE NOT is_present AND (ended = 'unknown' OR is_open)"
-    yield "CREATE TABLE elsewhere AS SELECT * FROM veiled WHERE is_present AND at_offset AND ended = 'unknown'"
-    yield """CREATE TABLE torn AS SELECT * FROM veiled ANTI JOIN undecided USING (k1, k2, attempt)
-        WHERE ended = 'committed' AND (at_offset OR NOT is_present)"""
+    yield """CREATE TABLE elsewhere AS SELECT * FROM veiled
+        WHERE is_present AND at_offset AND (ended = 'unknown' OR is_open)"""
+    yield """CREATE TABLE torn AS SELECT * FROM veiled
+        WHERE ended = 'committed' AND NOT is_open AND (at_offset OR NOT is_present)"""
+    yield """CREATE TABLE unanswered AS SELECT k1, k2, attempt FROM claim SEMI JOIN loose USING (k1, k2)
+        ANTI JOIN present USING (k1, k2, attempt) WHERE outcome = 'INDETERMINATE' AND ended = 'committed'"""
 
 
 def _keep() -> Iterator[str]:

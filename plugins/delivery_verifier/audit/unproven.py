@@ -24,7 +24,8 @@ COUNTS = {
     "unordered": """SELECT count(*) FROM (SELECT number, attempt, min(attempt) OVER (PARTITION BY k1, k2) AS earliest
         FROM claim) WHERE number IS NULL OR earliest > 0""",
     "end_unknown": "SELECT count(*) FROM claim WHERE ended = 'unknown'",
-    "transaction_unknown": "SELECT (SELECT count(*) FROM undecided) + (SELECT count(*) FROM elsewhere)",
+    "transaction_unknown": """SELECT (SELECT count(*) FROM undecided) + (SELECT count(*) FROM elsewhere)
+        + (SELECT count(*) FROM unanswered)""",
     "committed_hidden": "SELECT count(*) FROM torn WHERE NOT is_present",
     "committed_hidden_there": "SELECT count(*) FROM torn WHERE is_present",
     "aborted_found": "SELECT count(*) FROM owned JOIN claim USING (k1, k2, attempt) WHERE ended = 'aborted'",
@@ -43,6 +44,10 @@ COUNTS = {
         FROM (SELECT "offset", coalesce({_DAMAGED}, false)
             OR coalesce("offset" IS NOT NULL AND ({_UNIDENTIFIED} OR {_YOUNGER}), false) AS is_explained
             FROM ({_ABSENT}))""",
+    "unproven_duplicated": """SELECT count(*) FROM (SELECT k1, k2, attempt FROM owned
+            SEMI JOIN (SELECT * FROM claim ANTI JOIN present USING (k1, k2, attempt) WHERE ended = 'aborted') AS absent
+                USING (k1, k2)
+        GROUP BY k1, k2, attempt HAVING count(*) > 1)""",
     "unproven_misplaced": f"""SELECT count(*) FROM kept SEMI JOIN first_copy USING (k1, k2, attempt)
         JOIN ({_NAMELESS}) AS nameless USING ("partition", "offset")
         WHERE outcome = 'ACKED' AND (kept.hash IS NULL OR kept.hash = nameless.hash)""",
@@ -57,11 +62,12 @@ COUNTS = {
 * `younger`: absent claims that are older than every record of the topic, whose logs begin at 0.
 * `unidentified`: absent claims at whose offset a record without an identity stands.
 * `end_unknown`: claims that do not say whether their transaction was committed or aborted.
-* `transaction_unknown`: reported claims of which a record is in an aborted or open transaction, and nothing says how
-  theirs ended. `committed_hidden`, `committed_hidden_there`: claims of committed transactions that are LOST or
+* `transaction_unknown`: claims of which a record is in an aborted or open transaction, and the ledger does not say that
+  theirs was aborted. `committed_hidden`, `committed_hidden_there`: claims of committed transactions that are LOST or
   MISPLACED because their record is in an aborted one. `aborted_found`: records of claims whose transaction was aborted.
   `failed_elsewhere`: records of FAILED claims, but for those at the offset that was acknowledged in an aborted one.
   `sent_again`: claims that were found, of which another record is in an aborted or open transaction.
-* `unproven_lost`, `unproven_misplaced`: how many of these cases are not proven, at most. A loss is not proven if a
-  record of the same identity stands in the log with another checksum: it may be the lost one, damaged.
+* `unproven_lost`, `unproven_misplaced`, `unproven_duplicated`: how many of these cases are not proven, at most. A loss
+  is not proven if a record of the same identity stands in the log with another checksum: it may be the lost one,
+  damaged. A copy is not if it may be of an attempt whose transaction was aborted.
 """

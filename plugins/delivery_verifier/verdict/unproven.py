@@ -54,7 +54,7 @@ BEHIND = subset(
     },
 )
 """The count of the cases of these anomalies in which a transaction ended otherwise than the ledger says, and the
-anomaly of transactions that this is: only where it is forbidden, such a case convicts."""
+anomaly of transactions that this is: only where the claim forbids it, such a case convicts."""
 UNPROVEN = "audit.unproven"
 """The id of the rule for anomalies whose cases convict nobody."""
 
@@ -72,8 +72,13 @@ def is_judged_as_committed(counts: Mapping[str, int]) -> bool:
 def convicts_copies(audit: Audit, counts: Mapping[str, int]) -> bool:
     """Returns whether copies in two partitions are certainly of one attempt: every attempt is known, and nobody else
     writes."""
-    is_certain = audit.complete and not audit.cut and audit.settings_known and not audit.others_write
+    is_certain = has_every_attempt(audit, counts) and audit.settings_known and not audit.others_write
     return is_certain and not counts.get("guessed") and not is_transactional(counts)
+
+
+def has_every_attempt(audit: Audit, counts: Mapping[str, int]) -> bool:
+    """Returns whether the ledger has every attempt: it says so, and nothing contradicts it."""
+    return audit.complete and not audit.cut and not audit.empty and not counts.get("gaps")
 
 
 def withheld(rulings: dict[Anomaly, Ruling], arm: ArmEvidence, audit: Audit) -> dict[Anomaly, Ruling]:
@@ -89,13 +94,13 @@ def withheld(rulings: dict[Anomaly, Ruling], arm: ArmEvidence, audit: Audit) -> 
             because=(),
             only_unplanned=True,
         )
-        if ruling.ruling == "FORBIDDEN" and (reason := _explained(anomaly, arm, audit, rulings))
+        if ruling.ruling == "FORBIDDEN" and (reason := _explained(anomaly, arm, audit))
         else ruling
         for anomaly, ruling in rulings.items()
     }
 
 
-def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit, rulings: Mapping[Anomaly, Ruling]) -> str:
+def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit) -> str:
     """Returns what else may explain all cases of an anomaly; empty if there are none, or if one is proven."""
     counts, cases = arm.run.audit_counts, sum(arm.cases(anomaly))
     has_transactions, as_committed = is_transactional(counts), is_judged_as_committed(counts)
@@ -110,31 +115,41 @@ def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit, rulings: Mappin
             "what an aborted transaction held may have been sent again, behind later records",
         ),
         (
-            _unpromised(anomaly, arm, rulings) >= cases,
-            "a transaction ended otherwise than the ledger says, and these settings do not forbid that",
+            _unpromised(anomaly, arm) >= cases,
+            "a transaction ended otherwise than the ledger says, and only a claim forbids that",
         ),
         (
-            anomaly is Anomaly.PHANTOM and _unproven(anomaly, arm, rulings) >= cases,
+            anomaly is Anomaly.PHANTOM and _unproven(anomaly, arm) >= cases,
             "they may be of attempts that the ledger lacks: what had failed may have been sent again",
         ),
         (
-            anomaly is Anomaly.LOST and _unproven(anomaly, arm, rulings) >= cases,
+            anomaly is Anomaly.DUPLICATED and not has_every_attempt(audit, counts),
+            "they may be of attempts that the ledger lacks: the application may have sent them again",
+        ),
+        (
+            anomaly is Anomaly.DUPLICATED and _unproven(anomaly, arm) >= cases,
+            "they may be of attempts whose transactions the ledger calls aborted",
+        ),
+        (
+            anomaly is Anomaly.LOST and _unproven(anomaly, arm) >= cases,
             "they may be damaged, or missed by the identity, or acknowledged before the topic was created anew",
         ),
         (
-            anomaly is Anomaly.MISPLACED and _unproven(anomaly, arm, rulings) >= cases,
+            anomaly is Anomaly.MISPLACED and _unproven(anomaly, arm) >= cases,
             "at each acknowledged offset there may be a record whose identity was not recognized",
         ),
     )
     return next((text for is_given, text in explanations if cases and is_given), "")
 
 
-def _unproven(anomaly: Anomaly, arm: ArmEvidence, rulings: Mapping[Anomaly, Ruling]) -> int:
+def _unproven(anomaly: Anomaly, arm: ArmEvidence) -> int:
     """Returns how many cases of `anomaly` are not proven, at most."""
     counts, audit = arm.run.audit_counts, arm.run.scenario.audit
-    is_whole = audit is not None and audit.complete and not audit.cut
-    sent_again = 0 if is_whole or anomaly is not Anomaly.PHANTOM else counts.get("failed_elsewhere", 0)
-    return counts.get(f"unproven_{anomaly.value.lower()}", 0) + sent_again + _unpromised(anomaly, arm, rulings)
+    lacking = 0
+    if anomaly is Anomaly.PHANTOM and audit is not None and not has_every_attempt(audit, counts):
+        is_called_whole = audit.complete and not audit.cut  # only then is what nobody claims a PHANTOM
+        lacking = counts.get("failed_elsewhere", 0) + (counts.get("unclaimed", 0) if is_called_whole else 0)
+    return counts.get(f"unproven_{anomaly.value.lower()}", 0) + lacking + _unpromised(anomaly, arm)
 
 
 def _may_be_sent_again(arm: ArmEvidence) -> bool:
@@ -145,15 +160,11 @@ def _may_be_sent_again(arm: ArmEvidence) -> bool:
     return bool(counts.get("end_unknown") or counts.get("sent_again") or has_lost)
 
 
-def _unpromised(anomaly: Anomaly, arm: ArmEvidence, rulings: Mapping[Anomaly, Ruling]) -> int:
-    """Returns how many cases of `anomaly` are of a transaction that ended otherwise than the ledger says, if that is
-    not forbidden. The contract of settings without a transactional.id does not say so: it may stand in the code."""
-    if anomaly not in BEHIND:
-        return 0
-    name, kind = BEHIND[anomaly]
-    promised = bool(arm.spec.transactional_id) and rulings[kind].ruling == "FORBIDDEN"
-    is_forbidden = promised or kind in claim_tolerances(arm.spec.claim)
-    return 0 if is_forbidden else arm.run.audit_counts.get(name, 0)
+def _unpromised(anomaly: Anomaly, arm: ArmEvidence) -> int:
+    """Returns how many cases of `anomaly` are of a transaction that ended otherwise than the ledger says, if the claim
+    does not forbid that. Settings do not: an end of a transaction may come late."""
+    name, kind = BEHIND.get(anomaly, ("", anomaly))
+    return 0 if not name or kind in claim_tolerances(arm.spec.claim) else arm.run.audit_counts.get(name, 0)
 
 
 def doubts(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
@@ -163,7 +174,7 @@ def doubts(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
         if ruling.rule == UNPROVEN:
             yield f"unproven:{anomaly}", f"{sum(arm.cases(anomaly)):,} {anomaly}: {ruling.sentence}"
     for anomaly in arm.rulings:
-        unproven, cases = _unproven(anomaly, arm, arm.rulings), sum(arm.cases(anomaly))
+        unproven, cases = _unproven(anomaly, arm), sum(arm.cases(anomaly))
         if 0 < unproven < cases and _forbids(arm, anomaly):
             yield f"unproven:{anomaly}", f"up to {unproven:,} of {cases:,} {anomaly} are not proven; the others are"
     yield from _transactions(counts)
@@ -178,8 +189,8 @@ def _transactions(counts: Mapping[str, int]) -> Iterator[NamedDetail]:
         detail = "and this audit is of an earlier version, which did not look at how they ended"
         yield "transactions_not_judged", f"the topic has transactions, {detail}"
     if unknown := counts.get("transaction_unknown", 0):
-        detail = "stand in transactions that were aborted or have not ended, and nothing says how they should have"
-        yield "transaction_unknown", f"{unknown:,} acknowledged records {detail}"
+        detail = "in transactions that were aborted or have not ended, and the ledger does not call them aborted"
+        yield "transaction_unknown", f"{unknown:,} claims have a record {detail}"
     if is_judged_as_committed(counts) and (counts.get("open_transactions") or counts.get("open_records")):
         yield (
             "transaction_open",

@@ -157,6 +157,75 @@ def test_a_copy_that_may_be_of_another_attempt_is_counted_as_guessed(tmp_path: P
         assert result.unproven["guessed"] == guessed, claims
 
 
+def ended(name: str, how: str | None, offset: int | None, attempt: int = 0, **more: Any) -> Row:
+    """A claim that was acknowledged, and how its transaction ended."""
+    where = {} if offset is None else {"partition": 0, "offset": offset}
+    return {"id": name, "attempt": attempt, "transaction_outcome": how, **where, **more}
+
+
+def test_a_visible_record_at_the_offset_of_an_aborted_attempt_is_no_copy_of_what_was_sent_again(tmp_path: Path) -> None:
+    claims = [ended("a", "aborted", 0), ended("b", "committed", 1), ended("a", "committed", 2, 1)]
+    found = [a_record(0, "a"), a_record(1, "b"), a_record(2, "a")]
+    result, rows, log = matched(tmp_path, a_history(*claims, found=found, complete=True))
+    counts = judged(rows, log)
+    assert (counts["PHANTOM"], counts["DUPLICATED"], result.unproven["aborted_found"]) == (1, 0, 1)
+    assert (result.unproven["guessed"], result.unproven["unproven_duplicated"]) == (0, 0)
+
+
+def test_a_record_at_the_offset_of_two_attempts_is_not_of_the_aborted_one(tmp_path: Path) -> None:
+    """The first one's record was cut off, and the other took its place."""
+    claims = [ended("a", "aborted", 0), ended("a", "committed", 0, 1)]
+    _, rows, log = matched(tmp_path, a_history(*claims, found=[a_record(0, "a")], complete=True))
+    assert not judged(rows, log)["PHANTOM"] + judged(rows, log)["LOST"]
+
+
+@pytest.mark.parametrize(("how", "unproven"), [("aborted", 1), ("committed", 0)])
+def test_a_copy_is_not_proven_if_it_may_be_of_an_aborted_attempt_without_an_offset(
+    tmp_path: Path, how: str, unproven: int
+) -> None:
+    claims = [ended("a", how, None, outcome="unknown"), ended("a", "committed", 2, 1)]
+    found = [a_record(offset, "a") for offset in range(3 - unproven, -1, -1)]
+    result, rows, log = matched(tmp_path, a_history(*claims, found=found, complete=True))
+    assert judged(rows, log)["DUPLICATED"] == 1
+    assert result.unproven["unproven_duplicated"] == unproven
+
+
+def hidden_record(offset: int, name: str, how: str = "aborted") -> Row:
+    return a_record(offset, name) | {"hidden": how}
+
+
+def test_a_record_elsewhere_convicts_nobody_while_the_one_at_the_acknowledged_offset_is_open(tmp_path: Path) -> None:
+    claims = [ended("a", "unknown", None, outcome="unknown"), ended("a", "committed", 2, 1)]
+    for how, misplaced in (("open", 0), ("aborted", 1)):
+        found = [a_record(0, "a"), hidden_record(2, "a", how)]
+        result, rows, log = matched(tmp_path, a_history(*claims, found=found, complete=True))
+        assert judged(rows, log)["MISPLACED"] == result.unproven["committed_hidden_there"] == misplaced
+        assert result.unproven["transaction_unknown"] == 1 - misplaced
+
+
+@pytest.mark.parametrize("how", ["committed", "unknown"])
+def test_the_hidden_record_of_another_attempt_excuses_no_loss(tmp_path: Path, how: str) -> None:
+    claims = [ended("a", "aborted", 0), ended("a", how, 2, 1)]
+    found = [hidden_record(0, "a"), a_record(3, "b")]
+    result, rows, log = matched(tmp_path, a_history(*claims, found=found))
+    assert judged(rows, log)["LOST"] == 1
+    assert (result.unproven["committed_hidden"], result.unproven["transaction_unknown"]) == (0, 0)
+    found.append(hidden_record(1, "a"))  # nothing says whose this is
+    result, _, _ = matched(tmp_path, a_history(*claims, found=found))
+    assert result.unproven["committed_hidden"] == (how == "committed")
+    assert result.unproven["transaction_unknown"] == (how == "unknown")
+
+
+@pytest.mark.parametrize(("how", "doubtful"), [("committed", 1), ("unknown", 0), ("aborted", 0)])
+def test_a_hidden_record_of_an_unanswered_send_is_a_doubt_if_its_transaction_was_committed(
+    tmp_path: Path, how: str, doubtful: int
+) -> None:
+    claims = [ended("a", how, None, outcome="unknown")]
+    for record, doubt in ((hidden_record(0, "a"), doubtful), (a_record(0, "a"), 0)):
+        result, _, _ = matched(tmp_path, a_history(*claims, found=[record]))
+        assert result.unproven["transaction_unknown"] == doubt
+
+
 def test_an_expired_claim_with_a_record_elsewhere_is_counted(tmp_path: Path) -> None:
     history = a_history(acked("a", 5), acked("b", 6), found=[a_record(30, "a")])
     history.starts = {0: 10}

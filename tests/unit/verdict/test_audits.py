@@ -157,7 +157,9 @@ def copies(count: int = 2) -> Any:
 
 
 @pytest.mark.parametrize("partitions", [[0, 0], [0, 1]])
-@pytest.mark.parametrize("uncertain", [{}, {"complete": False}, {"counts": {"guessed": 1}}])
+@pytest.mark.parametrize(
+    "uncertain", [{}, {"complete": False}, {"empty": ("b.jsonl",)}, {"counts": {"guessed": 1}}, {"counts": {"gaps": 1}}]
+)
 def test_permitted_copies_convict_in_two_partitions_and_are_a_doubt_elsewhere(
     partitions: list[int], uncertain: dict[str, Any]
 ) -> None:
@@ -178,9 +180,16 @@ def test_permitted_copies_convict_in_two_partitions_and_are_a_doubt_elsewhere(
         (PHANTOMS, {"others_write": True}, {}),
         (PHANTOMS, {"complete": False}, {"failed_elsewhere": 3}),
         (PHANTOMS, {"cut": "its last line is torn"}, {"failed_elsewhere": 3}),
+        (PHANTOMS, {"empty": ("b.jsonl",)}, {"failed_elsewhere": 1, "unclaimed": 2}),
+        (PHANTOMS, {}, {"gaps": 1, "unclaimed": 3}),
+        (copies(), {"complete": False}, {}),
+        (copies(), {"cut": "its last line is torn"}, {}),
+        (copies(), {"empty": ("b.jsonl",)}, {}),
+        (copies(), {}, {"gaps": 1}),
         (copies(), {}, {"control_records": 1}),
         (lost(3), {}, {"unproven_lost": 3}),
         (counted(misplaced=2), {}, {"unproven_misplaced": 2}),
+        (copies(), {}, {"unproven_duplicated": 2}),
     ],
 )
 def test_cases_that_have_another_explanation_convict_nobody_and_one_without_it_does(
@@ -244,6 +253,13 @@ def test_a_transaction_that_ended_otherwise_convicts_only_where_that_is_forbidde
     assert verdict.verdict == ("VIOLATED" if convicts else "INCONCLUSIVE")
     assert any(note.startswith("3 ") and "transaction" in note for note in verdict.notes)
     assert judged(audited(of, change, audit_counts=COMMITTED | {name: 2})).verdict == "VIOLATED"
+
+
+def test_the_doubt_about_hidden_records_also_holds_of_unanswered_sends_and_of_open_transactions() -> None:
+    verdict = judged(audited(a_ledger(), audit_counts=COMMITTED | {"transaction_unknown": 2}))
+    (doubt,) = arm(verdict).doubts
+    assert doubt.detail.startswith("2 claims have a record in transactions that were aborted or have not ended")
+    assert doubt.detail.endswith("and the ledger does not call them aborted")
 
 
 def test_a_violation_by_a_loss_names_what_it_assumes() -> None:
