@@ -123,8 +123,12 @@ def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit) -> str:
             "they may be of attempts that the ledger lacks: what had failed may have been sent again",
         ),
         (
-            anomaly is Anomaly.DUPLICATED and not has_every_attempt(audit, counts),
+            not has_every_attempt(audit, counts) and anomaly is Anomaly.DUPLICATED,
             "they may be of attempts that the ledger lacks: the application may have sent them again",
+        ),
+        (
+            not has_every_attempt(audit, counts) and anomaly is Anomaly.REORDERED and not audit.attempts,
+            "they may have been sent before, by attempts that the ledger lacks, and again behind later records",
         ),
         (
             anomaly is Anomaly.DUPLICATED and _unproven(anomaly, arm) >= cases,

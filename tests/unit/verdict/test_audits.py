@@ -186,6 +186,7 @@ def test_permitted_copies_convict_in_two_partitions_and_are_a_doubt_elsewhere(
         (copies(), {"cut": "its last line is torn"}, {}),
         (copies(), {"empty": ("b.jsonl",)}, {}),
         (copies(), {}, {"gaps": 1}),
+        (counted(reordered=2), {"complete": False, "attempts": False}, {}),
         (copies(), {}, {"control_records": 1}),
         (lost(3), {}, {"unproven_lost": 3}),
         (counted(misplaced=2), {}, {"unproven_misplaced": 2}),
