@@ -126,7 +126,7 @@ def judged(spark: SparkSession) -> tuple[list[Row], list[Row]]:
     """Returns the rows of SUBJECTS, and the rows of ANOMALIES with at most three cases of a kind."""
     aliens = spark.createDataFrame(ALIENS, OF_ALIENS)
     unattributed = spark.createDataFrame(
-        UNATTRIBUTED, "arm string, partition int, offset bigint, foreign writer boolean"
+        UNATTRIBUTED, "arm string, partition int, offset bigint, foreign_writer boolean"
     )
     names = ATTEMPTS.names
     attempts = spark.createDataFrame([tuple(row.get(name) for name in names) for row in ROWS], ATTEMPTS)
