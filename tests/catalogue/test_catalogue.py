@@ -35,7 +35,7 @@ def kdv_catalogue(kafka_spark: SparkSession, host_folder: Path) -> Run:
 
     def run(*arguments: str) -> tuple[int, CatalogueRun]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(directly, "runner", lambda watch: own(watch, kafka_spark))  # spares a JVM
+            patch.setattr(directly, "runner", lambda watch, **more: own(watch, kafka_spark, **more))  # spares a JVM
             code = cli.main(["catalogue", "--direct", *arguments])
         return code, catalogue_runs.newest(1)[0]
 
