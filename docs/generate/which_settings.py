@@ -96,7 +96,7 @@ changes that would have held, with their price on this host. [More about own set
 
 `kdv price` measures what every profile costs and what is got for it, writes one page (`price.html`, or `--out FILE`),
 and with `--json` the figures for machines. `--profiles acks_1,idempotent` and `--conditions none,kill_leader` choose;
-`--from RUN RUN ...` makes the page again from stored runs. Each profile takes three runs, about three minutes on two cores;
+`--from RUN RUN ...` makes the page again from stored runs. Each profile takes three runs, two to three minutes on two cores;
 [one such table]({prices}).
 
 | condition | load | what is read off it |

@@ -28,20 +28,21 @@ def request_of(fields: Mapping[str, Any], run_id: str) -> AuditRequest:
     for name, allowed in CHOICES.items():
         choice(name, fields[name], allowed)
     files = _files(str(fields["ledger"]))
+    access = access_of(str(fields["cluster"]).strip())
     profile, claim = _settings(str(fields["producer_config"]), fields["claim"])
     return AuditRequest(
         run_id=run_id,
         files=files,
         format=fields["format"] or format_of(files[0]),
         topic=str(fields["topic"]).strip(),
-        access=access_of(str(fields["cluster"]).strip()),
+        access=access,
         identity=fields["identity"] or None,
         identity_sql=fields["identity_sql"] or None,
         complete=bool(fields["complete"]),
         others_write=bool(fields["others_write"]),
         profile=profile,
         claim=claim,
-        command=_command(fields, files),
+        command=_command(fields, files, access),
     )
 
 
@@ -76,12 +77,12 @@ def _settings(producer_config: str, claim: str) -> tuple[Profile | None, Claim]:
     return subject.profile, subject.claim
 
 
-def _command(fields: Mapping[str, Any], files: tuple[Path, ...]) -> str:
+def _command(fields: Mapping[str, Any], files: tuple[Path, ...], access: ClusterAccess) -> str:
     """Returns the command that repeats the audit; empty if the settings were entered as a text."""
     if str(fields["producer_config"]).strip():
         return ""
     words = ["kdv", "audit", "--ledger", *map(str, files), "--topic", str(fields["topic"]).strip()]
-    words += [word for option in access_of(str(fields["cluster"]).strip()).options() for word in option]
+    words += [word for option in access.options() for word in option]
     for name in ("identity", "identity_sql", "format", "claim"):
         words += [f"--{name.replace('_', '-')}", str(fields[name])] if fields[name] else []
     return shlex.join([*words, *(f"--{name.replace('_', '-')}" for name in FLAGS if fields[name])])

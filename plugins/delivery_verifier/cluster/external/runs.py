@@ -105,11 +105,11 @@ def require_alone(
         wait_until(is_alone, "topics of other runs to be gone", LAG_S, every_s=0.3)
     if refused:
         named = refused[0].run or refused[0].token
-        registers = [text for token, text in (elsewhere or {}).items() if token == refused[0].token]
+        register = (elsewhere or {}).get(refused[0].token)
         dead = (
-            f"its register is {registers[0]}, and kdv doctor --heal removes it there. If that host is no more, remove "
+            f"its register is {register}, and kdv doctor --heal removes it there. If that host is no more, remove "
             "its topics by hand, and then this file"
-            if registers
+            if register
             else "its own home removes it (kdv doctor --heal there)"
         )
         raise ClusterTaken(
