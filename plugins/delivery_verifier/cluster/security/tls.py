@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from delivery_verifier.cluster.security import names, stores
 from delivery_verifier.model.inputs import BadInput
 
-VERIFIED = "enable.ssl.certificate.verification"
-
 
 def is_used(security: Mapping[str, str]) -> bool:
     """Returns whether `security.protocol` is one with TLS."""
