@@ -54,6 +54,14 @@ class Measured(NamedTuple):
         return sum(self.steps.values())
 
 
+class Cost(NamedTuple):
+    """What one process cost: its kind (see KINDS), its CPU time in seconds, and its peak memory in MB."""
+
+    kind: str
+    cpu_s: float
+    peak_mb: int
+
+
 def run(records: int, folder: Path, *options: str, program: Sequence[str] = KDV) -> Measured:
     """Makes a flat-out direct run of `records` records without a fault, below `folder`. `options` are further ones of
     `kdv run`. `program` is the command of kdv. Raises CalledProcessError if the run has no verdict."""
@@ -84,10 +92,27 @@ def measured(command: Sequence[str], runs: Path, environment: Mapping[str, str] 
     `environment`: that of the command, if not `_environment(runs)`. A process that lived before counts only with the
     CPU time that it takes from now on. Raises CalledProcessError if the exit code is not that of a run with a verdict.
     """
-    earlier, tag = _ended(runs), _tag(runs)
-    spent = {process: cpu_s for process, _, cpu_s, _ in _processes(tag, set())}
-    process = subprocess.Popen(command, env=environment or _environment(runs), stdout=subprocess.DEVNULL)
-    costs: dict[psutil.Process, tuple[str, float, int]] = {}
+    earlier = _ended(runs)
+    code, costs = counted(command, environment or _environment(runs))
+    kinds = sorted({each.kind for each in costs})
+    (ended,) = _ended(runs) - earlier
+    return Measured(
+        steps_of(RunDirectory(ended)),
+        {kind: max(each.peak_mb for each in costs if each.kind == kind) for kind in kinds},
+        {kind: round(sum(each.cpu_s for each in costs if each.kind == kind), 1) for kind in kinds},
+        code,
+        RunDirectory(ended),
+    )
+
+
+def counted(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, list[Cost]]:
+    """Runs `command`, and returns its exit code, and what each process with the same TAG in its environment cost.
+    `environment`: that of the command, with a TAG. Raises CalledProcessError if the exit code is not that of a run with
+    a verdict."""
+    tag = environment[TAG]
+    spent = {process: cost.cpu_s for process, cost in _processes(tag, set())}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    costs: dict[psutil.Process, Cost] = {}
     done = threading.Event()
     sampler = threading.Thread(target=_sample, args=(tag, spent, costs, done))
     sampler.start()
@@ -98,15 +123,7 @@ def measured(command: Sequence[str], runs: Path, environment: Mapping[str, str] 
         sampler.join()
     if code not in (0, 1, 2):
         raise subprocess.CalledProcessError(code, command)
-    kinds = sorted({kind for kind, _, _ in costs.values()})
-    (ended,) = _ended(runs) - earlier
-    return Measured(
-        steps_of(RunDirectory(ended)),
-        {kind: max(peak for other, _, peak in costs.values() if other == kind) for kind in kinds},
-        {kind: round(sum(cpu for other, cpu, _ in costs.values() if other == kind), 1) for kind in kinds},
-        code,
-        RunDirectory(ended),
-    )
+    return code, list(costs.values())
 
 
 def _tag(runs: Path) -> str:
@@ -139,21 +156,21 @@ def steps_of(run: RunDirectory) -> dict[str, float]:
 def _sample(
     tag: str,
     spent: Mapping[psutil.Process, float],
-    costs: dict[psutil.Process, tuple[str, float, int]],
+    costs: dict[psutil.Process, Cost],
     done: threading.Event,
 ) -> None:
-    """Notes the kind, the CPU seconds and the peak memory (MB) of all processes of the run in `costs`, until `done` is
-    set. `spent`: the CPU seconds that do not count."""
+    """Notes what each process of the run has cost in `costs`, until `done` is set. `spent`: the CPU seconds that do not
+    count."""
     strangers: set[psutil.Process] = set()
     while not done.wait(0.5):
-        for process, kind, cpu_s, memory in _processes(tag, strangers):
-            peak = costs[process][2] if process in costs else 0
-            costs[process] = (kind, cpu_s - spent.get(process, 0.0), max(memory, peak))
+        for process, cost in _processes(tag, strangers):
+            peak_mb = costs[process].peak_mb if process in costs else 0
+            costs[process] = Cost(cost.kind, cost.cpu_s - spent.get(process, 0.0), max(cost.peak_mb, peak_mb))
 
 
-def _processes(tag: str, strangers: set[psutil.Process]) -> Iterator[tuple[psutil.Process, str, float, int]]:
-    """Yields (process, kind, CPU seconds, MB) of each process with `tag` in its environment. Passes over `strangers`,
-    and adds every other process to them."""
+def _processes(tag: str, strangers: set[psutil.Process]) -> Iterator[tuple[psutil.Process, Cost]]:
+    """Yields each process with `tag` in its environment, and what it has cost; the memory is that of now. Passes over
+    `strangers`, and adds every other process to them."""
     for process in psutil.process_iter():
         if process in strangers:
             continue
@@ -162,7 +179,7 @@ def _processes(tag: str, strangers: set[psutil.Process]) -> Iterator[tuple[psuti
                 strangers.add(process)
                 continue
             times, memory = process.cpu_times(), process.memory_info().rss >> 20
-            yield process, kind_of(" ".join(process.cmdline())), times.user + times.system, memory
+            yield process, Cost(kind_of(" ".join(process.cmdline())), times.user + times.system, memory)
         except (psutil.Error, OSError):
             continue
 

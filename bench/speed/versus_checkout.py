@@ -1,15 +1,17 @@
 """Compares the run of `make verify` in this checkout with the same run in another checkout, in interleaved pairs.
 
-`python bench/speed/versus_checkout.py CHECKOUT [--pairs 3] [--ways direct,airflow]` needs a second checkout of this
-project at the folder CHECKOUT, after `make setup` there. A pair is one run in each checkout. Which of the two is first
+`python bench/speed/versus_checkout.py CHECKOUT [--pairs 3] [--ways direct,airflow] [--records N]` needs a second
+checkout of this project at the folder CHECKOUT, after `make setup` there. With --records, both make another run: N
+records flat out, without a fault. A pair is one run in each checkout. Which of the two is first
 changes from pair to pair. Way `direct` is `kdv run --direct`. Way `airflow` is `kdv run` through a local Airflow that
 is up and has made one run before the first pair. Each checkout has its own Airflow. Both Airflows run until the last
 pair has ended.
 
-A row holds two times of both checkouts, in seconds, and their ratios (this checkout / the other):
+A row holds three times of both checkouts, in seconds, and their ratios (this checkout / the other):
 
 * load's end to verdict: from the end of the step `produce` to the end of the step `conclude`.
 * trigger to verdict: from the start of the command to the end of the step `conclude`.
+* processor: of all processes of the run, brokers included. With an Airflow: what its processes used meanwhile, too.
 
 The figures go to docs/results/versus-checkout-DATE.md, .json and .svg. The exit code is 1 if a run is not HELD.
 """
@@ -22,22 +24,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from bench.kit.kdv_run import FIXED, TAG, counted
 from bench.kit.saved import option_parser, publish
 
 HERE = Path(__file__).resolve().parents[2]
-COMMAND = ("run", "--profile", "idempotent", "--fault", "kill_leader", "--records", "1000000")
+BY_DEFAULT = ("run", "--profile", "idempotent", "--fault", "kill_leader", "--records", "1000000")
 WAYS = ("airflow", "direct")
 PORTS = (18080, 18081)
 """The port of each checkout's Airflow."""
-TIMES = ("load's end to verdict", "trigger to verdict")
-LIMIT_S = 900
+TIMES = ("load's end to verdict", "trigger to verdict", "processor")
 
 
 class Step(msgspec.Struct):
@@ -50,31 +52,34 @@ class Step(msgspec.Struct):
 class Side:
     """One checkout. Its runs and its Airflow have a port and a folder of runs of their own."""
 
-    def __init__(self, checkout: Path, port: int, runs: Path) -> None:
-        self._kdv = checkout / ".venv" / "bin" / "kdv"
-        self._runs = runs
-        self._environment = os.environ | {"KDV_PORT": str(port), "KDV_RUNS": str(runs)}
+    def __init__(self, checkout: Path, port: int, runs: Path, command: Sequence[str]) -> None:
+        self._kdv = str(checkout / ".venv" / "bin" / "kdv")
+        self._runs, self._command = runs, command
+        own = {"KDV_PORT": str(port), "KDV_RUNS": str(runs), TAG: f"{os.getpid()}-{port}", "SPT_NOENV": "1"}
+        self._environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own
         self.commit = subprocess.check_output(["git", "-C", str(checkout), "rev-parse", "--short=8", "HEAD"], text=True)
 
     def call(self, *arguments: str) -> int:
-        """Runs `kdv` with `arguments` in this checkout. Returns its exit code. Raises TimeoutExpired after 900 s."""
-        return subprocess.run(
-            [self._kdv, *arguments], env=self._environment, stdout=subprocess.DEVNULL, timeout=LIMIT_S, check=False
-        ).returncode
+        """Runs `kdv` with `arguments` in this checkout. Returns its exit code."""
+        command = [self._kdv, *arguments]
+        return subprocess.run(command, env=self._environment, stdout=subprocess.DEVNULL, check=False).returncode
 
     def measure(self, way: str) -> dict[str, float]:
-        """Makes one run. Returns its two times in seconds, by their name in TIMES. Exits if the run is not HELD."""
+        """Makes one run. Returns its three times in seconds, by their name in TIMES. Exits if the run is not HELD."""
         earlier = self._ended()
         begun_s = time.time()
-        if code := self.call(*COMMAND, *(["--direct"] if way == "direct" else [])):
-            raise SystemExit(f"{self._kdv} {' '.join(COMMAND)} ended with exit code {code}, not with HELD")
+        command = [self._kdv, *self._command, *(["--direct"] if way == "direct" else [])]
+        code, costs = counted(command, self._environment)
+        if code:
+            raise SystemExit(f"{' '.join(command)} ended with exit code {code}, not with HELD")
         (last,) = self._ended() - earlier
         produce, conclude = (
             msgspec.json.decode((last.parent / f"{step}.json").read_bytes(), type=Step)
             for step in ("produce", "conclude")
         )
         ended_s = conclude.finished_at_us / 1e6
-        return dict(zip(TIMES, (ended_s - produce.finished_at_us / 1e6, ended_s - begun_s), strict=True))
+        times = (ended_s - produce.finished_at_us / 1e6, ended_s - begun_s, sum(cost.cpu_s for cost in costs))
+        return dict(zip(TIMES, times, strict=True))
 
     def _ended(self) -> set[Path]:
         """Returns conclude.json of each run that has ended. The link `latest` is no run of its own."""
@@ -87,11 +92,14 @@ def main() -> int:
     parser.add_argument("checkout", type=Path, help="the folder of the other checkout")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--ways", default=",".join(WAYS), help=f"of {', '.join(WAYS)}")
+    parser.add_argument("--records", type=int, help="so many records flat out without a fault, not the default run")
     arguments = parser.parse_args()
+    command = BY_DEFAULT if arguments.records is None else ("run", *FIXED, "--records", str(arguments.records))
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folders = (HERE, arguments.checkout.resolve())
-        sides = [Side(folder, port, Path(name) / str(port)) for folder, port in zip(folders, PORTS, strict=True)]
+        places = zip(folders, PORTS, strict=True)
+        sides = [Side(folder, port, Path(name) / str(port), command) for folder, port in places]
         for way in arguments.ways.split(","):
             with _prepared(way, sides):
                 rows += [_pair(way, sides, number) for number in range(arguments.pairs)]
@@ -102,7 +110,9 @@ def main() -> int:
     }
     notes = [f"Median of the ratios, {name}: **{ratio}**." for name, ratio in medians.items()]
     notes.insert(0, f"This checkout: {sides[0].commit.strip()}. The other: {sides[1].commit.strip()}.")
-    publish("versus-checkout", "The default run beside that of another version", rows, medians, notes)
+    size = f"-{arguments.records}" if arguments.records else ""
+    title = f"A run of {arguments.records:,} records" if arguments.records else "The default run"
+    publish(f"versus-checkout{size}", f"{title} beside that of another version", rows, medians, notes)
     return 0
 
 

@@ -94,8 +94,8 @@ changes that would have held, with their price on this host. [More about own set
 
 ## The price of a guarantee
 
-`kdv price` measures what every profile costs and what is got for it, writes one page (`price.html`, or `--out FILE`),
-and with `--json` the figures for machines. `--profiles acks_1,idempotent` and `--conditions none,kill_leader` choose;
+`kdv price` measures what every priced profile costs and what is got for it, writes one page (`price.html`, or `--out FILE`),
+and prints the figures, with `--json` as JSON. `--profiles acks_1,idempotent` and `--conditions none,kill_leader` choose;
 `--from RUN RUN ...` makes the page again from stored runs. Each profile takes three runs, two to three minutes on two cores;
 [one such table]({prices}).
 

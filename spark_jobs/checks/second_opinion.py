@@ -1,8 +1,8 @@
-"""The second opinion: DuckDB joins ledger/ and log/, and counts a part of the counts a second time.
+"""The second opinion: DuckDB joins ledger/, log/ and effects/, and counts a part of the counts a second time.
 
 Spark makes the counts. This module shares no matching code with Spark, so an error in Spark's matching makes the two
-counts differ. This module uses only the columns of ledger/ and log/. It trusts the reading of the topics, i.e. the
-columns that `spark_jobs.reading.parse` sliced from each record.
+counts differ. This module uses only the columns of ledger/, log/ and effects/. It trusts the reading of the topics,
+i.e. the columns that `spark_jobs.reading.parse` sliced from each record.
 
 If an arm has damaged records, only the number of its damaged records is compared. Reason: the counts have a rule that
 assigns damaged records to attempts, and this module has no such rule. A large run has no second opinion
@@ -77,7 +77,7 @@ be parsed or have a wrong checksum. An arm with an application also has the coun
 
 
 def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion | None:
-    """Returns the counts that DuckDB makes from ledger/ and log/ of a run. `output` is the output of the run's step
+    """Returns the counts that DuckDB makes from the tables of a run. `output` is the output of the run's step
     reconcile.
 
     Returns None if the run is too large for a second opinion.

@@ -38,15 +38,18 @@ class Outcome(Struct, frozen=True):
         return Outcome(later.failed, self.cpu_s + later.cpu_s, later.unfit)
 
 
-def outcome_of(text: str, code: int) -> Outcome:
-    """Returns the outcome of a run of tests/tiers.py: `text` is its output, `code` its exit code."""
+def outcome_of(text: str, code: int, *, may_skip: bool = True) -> Outcome:
+    """Returns the outcome of a run of tests/tiers.py: `text` is its output, `code` its exit code. Unless `may_skip` is
+    true, a run with a skipped test says nothing."""
     lines = text.splitlines()
     failed = [line.removeprefix("failed: ") for line in lines if line.startswith(("failed: ", "left behind by "))]
     spent = re.search(r"^all +\d+ +(\d+) s", text, re.MULTILINE)
     unfit = "" if failed or not code else ([line for line in lines if line.strip()] or ["no output"])[-1]
-    passed = re.search(r"^(\d+) passed, 0 failed", text, re.MULTILINE)
+    passed = re.search(r"^(\d+) passed, 0 failed, (\d+) skipped", text, re.MULTILINE)
     if not code and (passed is None or passed[1] == "0"):
         unfit = "no test was run"
+    elif passed and passed[2] != "0" and not may_skip:
+        unfit = f"this host lacks what {passed[2]} tests need, e.g. Chromium: they were skipped"
     return Outcome(failed[0] if failed else "", float(spent[1]) if spent else 0.0, unfit)
 
 
@@ -110,9 +113,9 @@ class Copy:
 
     def run(self, *words: str, to_the_end: bool = False) -> Outcome:
         """Runs tests/tiers.py with the options `words`. Each of its processes ends at the first test that fails, unless
-        `to_the_end` is true."""
+        `to_the_end` is true. Then no test may be skipped, either."""
         more = {} if to_the_end else {"PYTEST_ADDOPTS": "-x"}
-        return outcome_of(*self._run("tests/tiers.py", *words, **more))
+        return outcome_of(*self._run("tests/tiers.py", *words, **more), may_skip=not to_the_end)
 
     def passes(self, outcome: Outcome) -> bool:
         """Returns whether the test that failed in `outcome` passes now, or all tests of a module that could not be

@@ -1,5 +1,5 @@
 """The profiles of the catalogue: delivery settings under Kafka's own names. Each profile is one literal, which also
-says where the catalogue uses it."""
+says what `kdv price` and the docs do with it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def profile_of(name: str, summary: str, topic: dict[str, Setting] | None = None,
 
 
 class ProfileEntry(NamedTuple):
-    """A profile, and where the catalogue uses it.
+    """A profile, the guarantee that it may break, and whether its price is measured and published.
 
     `weakness`: a guarantee that users often expect of the profile, and that it may break under everyday faults. None:
     the profile is strong, and must keep each record exactly once. `is_priced`: `kdv price` measures what it costs.
@@ -64,7 +64,8 @@ def _entry(
     published: bool = False,
     **producer: Setting,
 ) -> ProfileEntry:
-    """Returns the profile that `profile_of` makes of the first three arguments and `producer`, and where it is used."""
+    """Returns the profile that `profile_of` makes of the first three arguments and `producer`, with the other fields of
+    its entry."""
     return ProfileEntry(profile_of(name, summary, topic, **producer), weakness, priced, published)
 
 

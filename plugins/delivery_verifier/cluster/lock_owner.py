@@ -26,8 +26,8 @@ class LockOwner(Struct, frozen=True, kw_only=True):
     """The run or command that holds the host's lock. The lock file contains this object as JSON.
 
     * `name`: the id of the run, or the name of the command.
-    * `process`: the process that holds the lock. For a run, this is at first the process of the step start_cluster, and
-      then the cluster agent.
+    * `process`: the process that holds the host's lock. For a run, this is at first the process of the step
+      start_cluster, and then the cluster agent.
     * `since_us`: when the lock was taken, in µs since the epoch.
     * `run_dir`: the run directory. None for a command, or if the directory is unknown.
     * `workspace`: the folder in which the cluster agent takes requests. None if there is no cluster agent.

@@ -21,7 +21,7 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import choice
 
 _EXAMPLES = """examples:
-  kdv price                                       all profiles, one after the other: about a quarter of an hour
+  kdv price                                       all priced profiles, one after the other: about a quarter of an hour
   kdv price --profiles acks_1,idempotent          two of them
   kdv price --from RUN RUN RUN --out price.html   the page again, from stored runs
 """

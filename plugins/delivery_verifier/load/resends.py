@@ -140,11 +140,12 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 
 
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
-    """Counts the attempts in the live ledger of a producer whose process is gone.
+    """Counts all attempts, first ones and resends, in the live ledger of a producer whose process is gone.
 
-    The keys are the words in COUNTERS, and the words ABANDONED and RESENT (see `Word`). An attempt without a report
-    counts as ABANDONED, because no report about the attempt can come any more. A resend counts twice: as RESENT, and by
-    its outcome. `folder` is the producer's folder. `frontier` is the first sequence that was never sent.
+    The keys are words of the control block (see `Word`): those in COUNTERS, ABANDONED and RESENT. An attempt
+    without a report counts as ABANDONED, because no report about the attempt can come any more. A resend counts twice:
+    as RESENT, and by its outcome. `folder` is the producer's folder. `frontier` is the first sequence that was never
+    sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]

@@ -126,8 +126,8 @@ def check_freezes(scenario: Scenario) -> None:
         return
     if acts != ["park", "freeze_application", "thaw_application"] or scenario.fault.cycles > 1:
         raise BadInput(
-            f"fault.steps does {', '.join(acts)} in {scenario.fault.cycles} cycles; allowed with a freeze: park, "
-            "freeze_application, thaw_application, in one cycle"
+            f"fault.steps does {', '.join(acts)}, and fault.cycles is {scenario.fault.cycles}; allowed with a freeze: "
+            "park, freeze_application, thaw_application, and 1 cycle"
         )
     own = [arm.name for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
     several = [arm.name for arm in scenario.loaded if arm.application and arm.application.members > 1]

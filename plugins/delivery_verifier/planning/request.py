@@ -208,7 +208,8 @@ class Request(Struct, frozen=True, kw_only=True):
             "usually more are sent.",
         ),
         _load(
-            help="least number of records from the subject, {least} or more (default {default})",
+            help="least number of records that the subject sends, {least} or more (default {default}); it goes on "
+            "until the fault is over",
             section="",
             is_stated=True,
         ),
@@ -345,9 +346,16 @@ class Request(Struct, frozen=True, kw_only=True):
     ] = None
     seed: Annotated[
         int,
-        like(Scenario, "seed", title="Seed", description="Two runs with one seed choose the same targets."),
+        like(
+            Scenario,
+            "seed",
+            title="Seed",
+            description="Decides which broker leads partition 0 at first, and with which broker rotating targets "
+            "begin.",
+        ),
         _topic(
-            help="which broker leads which partition (default {default})",
+            help="decides which broker leads partition 0 at first, and with which broker rotating targets begin "
+            "(default {default})",
             section="repetition",
             beside_a_scenario="counts",
         ),

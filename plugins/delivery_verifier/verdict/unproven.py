@@ -166,7 +166,8 @@ def _may_be_sent_again(arm: ArmEvidence) -> bool:
 
 def _unpromised(anomaly: Anomaly, arm: ArmEvidence) -> int:
     """Returns how many cases of `anomaly` are of a transaction that ended otherwise than the ledger says, if the claim
-    does not forbid that. Settings do not: an end of a transaction may come late."""
+    does not forbid that. The claim `contract` does not: a request to end a transaction may come late, and end the next
+    one (KAFKA-17754)."""
     name, kind = BEHIND.get(anomaly, ("", anomaly))
     return 0 if not name or kind in claim_tolerances(arm.spec.claim) else arm.run.audit_counts.get(name, 0)
 

@@ -82,3 +82,9 @@ def test_only_a_test_that_failed_is_red(program: ModuleType, said: str, code: in
     outcome = checkout_copy.outcome_of(TABLE + said, code)
     assert (outcome.failed, outcome.cpu_s) == (failed, 4.0)
     assert unfit in outcome.unfit and bool(unfit) == bool(outcome.unfit)
+
+
+def test_without_a_break_no_test_of_a_capability_may_be_skipped() -> None:
+    said = f"{TABLE}2 passed, 0 failed, 1 skipped"
+    assert "Chromium" in checkout_copy.outcome_of(said, 0, may_skip=False).unfit
+    assert not checkout_copy.outcome_of(said, 0).unfit

@@ -173,9 +173,9 @@ FREEZE, THAW, PARK = a_step("freeze_application"), a_step("thaw_application"), a
     ("steps", "cycles", "members", "message"),
     [
         ((PARK, FREEZE, THAW), 1, 1, ""),
-        ((PARK, FREEZE), 1, 1, "allowed with a freeze: park, freeze_application, thaw_application, in one cycle"),
-        ((FREEZE, THAW), 1, 1, "does freeze_application, thaw_application in 1 cycles"),
-        ((PARK, FREEZE, THAW), 2, 1, "in 2 cycles; allowed"),
+        ((PARK, FREEZE), 1, 1, "allowed with a freeze: park, freeze_application, thaw_application, and 1 cycle"),
+        ((FREEZE, THAW), 1, 1, "does freeze_application, thaw_application, and fault.cycles is 1"),
+        ((PARK, FREEZE, THAW), 2, 1, "fault.cycles is 2; allowed"),
         ((PARK, FREEZE, THAW, KILL, RESTART), 1, 1, "thaw_application, kill_application"),
         ((PARK, FREEZE, THAW), 1, 2, "that of .* is one of several members"),
     ],
