@@ -18,8 +18,8 @@ from delivery_verifier.run_directory.effect_tables import EFFECT_TABLES
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.run_directory.table import Table
 
-NOT_REPEATED = (tables.LEDGER, tables.REPLICAS, tables.LOG, tables.SHARED_OFFSETS, *EFFECT_TABLES)
-"""The stored runs have no application, and are older than the list of shared offsets."""
+NOT_REPEATED = (tables.LEDGER, tables.REPLICAS, tables.LOG, tables.SHARED_OFFSETS, tables.CLAIMS, *EFFECT_TABLES)
+"""The stored runs have no application, and are no audits. They have no shared offsets, and are older than that list."""
 REPEATED = [table for table in tables.TABLES if table not in NOT_REPEATED]
 """The tables that a repeated reconciliation writes again."""
 

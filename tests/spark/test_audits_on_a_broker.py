@@ -95,7 +95,13 @@ def test_what_was_planted_is_found_exactly_and_the_foreign_writers_record_convic
     assert "1 x, to 2 attempts in all" in shared
     assert any("without an identity: 1." in limit for limit in verdict.limits)
     assert verdict.sentence.endswith("of the claims in acks.jsonl.")
-    assert (run_dir / "report.html").is_file()
+    claims = {example.anomaly: example.claims for example in subject(verdict).examples}
+    assert [claim.partition(" ")[0] for claim in claims["LOST"]] == ["lost-0", "lost-1", "lost-2"]
+    assert claims["PHANTOM"] == ["phantom"] and claims["REORDERED"][0].startswith("swapped-0 (acks.jsonl, line ")
+    line = int(claims["LOST"][0].rpartition(" ")[2][:-1])
+    assert '"lost-0"' in ledger.read_text().splitlines()[line - 1]
+    report = (run_dir / "report.html").read_text()
+    assert claims["LOST"][0] in report and claims["MISPLACED"][1] in report and 'id="timeline"' not in report
     assert judge(run_dir, lambda _progress: None, lambda: spark).arms == verdict.arms  # from its files alone
 
 

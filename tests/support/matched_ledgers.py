@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.audit.matching import FOUND, Bounds, Matched, Matching, match
+from delivery_verifier.audit.matching import FOUND, Bounds, Matched, Matching, Written, match
 from delivery_verifier.audit.readers import read_ledger
 from delivery_verifier.audit.request import AuditRequest
 from delivery_verifier.cluster.protocol.batches import Hidden
@@ -36,6 +36,12 @@ def matched(folder: Path, history: History, at_us: int = 0) -> tuple[Matched, li
     """Returns the counts, the ledger and the log that the matching makes of `history`."""
     result, _ = match_history(folder, history, at_us)
     return result, *stored(folder)
+
+
+def written(folder: Path) -> Written:
+    """Returns the files that a matching writes to `folder`."""
+    (folder / "claims").mkdir(exist_ok=True)
+    return Written(folder / "ledger.parquet", folder / "log.parquet", folder / "claims" / "own.parquet")
 
 
 def stored(folder: Path) -> tuple[list[Row], list[Row]]:
@@ -70,7 +76,7 @@ def match_history(folder: Path, history: History, at_us: int = 0) -> tuple[Match
     ]
     files = folder / "claims.parquet", folder / "found.parquet"
     sides = Matching("own", 1, "token", *files, claims.names, bounds, audit, 7, hidden)
-    return match(sides, folder / "ledger.parquet", folder / "log.parquet", folder, 60), audit
+    return match(sides, written(folder), folder, 60), audit
 
 
 def judged(rows: list[Row], log: list[Row]) -> Counter[str]:

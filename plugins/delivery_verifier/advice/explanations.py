@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from delivery_verifier.model.advice import Committed, Example
+from delivery_verifier.model.advice import CLAIMS_NAMED, Committed, Example
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly
 from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.history import Observation, injection_during
 from delivery_verifier.run_directory.cases import CASES_LISTED, first_rows, record_name
 from delivery_verifier.run_directory.effect_tables import JOURNAL
-from delivery_verifier.run_directory.record_history import effect_rows, journal_rows
+from delivery_verifier.run_directory.record_history import claims_of, effect_rows, journal_rows
 from delivery_verifier.run_directory.times import as_us
 from delivery_verifier.verdict.causes import cause_of_case, group_of
 from delivery_verifier.verdict.causes.group import Group
@@ -32,14 +32,14 @@ def examples_of(arm: ArmEvidence, run_dir: Path) -> list[Example]:
     """Returns one case of each anomaly of the arm, and why it came about. It is the first of the CASES_LISTED first
     cases whose record was under way during a fault or, if there is none, the first case.
 
-    Raises OSError or pyarrow.ArrowException if the effects or the journals of the run cannot be read.
+    Raises OSError or pyarrow.ArrowException if the effects, journals or claims of the run cannot be read.
     """
     table = arm.run.cases
     if table is None or arm.is_canary:
         return []
     table = pa.table({name: as_us(table[name]) for name in table.column_names})
     listed = [first_rows(table, arm.name, kind, CASES_LISTED) for kind in Anomaly]
-    return [_example(arm, run_dir, _example_case(arm, rows)) for rows in listed if rows]
+    return [_example(arm, run_dir, rows) for rows in listed if rows]
 
 
 def _example_case(arm: ArmEvidence, rows: list[Row]) -> Row:
@@ -47,12 +47,15 @@ def _example_case(arm: ArmEvidence, rows: list[Row]) -> Row:
     return next((row for row in rows if injection_during(injections, row["sent_at"], row["settled_at"])), rows[0])
 
 
-def _example(arm: ArmEvidence, run_dir: Path, row: Row) -> Example:
+def _example(arm: ArmEvidence, run_dir: Path, rows: list[Row]) -> Example:
+    row = _example_case(arm, rows)
+    claims = claims_of(run_dir, arm.name, rows)
     group = group_of(arm) if row["kind"] in EFFECTS else None
     return Example(
         anomaly=row["kind"],
         record=record_name(row),
         why=explanation(arm, row, run_dir, group),
+        claims=[claims[name] for name in map(record_name, rows) if name in claims][:CLAIMS_NAMED],
         is_group_known=group is not None,
         committed=committed_beyond(group, row) if group else None,
     )

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,7 +26,7 @@ from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.run_directory import ledger
 from delivery_verifier.run_directory.table import arrow_schema
-from delivery_verifier.run_directory.tables import LOG
+from delivery_verifier.run_directory.tables import CLAIMS, LOG
 
 FOUND = pa.schema(
     [
@@ -51,7 +51,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
 }
 _HIDDEN = pa.schema([("partition", pa.int32()), ("first", pa.int64()), ("end", pa.int64()), ("is_open", pa.bool_())])
-LOG_SCHEMA = arrow_schema(LOG)
+LOG_SCHEMA, CLAIMS_SCHEMA = arrow_schema(LOG), arrow_schema(CLAIMS)
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,17 @@ class Matched:
         return sum(attempts for _, attempts in self.announced.values())
 
 
-def match(matching: Matching, ledger_file: Path, log_file: Path, folder: Path, picks: int = 0) -> Matched:
-    """Writes the ledger and the log of an arm. Returns the counts. `folder` holds data that do not fit in memory.
-    `picks`: how many claims to pick.
+class Written(NamedTuple):
+    """The files that a matching writes: the arm's parts of the tables ledger, log and claims."""
+
+    ledger: Path
+    log: Path
+    claims: Path
+
+
+def match(matching: Matching, files: Written, folder: Path, picks: int = 0) -> Matched:
+    """Writes the files of an arm. Returns the counts. `folder` holds data that do not fit in memory. `picks`: how many
+    claims to pick.
 
     Raises BadInput if two claims are the same attempt, or a claim names a partition that the topic does not have.
     """
@@ -141,13 +149,19 @@ def match(matching: Matching, ledger_file: Path, log_file: Path, folder: Path, p
             database.execute(query)
         matched = _counts(database, matching)
         matched.picks = database.execute(queries.PICKS, [str(matching.claims), picks]).to_arrow_table().to_pylist()
-        with ledger.writer(ledger_file) as writer:
+        with ledger.writer(files.ledger) as writer:
             for batch in _batches(database, queries.LEDGER, (matching.arm,)):
                 writer.write_table(pa.Table.from_batches([batch]).cast(ledger.SCHEMA))
-        with pq.ParquetWriter(log_file, LOG_SCHEMA, compression="zstd", compression_level=1) as writer:
-            for batch in _batches(database, queries.LOG, (matching.arm, matching.token, matching.ordinal)):
-                writer.write_table(pa.Table.from_batches([batch]).cast(LOG_SCHEMA))
+        _write(database, files.log, LOG_SCHEMA, queries.LOG, (matching.arm, matching.token, matching.ordinal))
+        named = queries.named(matching.audit.identity.in_parts)
+        _write(database, files.claims, CLAIMS_SCHEMA, named, (matching.arm, list(matching.names)))
         return matched
+
+
+def _write(database: Any, file: Path, schema: pa.Schema, query: str, values: tuple[object, ...]) -> None:
+    with pq.ParquetWriter(file, schema, compression="zstd", compression_level=1) as writer:
+        for batch in _batches(database, query, values):
+            writer.write_table(pa.Table.from_batches([batch]).cast(schema))
 
 
 @contextmanager

@@ -56,7 +56,7 @@ Say = Callable[[str], None]
 class Gathered:
     """All that an audit has found out.
 
-    * `folder` holds the files of both arms: `<arm>.ledger.parquet` and `<arm>.log.parquet`.
+    * `folder` holds the files of both arms (see `_files`).
     * `read`: how many records Spark read, by arm. `tail`: how many records came behind the snapshot, by partition.
     """
 
@@ -144,7 +144,7 @@ def _gather(
     sides = matching.Matching(
         SUBJECT, 1, run_token, folder / "claims.parquet", identified, names, bounds, audit, offsets.taken_at_us, hidden
     )
-    subject = matching.match(sides, *_files(folder, SUBJECT), folder, spliced.PICKS)
+    subject = matching.match(sides, _files(folder, SUBJECT), folder, spliced.PICKS)
     with _options(connection) as options:
         raws = _raws(spark, foreign.read_foreign, offsets, options, subject.picks)
     planted = spliced.Planter(subject.picks, raws, audit).lay_out() if subject.picks else spliced.Canary()
@@ -163,8 +163,8 @@ def _options(connection: Connection) -> Iterator[dict[str, str]]:
         yield options
 
 
-def _files(folder: Path, arm: str) -> tuple[Path, Path]:
-    return folder / f"{arm}.ledger.parquet", folder / f"{arm}.log.parquet"
+def _files(folder: Path, arm: str) -> matching.Written:
+    return matching.Written(*(folder / f"{arm}.{table}.parquet" for table in matching.Written._fields))
 
 
 def _offsets(request: AuditRequest, connection: Connection, taken: snapshot.Snapshot) -> Offsets:
@@ -242,7 +242,7 @@ def _match_canary(
     bounds = {0: matching.Bounds(0, len(planted.records))}
     files = folder / "canary-claims.parquet", folder / "canary-found.parquet"
     sides = matching.Matching(CANARY, 0, run_token, *files, ("the canary",), bounds, audit, at_us)
-    return matching.match(sides, *_files(folder, CANARY), folder)
+    return matching.match(sides, _files(folder, CANARY), folder)
 
 
 def _scenario(request: AuditRequest, gathered: Gathered, name: str) -> Scenario:
@@ -309,6 +309,8 @@ def _write(run: RunDirectory, scenario: Scenario, gathered: Gathered) -> None:
         output.notes["verifier"] = __version__
     with run.writing("produce") as output:
         _ledger_of(output, gathered, SUBJECT, gathered.subject)
+        (output.staging / "claims").mkdir()
+        shutil.move(_files(gathered.folder, SUBJECT).claims, output.staging / "claims" / f"{SUBJECT}.parquet")
         _audit_counts(output, gathered.subject, gathered.snapshot.wrong)
         _transactions(output, gathered)
     with run.writing("inject_fault") as output:
@@ -320,7 +322,7 @@ def _write(run: RunDirectory, scenario: Scenario, gathered: Gathered) -> None:
     with run.writing("read_topic") as output:
         (output.staging / "log").mkdir()
         for arm in (SUBJECT, CANARY):
-            shutil.move(_files(gathered.folder, arm)[1], output.staging / "log" / f"{arm}.parquet")
+            shutil.move(_files(gathered.folder, arm).log, output.staging / "log" / f"{arm}.parquet")
             output.counts[f"read/{arm}"] = gathered.read[arm]
         for part in range(scenario.load.partitions):
             output.counts |= {f"tail/{SUBJECT}/{part}": gathered.tail[part], f"tail/{CANARY}/{part}": 0}
@@ -329,7 +331,7 @@ def _write(run: RunDirectory, scenario: Scenario, gathered: Gathered) -> None:
 def _ledger_of(output: StepOutput, gathered: Gathered, arm: str, matched: matching.Matched) -> None:
     """Adds the ledger of an arm, and the counts that the invariants compare with it."""
     (output.staging / "ledger").mkdir()
-    shutil.move(_files(gathered.folder, arm)[0], output.staging / "ledger" / f"{arm}.parquet")
+    shutil.move(_files(gathered.folder, arm).ledger, output.staging / "ledger" / f"{arm}.parquet")
     for producer in range(max(1, matched.producers)):
         name = f"{arm}/{producer}/0"
         counts = {outcome: matched.announced.get((producer, outcome.value), (0, 0)) for outcome in Outcome}

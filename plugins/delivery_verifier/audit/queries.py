@@ -295,6 +295,9 @@ def _sequence(audit: Audit) -> str:
     return f"{rank} + CASE WHEN is_inferred THEN (SELECT count(*) FROM kept WHERE NOT is_inferred) ELSE 0 END"
 
 
+_PHANTOM = '(SELECT count(*) FROM numbered) + 1000000000000 + "offset" * 4096 + "partition"'
+"""The sequence of a record that was never attempted: one that no attempt has."""
+
 LEDGER = """
 SELECT $1::VARCHAR AS arm, producer::INTEGER AS producer, 0::INTEGER AS "session", sequence::BIGINT AS sequence,
     attempt::INTEGER AS attempt, place::INTEGER AS "partition", partition_sequence::BIGINT AS partition_sequence,
@@ -320,14 +323,26 @@ SELECT $1::VARCHAR AS arm, "partition", "offset", 'raw' AS "view", "timestamp",
     CASE WHEN known THEN $2 END AS header_run, CASE WHEN known THEN $3::INTEGER END AS header_arm,
     CASE WHEN is_phantom THEN 0 ELSE producer END::INTEGER AS producer,
     CASE WHEN known THEN 0 END::INTEGER AS "session",
-    CASE WHEN is_phantom THEN (SELECT count(*) FROM numbered) + 1000000000000 + "offset" * 4096 + "partition"
-         ELSE sequence END::BIGINT AS sequence,
+    CASE WHEN is_phantom THEN {_PHANTOM} ELSE sequence END::BIGINT AS sequence,
     CASE WHEN is_phantom THEN 0 ELSE attempt END::INTEGER AS attempt,
     CASE WHEN is_phantom THEN 0 ELSE partition_sequence END::BIGINT AS partition_sequence,
     known AS parsed, known AND {_agrees("hash", "found_hash")} AS crc_ok,
     NOT known AS "foreign"
 FROM (SELECT *, is_phantom OR producer IS NOT NULL AS known FROM lines)"""
 """The rows of the log. Parameters: the arm, the run's token, the arm's ordinal."""
+
+
+def named(in_parts: bool) -> str:
+    """Returns the query for the rows of claims/. Parameters: the arm, and the names of the ledger's files."""
+    claim = "format('{} {}', k1, k2)" if in_parts else "k1"
+    return f"""
+    SELECT $1::VARCHAR AS arm, producer::INTEGER AS producer, 0::INTEGER AS "session", sequence::BIGINT AS sequence,
+        attempt::INTEGER AS attempt, {claim} AS claim,
+        CASE WHEN NOT is_inferred THEN list_extract($2::VARCHAR[], line // {FILE} + 1) END AS file,
+        CASE WHEN NOT is_inferred THEN line % {FILE} END AS line
+    FROM numbered UNION ALL
+    SELECT $1::VARCHAR, 0, 0, {_PHANTOM}, 0, {claim}, NULL, NULL FROM phantom"""
+
 
 ANNOUNCED = "SELECT producer, outcome, count(*) FILTER (NOT is_inferred), count(*) FROM numbered GROUP BY ALL"
 """By producer and outcome: how many attempts are claimed, and how many there are."""

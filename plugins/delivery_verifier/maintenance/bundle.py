@@ -27,7 +27,7 @@ from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDire
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
 """The names, without `.json`, of the JSON files in the bundle. MANIFESTS holds the names of the steps. The manifest of
 a step is the file `<step>.json`."""
-TABLES, FULL = ("counts", "anomalies", "timeline"), ("ledger", "log")
+TABLES, FULL = ("counts", "anomalies", "timeline"), ("ledger", "log", "claims")
 """Names of folders with tables. Every bundle holds the folders in TABLES. A full bundle also holds the folders in FULL.
 """
 LOG_BYTES = 2_000_000
@@ -39,7 +39,7 @@ class About(Struct, kw_only=True):
 
     * `run`: the name of the run directory.
     * `verifier`: the version of this program.
-    * `full`: whether the bundle also holds ledger/ and log/.
+    * `full`: whether the bundle also holds ledger/, log/ and claims/.
     * `members`: the names of all files in the bundle except about.json.
     * `left_out`: maps each file or folder that is not in the bundle to the reason.
     * `redacted`: maps each file that held secrets to the number of its secrets that were replaced.

@@ -71,12 +71,17 @@ class Committed(Data, frozen=True):
     killed_at_us: int | None
 
 
+CLAIMS_NAMED = 3
+"""How many claims `Example.claims` has at most."""
+
+
 class Example(Data, frozen=True):
     """One case of an anomaly, and why it came about.
 
     * `record`: the name of the record (see `run_directory.cases.record_name`).
     * `why`: how the settings, the program behind the topic and what happened to the cluster led to the case, in
       sentences; empty if that is not known.
+    * `claims`: in an audit, the claims of the first cases, each with its file and line; at most CLAIMS_NAMED.
     * `is_group_known`: whether the brokers' log of the group of a user's own program was read. `committed`: the commit
       that covers the record; None if there is none, or if it is not known.
     """
@@ -84,5 +89,6 @@ class Example(Data, frozen=True):
     anomaly: str
     record: str
     why: str
+    claims: list[str] = []
     is_group_known: bool = False
     committed: Committed | None = None

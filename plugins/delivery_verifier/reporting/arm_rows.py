@@ -46,7 +46,8 @@ class ArmRow:
     * `sent`: how many attempts there were, and how many were acknowledged. `reported`: how many were reported. A
       terminal shows the former, all others the latter.
     * `counts`: what was given up, if any arm gave up something, and the cases of each anomaly of the table.
-    * `exposure`: how many records the fault found in flight, how many it exposed, and the longest silence.
+    * `exposure`: how many records the fault found in flight, how many it exposed, and the longest silence. Empty if
+      nothing of this is known of any arm.
     * `tone`: the tone of the verdict (see the function `tone`), which decides the colour. An arm is green only if its
       verdict is HELD, and it has no case of any anomaly, and gave up nothing.
     """
@@ -72,10 +73,11 @@ def arm_rows(judged: Iterable[ArmVerdict]) -> list[ArmRow]:
     if any(arm.application for arm in arms):
         anomalies += [anomaly for anomaly in OF_APPLICATIONS if anomaly not in anomalies]
     given_up = any(arm.given_up for arm in arms)
-    return [_row(arm, anomalies, given_up) for arm in arms]
+    exposed_at_all = any(arm.exposure or arm.longest_gap_s is not None for arm in arms)  # in an audit nothing is
+    return [_row(arm, anomalies, given_up, exposed_at_all) for arm in arms]
 
 
-def _row(arm: ArmVerdict, anomalies: list[Anomaly], given_up: bool) -> ArmRow:
+def _row(arm: ArmVerdict, anomalies: list[Anomaly], given_up: bool, exposed_at_all: bool) -> ArmRow:
     away = arm.given_up.attempts if arm.given_up else 0
     in_flight = [number(exposed(arm.exposure, name)) if arm.exposure else UNKNOWN for name in reversed(COUNTED)]
     return ArmRow(
@@ -95,7 +97,9 @@ def _row(arm: ArmVerdict, anomalies: list[Anomaly], given_up: bool) -> ArmRow:
             Cell("in flight at the fault", in_flight[0], short="in flight"),
             Cell("exposed until recovery", in_flight[1], short="exposed"),
             Cell("longest silence", UNKNOWN if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"),
-        ],
+        ]
+        if exposed_at_all
+        else [],
         tone=tone(arm),
     )
 

@@ -5,16 +5,17 @@ The blocks are made from verdict.json alone. Only the prices of changes come fro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.reporting.arm_rows import ArmRow, arm_rows
 from delivery_verifier.reporting.causes import ReportedCause, causes_of
 from delivery_verifier.reporting.changes import PricedAdvice, priced_advices
 from delivery_verifier.reporting.doubts import DoubtGroup, doubt_groups
-from delivery_verifier.reporting.words import without_verdict
+from delivery_verifier.reporting.words import number, plain_name, without_verdict
 
 LIMITS_SHOWN = 2
 """How many limits stand in `Blocks.limits`. These are the last limits of the verdict, which say what one run cannot
@@ -30,6 +31,7 @@ class Blocks(Struct, frozen=True):
       what to change.
     * `arms`: the rows of the table of arms, subjects first. `canary`: the row of the canary, which a report leaves out.
     * `doubts`: why a verdict is withheld.
+    * `claims`: in an audit, sentences that name the first claims of each anomaly that convicts.
     * `unadvised`: why there is no advice. `advices`: what to change, by arm. `causes`: what the programs of subjects
       did. The name of an arm stands before what is said of it only if there are several subjects.
     * `further`: sentences on what the run covered, and on its evidence. `limits`: what it does not show.
@@ -41,6 +43,7 @@ class Blocks(Struct, frozen=True):
     arms: list[ArmRow] = []
     canary: list[ArmRow] = []
     doubts: list[DoubtGroup] = []
+    claims: list[str] = []
     unadvised: str = ""
     advices: list[PricedAdvice] = []
     causes: list[ReportedCause] = []
@@ -63,6 +66,7 @@ def blocks_of(verdict: RunVerdict | None, runs: Path | None = None) -> Blocks:
         arms=[row for row in rows if row.arm.role != "canary"],
         canary=[row for row in rows if row.arm.role == "canary"],
         doubts=doubt_groups(verdict),
+        claims=[sentence for arm in subjects for sentence in _claims(arm)],
         unadvised=UNKNOWN if verdict.advice is None else "",
         advices=priced_advices(verdict.advice or [], runs),
         causes=[each for arm in subjects for each in causes_of(arm, names[arm.arm])],
@@ -70,6 +74,15 @@ def blocks_of(verdict: RunVerdict | None, runs: Path | None = None) -> Blocks:
         limits=verdict.limits[-LIMITS_SHOWN:],
         repeat=verdict.repeat,
     )
+
+
+def _claims(arm: ArmVerdict) -> Iterator[str]:
+    broken = {finding.anomaly: finding.cases for finding in arm.findings if finding.broken}
+    for example in arm.examples:
+        if example.claims and example.anomaly in broken:
+            more = broken[example.anomaly] - len(example.claims)
+            rest = f"; and {number(more)} more, in anomalies/ and claims/" if more > 0 else ""
+            yield f"{plain_name(example.anomaly)}: {', '.join(example.claims)}{rest}."
 
 
 def _without_given_up(verdict: RunVerdict) -> str:

@@ -48,7 +48,7 @@ def sections(blocks: Blocks) -> list[Section]:
     """Returns all sections behind the headline, in the order of the report. Leaves out sections without lines."""
     every = [
         Section(ARMS, [_arm_line(row) for row in blocks.arms]),
-        Section(WHY, [_doubt_line(doubt) for doubt in blocks.doubts]),
+        Section(WHY, [*map(Line, blocks.claims), *map(_doubt_line, blocks.doubts)]),
         change(blocks),
         Section(LIMITS, [Line(limit) for limit in blocks.limits]),
         Section(REPEAT, [Line("The same run again:", blocks.repeat)] if blocks.repeat else []),

@@ -70,6 +70,12 @@ class Material:
     tables: dict[str, pa.Table] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether the times of attempts are known: in an audit, only if the ledger has them."""
+        audit = self.scenario.audit if self.scenario else None
+        return audit is None or audit.timed
+
     def table(self, declared: Table) -> pa.Table | None:
         """Returns the contents of the table `declared` in this run. Returns None if the table could not be read.
 

@@ -62,6 +62,8 @@ def write(
         for number_of_line, line in enumerate(arm.application if arm.role != "canary" else ()):
             _print(console, line if number_of_line else f"{arm.arm} is {line}", "dim", indent=2 * number_of_line)
     _print_explained_by(console, verdict.arms)
+    for sentence in blocks.claims:
+        _print(console, sentence)
     for doubt in blocks.doubts:
         _print(console, f"{doubt.kind} doubt, {', '.join(doubt.arms)}: {doubt.name}", "bold yellow")
         for line in [*doubt.shown, f"What to do: {doubt.remedy}"]:

@@ -1,16 +1,18 @@
 """Reads what became of one record behind the log: its effects, and what the members of its arm's application wrote in
-their journals about it. All times are in µs since the epoch."""
+their journals about it. In an audit, reads which claims records are of. All times are in µs since the epoch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from delivery_verifier.run_directory.cases import record_name
 from delivery_verifier.run_directory.effect_tables import EFFECTS, JOURNAL
+from delivery_verifier.run_directory.tables import CLAIMS
 from delivery_verifier.run_directory.times import as_us
 
 Row = dict[str, Any]
@@ -43,6 +45,26 @@ def journal_rows(run: Path, row: Mapping[str, Any]) -> list[Row]:
             incarnations.add(incarnation)
             chosen.append(entry)
     return chosen
+
+
+def claims_of(run: Path, arm: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Maps the names of records (see `record_name`) to their claims, e.g. `order-17 (acks.jsonl, line 18)`. `rows`:
+    rows of anomalies/ of one arm. A record without an identity has no claim.
+
+    Returns no claims if the run directory `run` has no table of claims. Raises OSError or pyarrow.ArrowException if the
+    table cannot be read.
+    """
+    folder, sequences = run / CLAIMS.name, {row["sequence"] for row in rows} - {None}
+    if not folder.is_dir() or not sequences:
+        return {}
+    chosen = (ds.field("arm") == arm) & ds.field("sequence").isin(sorted(sequences))
+    claims = ds.dataset(folder, format="parquet").to_table(filter=chosen).to_pylist()
+    return {record_name(claim): _claim_text(claim) for claim in claims}
+
+
+def _claim_text(claim: Row) -> str:
+    text: str = claim["claim"]
+    return text if claim["file"] is None else f"{text} ({claim['file']}, line {claim['line']})"
 
 
 def _read(folder: Path, values: Mapping[str, Any]) -> list[Row]:

@@ -232,6 +232,22 @@ SHARED_OFFSETS = Table(
     may_be_empty=True,
 )
 
+CLAIMS = Table(
+    "claims",
+    "claims/*.parquet",
+    "in an audit, one attempt of the audited arm; or one record that nobody claims, if it is PHANTOM",
+    (
+        ARM,
+        Column("producer", "int32", "producer of the attempt, as in ledger/ and anomalies/"),
+        Column("session", "int32", "session of the attempt, as above"),
+        Column("sequence", "int64", "sequence of the attempt, as above"),
+        Column("attempt", "int32", "number of the attempt, as above"),
+        Column("claim", "string", "the id of the claim; or its producer and sequence, with a space between them"),
+        Column("file", "string", "the ledger's file that has the claim; null: only the log shows it", nullable=True),
+        Column("line", "int64", "line of the file, from 1; in Parquet the row; null as above", nullable=True),
+    ),
+)
+
 _OF_EVERY_RUN = (
     LEDGER,
     REPLICAS,
@@ -246,5 +262,5 @@ _OF_EVERY_RUN = (
     LOAD,
     LATENCY,
 )
-TABLES = (*_OF_EVERY_RUN, SHARED_OFFSETS, *EFFECT_TABLES)
-"""All tables: first the tables of every run, then the tables of applications, each in the order of writing."""
+TABLES = (*_OF_EVERY_RUN, SHARED_OFFSETS, CLAIMS, *EFFECT_TABLES)
+"""All tables: first the tables of every run, then the tables of some runs, each in the order of writing."""

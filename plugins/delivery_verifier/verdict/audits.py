@@ -200,7 +200,7 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
             (not audit.ordered, "producer and sequence: the order (REORDERED)"),
             (not audit.hash, "checksums: whether values are the ones sent (CORRUPTED)"),
             (not audit.attempts, "attempt numbers: what the application sent again is DUPLICATED, not RESENT"),
-            (not audit.timed, "times: rates and latencies. Times of attempts in the report are that of the audit"),
+            (not audit.timed, "times: rates and latencies. Times of attempts in ledger/ are that of the audit"),
             (
                 not audit.complete or audit.cut or audit.others_write,
                 "a complete ledger and a topic to which nobody else writes: PHANTOM (both are needed)",

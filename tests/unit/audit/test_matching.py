@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from support import oracle
 from support.foreign_histories import History, random_history
-from support.matched_ledgers import check_random_history, judged, match_history, matched, stored
+from support.matched_ledgers import check_random_history, judged, match_history, matched, stored, written
 
 from delivery_verifier.audit.canary import LEAST, Planter
 from delivery_verifier.audit.matching import FOUND, Bounds, Matching, match
@@ -19,6 +19,8 @@ from delivery_verifier.audit.readers import WRITTEN, read_ledger
 from delivery_verifier.audit.request import AuditRequest
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.run_directory.cases import record_name
+from delivery_verifier.run_directory.record_history import claims_of
 
 Row = dict[str, Any]
 
@@ -54,6 +56,18 @@ def test_two_claims_of_one_id_are_refused_with_both_lines_unless_their_attempts_
         matched(tmp_path, a_history({"id": "a", **number}, {"id": "b", **number}))
 
 
+def test_each_attempt_and_each_phantom_has_its_claim_and_what_the_ledger_has_has_its_line(tmp_path: Path) -> None:
+    found = [a_record(0, "a"), a_record(1, "b"), a_record(2, "stranger")]
+    _, rows, log = matched(tmp_path, a_history({"id": "a", "offset": 0, "partition": 0}, {"id": "b"}, found=found))
+    named = claims_of(tmp_path, "own", [*rows, *log])
+    by_id = {"a (acks.jsonl, line 2)", "b (acks.jsonl, line 3)", "stranger"}
+    assert set(named.values()) == by_id and named.keys() == {record_name(row) for row in [*rows, *log]}
+    _, rows, log = matched(tmp_path, a_history({"id": "a"}, found=found[::2], complete=True))
+    (phantom,) = [row for row in log if row["sequence"] > 1]
+    assert claims_of(tmp_path, "own", [phantom]) == {record_name(phantom): "stranger"}, "whoever claims it"
+    assert claims_of(tmp_path, "another", [phantom]) == claims_of(tmp_path / "x", "own", [phantom]) == {}
+
+
 def test_a_claim_of_a_partition_that_the_topic_lacks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"acks.jsonl, line 2: partition is 3, .*; allowed: 0 to 0"):
         matched(tmp_path, a_history({"id": "a", "partition": 3, "offset": 1}))
@@ -80,7 +94,7 @@ def test_a_torn_ledger_that_says_that_it_is_complete_has_no_phantoms(tmp_path: P
     pq.write_table(pa.Table.from_pylist(found, schema=FOUND), tmp_path / "found.parquet")
     files = tmp_path / "claims.parquet", tmp_path / "found.parquet"
     sides = Matching("own", 1, "token", *files, claims.names, {0: Bounds(0, 2)}, audit, 7)
-    match(sides, tmp_path / "ledger.parquet", tmp_path / "log.parquet", tmp_path)
+    match(sides, written(tmp_path), tmp_path)
     rows, log = (pq.read_table(tmp_path / f"{name}.parquet").to_pylist() for name in ("ledger", "log"))
     assert judged(rows, log)["PHANTOM"] == 0 and len(rows) == 2
 
@@ -277,7 +291,7 @@ def test_the_canary_of_any_ledger_shows_exactly_what_was_planted(tmp_path: Path)
         pq.write_table(pa.Table.from_pylist(canary.claims, schema=WRITTEN), tmp_path / "claims.parquet")
         files = tmp_path / "claims.parquet", tmp_path / "found.parquet"
         sides = Matching("canary", 0, "token", *files, ("canary",), {0: Bounds(0, len(found))}, audit, 7)
-        counted = match(sides, tmp_path / "ledger.parquet", tmp_path / "log.parquet", tmp_path)
+        counted = match(sides, written(tmp_path), tmp_path)
         rows, log = stored(tmp_path)
         tally, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [])
         foreign_writers = sum(not row["parsed"] for row in log)

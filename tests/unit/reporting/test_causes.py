@@ -154,7 +154,7 @@ def run(tmp_path: Path) -> Run:
 def example(run: Run, **changes: Any) -> Example:
     """What the verdict says of the case, with `changes` to its row."""
     material, arm, row = run
-    return _example(arm, material.path, row | changes)
+    return _example(arm, material.path, [row | changes])
 
 
 def test_the_story_of_a_record_says_when_its_offset_was_committed_and_by_whom(run: Run) -> None:

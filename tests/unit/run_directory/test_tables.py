@@ -32,7 +32,7 @@ IN_SPARK = {
     effect_tables.EFFECTS: schemas.EFFECTS,
     effect_tables.EFFECT_TALLY: schemas.EFFECT_TALLY,
 }
-NOT_IN_SPARK = [tables.REPLICAS, tables.SHARED_OFFSETS, effect_tables.JOURNAL, *GROUP_LOG_TABLES]
+NOT_IN_SPARK = [tables.REPLICAS, tables.SHARED_OFFSETS, tables.CLAIMS, effect_tables.JOURNAL, *GROUP_LOG_TABLES]
 """The step settle, or DuckDB, writes these tables, and no job reads them."""
 
 

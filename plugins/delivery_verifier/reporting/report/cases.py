@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,8 @@ from delivery_verifier.reporting.leadership import Clock, Leadership, injection_
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report.truncation import Truncations
 from delivery_verifier.run_directory import tables
-from delivery_verifier.run_directory.cases import CASES_LISTED, first_rows
+from delivery_verifier.run_directory.cases import CASES_LISTED, first_rows, record_name
+from delivery_verifier.run_directory.record_history import claims_of
 
 OFFSETS_SHOWN = 4
 """The greatest number of offsets that are shown for one case."""
@@ -31,6 +33,7 @@ class Case:
     * `injection`: the name of the first injection that could have hurt the record (see `injection_during`).
     * `offsets`: the offsets of the copies of the record.
     * `explanation`: the disturbance that explains the case (see `explanation_of_case`).
+    * `claim`: in an audit, the claim of the record, with its file and line; empty if the record has none.
     * `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`); empty if that
       is not known.
 
@@ -45,6 +48,7 @@ class Case:
     settled: str
     offsets: str
     explanation: str
+    claim: str
     truncation: str
 
 
@@ -81,9 +85,9 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
     case_groups = []
     for arm, kind in sorted(pairs, key=lambda pair: _rank(material, *pair)):
         count = counted.get((arm, kind))
-        cases = [
-            _case(material, clock, leadership, truncations, row) for row in first_rows(table, arm, kind, CASES_LISTED)
-        ]
+        rows = first_rows(table, arm, kind, CASES_LISTED)
+        claims = material.take("claims", lambda: claims_of(material.path, arm, rows)) or {}  # noqa: B023 (called here)
+        cases = [_case(material, clock, leadership, truncations, row, claims) for row in rows]
         total, cut = (count["cases"], count["cut"]) if count else (None, False)
         case_groups.append(CaseGroup(arm, role_of(material, arm), kind, total, cut, cases))
     return case_groups
@@ -117,6 +121,7 @@ def _case(
     leadership: Leadership,
     truncations: Truncations,
     row: dict[str, Any],
+    claims: Mapping[str, str],
 ) -> Case:
     last_known_us = row["settled_at"] if row["settled_at"] is not None else row["sent_at"]
     observation = leadership.last_observation(topic_of(material, row["arm"]), row["partition"], last_known_us)
@@ -130,6 +135,7 @@ def _case(
         settled=clock.text(row["settled_at"]),
         offsets=offsets_text(row["offsets"]),
         explanation=explanation_of_case(verdict_of(material, row["arm"]), row, clock.text),
+        claim=claims.get(record_name(row), ""),
         truncation=truncations.text(row),
     )
 

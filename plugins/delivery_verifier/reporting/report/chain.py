@@ -6,6 +6,7 @@ Each hop says whether the record passed it, who passed the record on, and when.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,11 +56,12 @@ def chain(material: Material, row: Row, clock: Clock, example: Example | None = 
     visible = row["kind"] not in INVISIBLE
     where = f"{count_text(len(offsets))}, at offset{'s' if len(offsets) > 1 else ''} {offsets_text(offsets)}"
     most = None if row["kind"] in EFFECTS else 1
+    time_text = clock.text if material.is_timed else lambda at_us: ""
     to_log = [
-        Hop("sent", "done", f"{clock.text(row['sent_at'])}, producer {row['producer']}")
+        Hop("sent", "done", ", ".join(filter(None, (time_text(row["sent_at"]), f"producer {row['producer']}"))))
         if row["sent_at"] is not None
         else Hop("sent", "missing", "by no one"),
-        Hop("acknowledged", _ACKNOWLEDGED.get(row["outcome"], "unknown"), _answer(row, clock)),
+        Hop("acknowledged", _ACKNOWLEDGED.get(row["outcome"], "unknown"), _answer(row, time_text)),
         Hop(
             "in the log",
             _state(len(offsets), most) if visible else "missing",
@@ -70,13 +72,14 @@ def chain(material: Material, row: Row, clock: Clock, example: Example | None = 
     return [*to_log, *_to_commit(material, row, clock, example)] if is_applied else to_log
 
 
-def _answer(row: Row, clock: Clock) -> str:
-    """Returns, as text, when the client learned the outcome of the record, and which outcome it was."""
+def _answer(row: Row, time_text: Callable[[int | None], str]) -> str:
+    """Returns, as text, when the client learned the outcome of the record, and which outcome it was.
+    `time_text`: returns a time as text, or nothing if the times are not known."""
     if row["settled_at"] is None or row["outcome"] is None:
         return str(row["outcome"] or "").lower()
-    offset = f", offset {number(row['acked_offset'])}" if row["acked_offset"] is not None else ""
-    outcome = "" if row["outcome"] == "ACKED" else f", {str(row['outcome']).lower()}"
-    return f"{clock.text(row['settled_at'])}{offset}{outcome}"
+    offset = f"offset {number(row['acked_offset'])}" if row["acked_offset"] is not None else ""
+    outcome = "" if row["outcome"] == "ACKED" else str(row["outcome"]).lower()
+    return ", ".join(filter(None, (time_text(row["settled_at"]), offset, outcome)))
 
 
 def _to_commit(material: Material, row: Row, clock: Clock, example: Example | None) -> list[Hop]:

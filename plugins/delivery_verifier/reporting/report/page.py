@@ -99,6 +99,8 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "name": verdict.verdict if verdict else "NO VERDICT",
         "run_id": run_id,
         "scenario": scenario,
+        "audit": scenario.audit if scenario else None,
+        "timed": material.is_timed,
         "subject_topic": subject_topic(material),
         "tone": run_tone(verdict),
         "arms": [(arm, finding_rows(arm, zero.text)) for arm in verdict.arms] if verdict else [],

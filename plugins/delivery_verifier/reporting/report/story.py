@@ -79,9 +79,10 @@ def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[S
 def _story(material: Material, clock: Clock, group: CaseGroup) -> Story:
     case, example = _example(material, group)
     row = case.row
-    timed = sorted(_events(material, row, example), key=lambda event: event[0])
+    timed = sorted(_events(material, row, example), key=lambda event: event[0]) if material.is_timed else []
     moments = [Moment(clock.text(at_us), text, fault) for at_us, text, fault in timed]
-    title = f"{plain_name(group.kind)}: {_record_name(row)}, partition {row['partition']}, arm {group.arm}"
+    record = case.claim or _record_name(row)
+    title = f"{plain_name(group.kind)}: {record}, partition {row['partition']}, arm {group.arm}"
     title += " (permitted)" if _is_permitted(material, group) else ""
     why = example.why if example else ""
     closing = _closing_moments(material, clock, row, why)
