@@ -1,4 +1,4 @@
-"""Tests of what an audit tells beside its verdict: which ruling rests on what, which counts are named, and which not."""
+"""Tests of what an audit tells beside its verdict: what each ruling rests on, and which counts are named."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def finding(verdict: RunVerdict, anomaly: Anomaly) -> Finding:
 
 def test_without_settings_each_ruling_says_what_it_rests_on() -> None:
     verdict = audited(claim="at_least_once", profile="acks_1", settings_known=False)
-    copies, losses, damage = (
-        finding(verdict, each) for each in (Anomaly.DUPLICATED, Anomaly.LOST, Anomaly.CORRUPTED)
-    )
+    copies, losses, damage = (finding(verdict, each) for each in (Anomaly.DUPLICATED, Anomaly.LOST, Anomaly.CORRUPTED))
     assert copies.sentence == "The producer's settings are not known, so nothing says that they forbid this."
     assert (copies.rule, copies.source) == ("audit.settings_unknown", "no --producer-config was given")
     claimed = "The claim at_least_once forbids it. The producer's settings are not known."
