@@ -2,51 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as replaced
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
-from support.evidence import Change, Rows, a_scenario, arm, doubts, evidence_of, judged, lost
+from support.evidence import Rows, arm, doubts, lost
+from support.judged_audits import audited
 
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.audit import Audit, Identity
-from delivery_verifier.model.scenario import Claim
 from delivery_verifier.model.verdict import Finding, RunVerdict
-from delivery_verifier.run_directory.tally import START_ZERO
-
-WHOLE = Audit(
-    files=("acks.jsonl",),
-    claims=1200,
-    format="jsonl",
-    identity=Identity(kind="header", expression="id"),
-    complete=True,
-    settings_known=True,
-    hash="crc32",
-    ordered=True,
-    attempts=True,
-    timed=True,
-)
-
-
-def audited(
-    change: Change = lambda rows: None,
-    claim: Claim = "contract",
-    profile: str = "idempotent",
-    counts: dict[str, int] | None = None,
-    **of_audit: Any,
-) -> RunVerdict:
-    """Returns the verdict on a ledger in which nothing is missing, but for `of_audit`."""
-    plain = a_scenario(profile, "none")
-    arms = (replace(plain.arms[0], name="idempotent", claim=claim), plain.canary)
-    of = replace(plain, arms=arms, audit=replace(WHOLE, **of_audit))
-
-    def changed(rows: Rows) -> None:
-        invariants = rows["counts/invariants.parquet"]
-        rows["counts/invariants.parquet"] = [row for row in invariants if row["invariant"] != START_ZERO]
-        change(rows)
-
-    return judged(replaced(evidence_of(of, changed), observations=[], injections=[], audit_counts=counts or {}))
 
 
 def finding(verdict: RunVerdict, anomaly: Anomaly) -> Finding:
@@ -65,7 +28,7 @@ def test_without_settings_each_ruling_says_what_it_rests_on() -> None:
 
 def test_with_settings_no_ruling_says_that_they_are_unknown() -> None:
     for claim in ("contract", "at_least_once"):
-        findings = arm(audited(claim=claim, profile="acks_1")).findings  # type: ignore[arg-type]
+        findings = arm(audited(claim=claim, profile="acks_1")).findings
         assert not any("not known" in each.sentence for each in findings)
 
 
