@@ -1,4 +1,4 @@
-"""Settings at the edge of what is given up, of what librdkafka accepts, and of versions without a minor number."""
+"""Limits of settings: what runs out first, the ranges of librdkafka, and versions without a minor number."""
 
 from __future__ import annotations
 

@@ -52,3 +52,12 @@ def test_counts_without_attempts_have_none() -> None:
 
     told = given_up(without)
     assert told.attempted == 0 and told.sentence.startswith("40 of 0 records")
+
+
+@pytest.mark.parametrize(("away_us", "away_s"), [(3_140_000, 3.1), (3_160_000, 3.2)])
+def test_how_long_a_leader_was_away_is_stored_in_tenths_of_a_second(away_us: int, away_s: float) -> None:
+    seen = [
+        partition(RUN, EFFECT_AT, SUBJECT, 0, -1, 0, [1]),
+        partition(RUN, EFFECT_AT + away_us, SUBJECT, 0, 1, 1, [1]),
+    ]
+    assert given_up(observations=seen).away_s == away_s
