@@ -179,9 +179,8 @@ def _has_elr(kafka_version: str) -> bool:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """Returns the major and the minor number of a version. A missing minor number is 0."""
-    numbers = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
-    return (*numbers, 0, 0)[:2]
+    """Returns the numbers of a version, to be compared with a major and a minor number. A missing minor number is 0."""
+    return *(int(part) for part in text.split(".") if part.isdigit()), 0
 
 
 def _check_names(profile: Profile) -> None:

@@ -235,7 +235,7 @@ def notes(evidence: Evidence) -> Iterator[str]:
 
 
 def held(audit: Audit) -> str:
-    """Returns what HELD means of this ledger, e.g. `are in the log exactly once, in order`."""
+    """Returns what HELD means of this ledger. No ledger with an acknowledgement without an offset is HELD (see
+    `coverage`)."""
     order = ", in the order of sending" if audit.ordered else ""
-    where = ", where they were acknowledged" if not audit.without_offset else ""
-    return f"in the log exactly once{where}{order}"
+    return f"in the log exactly once, where they were acknowledged{order}"

@@ -132,10 +132,8 @@ def _audited(arm: ArmEvidence, audit: Audit) -> ExplainedCases:
         return ExplainedCases()
     explained_by, named = ExplainedCases(explained={Anomaly.DUPLICATED: []}), list[Case]()
     for case in read_cases(arm.run.cases, arm.name) if arm.run.cases is not None else ():
-        if Anomaly.DUPLICATED in map(Anomaly, case.kinds) and len({*(case.partitions or ())}) > 1:
-            (explained_by.cases if case.kinds[0] == Anomaly.DUPLICATED else explained_by.hidden)[
-                Anomaly.DUPLICATED
-            ] += 1
+        if case.kinds[0] == Anomaly.DUPLICATED and len({*(case.partitions or ())}) > 1:  # no other kind hides it
+            explained_by.cases[Anomaly.DUPLICATED] += 1
             explained_by.unexplained[Anomaly.DUPLICATED, case.producer, case.partition] += 1
             named.append(case)
     explained_by.records[Anomaly.DUPLICATED] = _names(named)
@@ -146,7 +144,7 @@ def _not_examined(arm: ArmEvidence, audit: Audit, explained_by: ExplainedCases) 
     """Yields a doubt for permitted copies of an audit: nobody knows whether they are attempts of one request."""
     for anomaly in COPIED if audit.settings_known else ():
         ruling = arm.rulings.get(anomaly)
-        unexamined = sum(arm.cases(anomaly)) - explained_by.cases[anomaly] - explained_by.hidden[anomaly]
+        unexamined = sum(arm.cases(anomaly)) - explained_by.cases[anomaly]
         if ruling is not None and ruling.tolerance is None and not ruling.only_unplanned and unexamined > 0:
             yield (
                 "copies_not_examined",

@@ -114,10 +114,9 @@ class Group:
         index = bisect_right(own.times_us, at_us)
         return own.commits[index - 1] if index else None
 
-    def count_others(self, partition: int, since_us: int, until_us: int) -> int:
-        """Returns the number of commits of other partitions than `partition` after `since_us` and until `until_us`."""
-        own = self._of_partition(partition).times_us
-        return _between(self._times_us, since_us, until_us) - _between(own, since_us, until_us)
+    def count(self, since_us: int, until_us: int) -> int:
+        """Returns the number of commits after `since_us` and until `until_us`."""
+        return bisect_right(self._times_us, until_us) - bisect_right(self._times_us, since_us)
 
     def _of_partition(self, partition: int) -> _OfPartition:
         return self._by_partition.get(partition, _OfPartition([], [], []))
@@ -185,10 +184,6 @@ class Group:
         for commit in self.commits:
             partitions[commit.at_us].add(commit.partition)
         return all(len(together) == 1 for together in partitions.values())
-
-
-def _between(times_us: list[int], since_us: int, until_us: int) -> int:
-    return bisect_right(times_us, until_us) - bisect_right(times_us, since_us)
 
 
 def as_us(moment: datetime | int) -> int:

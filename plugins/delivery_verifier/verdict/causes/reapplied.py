@@ -46,8 +46,7 @@ def _others(group: Group, case: Applied, end: End) -> int:
     and since the last commit of its partition."""
     assert case.partition is not None and case.sent_us is not None, "a case that stands nowhere has no pattern"
     last = group.last_before(case.partition, end.at_us)
-    since_us = max(case.sent_us, last.at_us if last else 0)
-    return group.count_others(case.partition, since_us, end.at_us)
+    return group.count(max(case.sent_us, last.at_us) if last else case.sent_us, end.at_us)
 
 
 def _at_the_end(group: Group, case: Applied) -> list[str]:
