@@ -37,7 +37,7 @@ def register(add: Add) -> None:
     """Adds `kdv run`, `kdv plan` and `kdv explain` to the command line by calls of `add` (see `parsers.Add`)."""
     run_parser = add("run", run, "Run one scenario and give a verdict.", epilog=_EXAMPLES)
     options.add(run_parser)
-    own_cluster.add(run_parser, runs=True)
+    own_cluster.add(run_parser, runs=True, breaks=True)
     way = run_parser.add_argument_group("how it runs")
     way.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
     way.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
@@ -47,7 +47,7 @@ def register(add: Add) -> None:
     outputs.add_junit(output)
     plan_parser = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
     options.add(plan_parser)
-    own_cluster.add(plan_parser)
+    own_cluster.add(plan_parser, breaks=True)
     plan_parser.add_argument("--json", action="store_true", help="print scenario.json, or the check of the cluster")
     explain_parser = add("explain", explain, "Say what settings promise under a fault, by which rule, without any run.")
     options.add(
@@ -170,7 +170,7 @@ def _show_promises(
         from delivery_verifier.planning import cluster_plan, external_runs
 
         if not own_cluster.is_known_here(external):
-            external_runs.require_possible(scenario)
+            external_runs.require_possible(scenario, external)
             follower.say(f"Airflow alone knows {external.cluster}: the log of the step plan says what is found there")
             return None
         scenario, checked = own_cluster.check(external, scenario)

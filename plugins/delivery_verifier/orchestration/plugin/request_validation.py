@@ -23,6 +23,7 @@ from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.names import DAG_ID
 
@@ -96,10 +97,10 @@ def refusal_of(body: bytes) -> str:
 
     try:
         scenario = scenario_from_params(fields, "planned")
-        if fields.get("cluster"):
+        if (access := ClusterAccess.of_fields(fields)) is not None:
             from delivery_verifier.planning import external_runs
 
-            external_runs.require_possible(scenario)
+            external_runs.require_possible(scenario, access)
     except BadInput as error:
         return str(error)
     return ""

@@ -12,7 +12,7 @@ import re
 from airflow.sdk import Param
 
 from delivery_verifier import catalogue
-from delivery_verifier.model import external_cluster
+from delivery_verifier.model import external_cluster, operator_commands
 from delivery_verifier.planning import choices
 from delivery_verifier.planning.request import FIELDS
 from delivery_verifier.suite import selection
@@ -64,6 +64,14 @@ def params() -> dict[str, Param]:
             pattern=rf"^({external_cluster.PATTERN})?$",
             description="Empty: each scenario starts a cluster of its own. Else the name of a cluster, as in the form "
             "of Verify delivery. What cannot be run there is unavailable, as expected.",
+        ),
+        "commands": Param(
+            "",
+            type="string",
+            title=FIELDS["commands"].title,
+            examples=list(choices.commands()),
+            pattern=rf"^({operator_commands.PATTERN})?$",
+            description=FIELDS["commands"].description,
         ),
         "beside": Param(
             "",
