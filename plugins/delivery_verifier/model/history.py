@@ -180,6 +180,10 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
       broker, leader_epoch.
     * `process`, a change in the state of a broker process. Fields: broker, state (running, frozen or exited),
       exit_code.
+    * `answers`, a change in whether a broker answers requests of the observer. Only where nobody tells the states of
+      processes. Fields: broker, state, and pause_us (µs), the time since the last question that it answered; 0: it
+      answered none before. `state` is `answers`; `refuses`: the connection was refused, reset or closed, or the client
+      was refused; or `silent`: no answer came in time, or there was no way to the broker.
     * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us (µs), the longest time since
       the previous heartbeat for which the observer did not see the cluster. A negative pause_us shows that the clock
       was set back.
@@ -189,7 +193,7 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """
 
     at_us: int
-    kind: Literal["partition", "epochs", "deposed", "process", "heartbeat"]
+    kind: Literal["partition", "epochs", "deposed", "process", "answers", "heartbeat"]
     topic: str = ""
     partition: int = -1
     leader: int = -1
