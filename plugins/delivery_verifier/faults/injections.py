@@ -31,8 +31,8 @@ RECOVERY_DEADLINE_S = 90.0
 class Injections:
     """The injections of one scenario's fault plan.
 
-    `actions` has the object that performs each action. The attribute `all` holds all injections in the order of their requests. The attribute `open` holds the injections
-    that are not healed yet.
+    `actions` has the object that performs each action. The attribute `all` holds all injections in the order of their
+    requests. The attribute `open` holds the injections that are not healed yet.
     """
 
     def __init__(

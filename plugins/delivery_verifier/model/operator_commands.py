@@ -172,7 +172,7 @@ def _command_problems(name: str, command: Command) -> Iterator[str]:
     if not words[0] or any(_CONTROL.search(word) for word in words):
         yield "has a word with control characters, or an empty program; write each word as text"
     if "/" in words[0] and not words[0].startswith(("/", "{home}/")):
-        yield f"has the program {words[0]!r}; allowed: a name in PATH, an absolute path, or one that begins with {{home}}/"
+        yield f"has the program {words[0]!r}; allowed: a name in PATH, an absolute path, or one that begins {{home}}/"
     if "{" in words[0].removeprefix("{home}/"):
         yield "has a placeholder in its program; only {home}/ may begin it"
     text = " ".join(words)
@@ -180,7 +180,8 @@ def _command_problems(name: str, command: Command) -> Iterator[str]:
         if found not in PLACEHOLDERS or (found == "links" and name != "isolate"):
             near = nearest(found, PLACEHOLDERS)
             hint = f"did you mean {{{near}}}?" if near and near != found else "leave it out"
-            yield f"has the placeholder {{{found}}}; allowed: {', '.join(PLACEHOLDERS)} (links: in isolate alone); {hint}"
+            allowed = f"{', '.join(PLACEHOLDERS)} (links: in isolate alone)"
+            yield f"has the placeholder {{{found}}}; allowed: {allowed}; {hint}"
     if "{broker}" not in text and "{host}" not in text:
         yield "has neither {broker} nor {host}, so it would do the same whichever broker is meant; add one of them"
     if holds_password(text):

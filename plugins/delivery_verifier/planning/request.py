@@ -340,8 +340,8 @@ class Request(Struct, frozen=True, kw_only=True):
         str | None,
         Meta(
             title="Commands that break it",
-            description="Empty: no broker is broken there. Else the name of a file of the operator, which has a command "
-            "for each action, e.g. kubectl. Commands are never typed here, and only the name travels.",
+            description="Empty: no broker is broken there. Else the name of a file of the operator, which has a "
+            "command for each action, e.g. kubectl. Commands are never typed here, and only the name travels.",
         ),
         Words(section="topic", examples=choices.commands, check=choices.check_commands, beside_a_scenario="counts"),
     ] = None
