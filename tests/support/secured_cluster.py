@@ -166,11 +166,15 @@ class SecuredCluster:
         jars = os.pathsep.join(str(jar) for jar in fetch(f"kafka-tools-{VERSION}"))
         return [f"{java_home()}/bin/java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", jars, *arguments]
 
+    def command(self, node: int) -> list[str]:
+        """The command line that starts a node."""
+        return self._java("kafka.Kafka", self._conf(node))
+
     def launch(self, node: int) -> None:
         """Starts a node."""
         with (self.folder / f"{node}.log").open("ab") as log:
             self.processes[node] = subprocess.Popen(
-                self._java("kafka.Kafka", self._conf(node)), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self.command(node), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def stop(self) -> None:

@@ -32,6 +32,8 @@ ADVICE = {
     "observer_blind": f"The observer did not see the cluster, so a disturbance may be missing. {_RUN_AGAIN}",
     "brokers_unwatched": "Ask who runs the cluster what happened to its brokers at that time: a restart, a crash, or a "
     "loss of power. Then run again while nothing is done to them.",
+    "command_unproven": "Look at what the command printed and how it ended (`ordered` in injections.json), and at the "
+    "broker that was meant: is it back? Correct the command, and run again.",
     "commits_unwatched": "Ask who runs the cluster whether brokers that keep __consumer_offsets or __transaction_state "
     "had an outage. Run again: the next group is kept elsewhere, and a shorter run is less likely to be compacted. Or "
     "run on a cluster of the verifier's own, which is watched.",

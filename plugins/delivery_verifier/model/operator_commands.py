@@ -78,8 +78,8 @@ class OperatorCommands(Data, frozen=True):
     """The content of a TOML file."""
 
     actions: Annotated[
-        dict[str, Command], Meta(min_length=1, description="The command for each action, by its name in a fault plan.")
-    ]
+        dict[str, Command], Meta(description="The command for each action, by its name in a fault plan.")
+    ] = {}
     summary: Annotated[str, Meta(description="What it is for, in one sentence.")] = "Commands of your own."
     environment: Annotated[
         tuple[str, ...],
@@ -144,6 +144,8 @@ def _lacks_links(command: Command, step: FaultStep) -> str:
 
 def _problems(commands: OperatorCommands) -> Iterator[tuple[str, str]]:
     """Yields each problem as a pair: the field, and a text with the problem and its remedy."""
+    if not commands.actions:
+        yield "it", f"has no actions; write at least one of [actions.NAME]: {', '.join(COMMANDABLE)}"
     for name in commands.environment:
         if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or name.startswith(_OURS):
             yield "environment", f"names {name!r}; allowed: names of variables that do not begin with KDV_ or AIRFLOW"

@@ -20,19 +20,22 @@ from urllib.parse import quote
 from delivery_verifier.cluster.external.cluster import read as read_access
 from delivery_verifier.cluster.security import command_config, jaas, names
 from delivery_verifier.host import folders
-from delivery_verifier.host.redaction import redact
+from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.host.redaction import SECRET_VARIABLE, redact
 from delivery_verifier.host.supervision import command
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput, bad_input, choice
 from delivery_verifier.model.operator_commands import PATTERN, CommandsFile, OperatorCommands, parse
-from delivery_verifier.model.user_application import redacted_end, secrets_of
+from delivery_verifier.model.user_application import redacted_end
 
 OPTION, SUFFIX = "commands", ".toml"
 INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """The environment variables of the verifier that a command gets, too. Others have to be named in its file."""
 SHOWN = 2_000
 """How many characters of the end of an output are kept as evidence."""
+SHORTEST, _LINE_OF_A_KEY = 6, 16
+"""The least length of a secret that is looked for, and of a line of one: shorter texts are also ordinary ones."""
 _HOST = re.compile(r"[A-Za-z0-9:\[][A-Za-z0-9._:\[\]-]*")
 """What a host may be called that is put into a command: it must not look like an option."""
 
@@ -73,20 +76,19 @@ class Commands:
             ended = command.run(words, self.environment, self.file.parent, of_action.deadline_s, started)
         except (OSError, BadInput) as error:
             return Ordered(words, None, 0.0, "", f"{words[0]} was not started: {error}")
-        known = _spellings([*secrets, *secrets_of(self._passed_on)])
-        text = ended.output.decode(errors="replace")
-        hidden = redacted_end(text, known) if ended.is_cut else redact(text, known, by_pattern=False)[0]
+        known = _spellings([*secrets, *self._secret_variables])
+        text, count = redact(ended.output.decode(errors="replace"), known, by_pattern=False)
         problem = _problem(ended, of_action.deadline_s)
-        if hidden != text and not problem:
+        if count and not problem:
             problem = "it printed a secret of the connection, or of its environment"
-        shown, _ = redact(hidden[-SHOWN:], [])
+        shown, _ = redact(redacted_end(text, known)[-SHOWN:], [])
         return Ordered([redact(word, known)[0] for word in words], ended.exit_code, ended.took_s, shown, problem)
 
     @property
-    def _passed_on(self) -> dict[str, str]:
-        """The variables that the operator passes on. A path is no secret."""
-        named = {name: self.environment[name] for name in self.operator.environment}
-        return {name: value for name, value in named.items() if not value.startswith("/")}
+    def _secret_variables(self) -> list[str]:
+        """The values of the variables that the operator passes on, if their names say that they are secret."""
+        named = [name for name in self.operator.environment if SECRET_VARIABLE.search(name)]
+        return [self.environment[name] for name in named if not Path(self.environment[name]).exists()]
 
 
 def named(reference: str) -> Path:
@@ -145,8 +147,8 @@ def secrets_to_hide(access: ClusterAccess) -> list[str]:
 
 def _spellings(secrets: Iterable[str]) -> list[str]:
     """Returns `secrets` as they may be printed, longest first: as they are, in URLs, and as kubectl shows them."""
-    texts = {text for text in secrets if len(text) >= 4}
-    texts |= {line for text in texts for line in text.splitlines() if len(line) >= 16}
+    texts = {text for text in secrets if len(text) >= SHORTEST}
+    texts |= {line for text in texts for line in text.splitlines() if len(line) >= _LINE_OF_A_KEY}
     texts |= {quote(text, safe="") for text in texts} | {base64.b64encode(text.encode()).decode() for text in texts}
     return sorted(texts, key=lambda text: (-len(text), text))
 
@@ -154,7 +156,7 @@ def _spellings(secrets: Iterable[str]) -> list[str]:
 def _problem(ended: command.Ended, deadline_s: float) -> str:
     if ended.exit_code is None:
         return f"it had not ended after {deadline_s:g} s, and was ended"
-    return f"it ended with exit code {ended.exit_code}" if ended.exit_code else ""
+    return f"it ended with {how_it_ended(ended.exit_code)}" if ended.exit_code else ""
 
 
 def _require_host(host: str, words: list[str]) -> None:
