@@ -44,10 +44,10 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
 @pytest.fixture
 def strangers(operator: Operator) -> Iterator[SecuredCluster]:
     """The cluster, all of whose brokers run."""
-    operator.behaves()
     yield operator.cluster
     operator.behaves()
     operator.start_all()
+    wait_until(operator.cluster.is_up, "all brokers to be back", PATIENCE_S, 0.5)
 
 
 def access_to(cluster: SecuredCluster, folder: Path, commands: str) -> ClusterAccess:

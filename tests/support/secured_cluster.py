@@ -159,7 +159,7 @@ class SecuredCluster:
             assert process.returncode == 0, output
         for node in (CONTROLLER, *self.brokers):
             self.launch(node)
-        wait_until(self._is_up, "the secured cluster to be up", _BOOT_S, 0.5, detail=self._last_lines)
+        wait_until(self.is_up, "the secured cluster to be up", _BOOT_S, 0.5, detail=self._last_lines)
 
     def tool(self, *arguments: str) -> list[str]:
         """The command line of one of Kafka's own tools: its main class, and its arguments."""
@@ -183,7 +183,8 @@ class SecuredCluster:
             process.kill()
             process.wait()
 
-    def _is_up(self) -> bool:
+    def is_up(self) -> bool:
+        """Whether every broker is known to one of them."""
         client = self.operator
         client.poll(0)
         try:

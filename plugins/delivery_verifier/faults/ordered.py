@@ -67,11 +67,13 @@ class Orders:
 
     def in_evidence(self, injections: Sequence[OpenInjection]) -> None:
         """Adds to each injection the commands that were run for its brokers, to break or to heal them, until the next
-        injection of them."""
+        injection of them. An injection one of whose commands failed has no proof, whatever was seen."""
         for order in self.log:
             of_broker = [each for each in injections if order.broker in each.brokers]
             if before := [each for each in of_broker if each.requested_at_us <= order.at_us]:
                 before[-1].proofs.ordered.append(order)
+                if order.problem and before[-1].proofs.failed is None:
+                    before[-1].fail(f"a command failed: {order.action} of broker {order.broker}: {order.problem}")
 
     def stands(self, action: str, broker: int) -> bool:
         """Returns whether `action` was ordered for `broker`, and nothing has ended it."""
@@ -90,9 +92,9 @@ class Orders:
         at_us = now_us()
         with ThreadPoolExecutor(len(brokers), "command") as pool:
             ended = list(pool.map(lambda broker: self._run(action, broker, links), brokers))
-        made = [_order(action, broker, at_us, each) for broker, each in zip(brokers, ended, strict=True)]
-        self.log += made
-        if problems := [f"{action} of broker {each.broker}: {each.problem}" for each in made if each.problem]:
+        entries = [_order(action, broker, at_us, each) for broker, each in zip(brokers, ended, strict=True)]
+        self.log += entries
+        if problems := [f"{action} of broker {each.broker}: {each.problem}" for each in entries if each.problem]:
             raise CommandFailed(f"a command of {self._commands.described.name} failed: {'; '.join(problems)}")
 
     def _run(self, action: str, broker: int, links: str) -> Ordered:
@@ -102,10 +104,10 @@ class Orders:
         return self._commands.run(action, values, self._secrets, self._cluster.agent.adopt)
 
     def end(self, healing: str, brokers: Sequence[int]) -> None:
-        """Waits until `brokers` are whole again, or orders `healing` for those that are not.
+        """Waits until `brokers` are whole again, or orders `healing` for those that are not. If its command fails, what
+        is seen decides all the same.
 
-        Raises CommandFailed if a command failed, and DeadlinePassed, which names the brokers, if they do not come
-        back.
+        Raises DeadlinePassed, which names the brokers, if they do not come back.
         """
         of_action = self._commands.operator.actions[healing]
         brokers = [
@@ -115,7 +117,8 @@ class Orders:
             with suppress(DeadlinePassed):
                 self._await_whole(brokers, of_action.by_itself_s)
         if of_action.command and (down := self._not_whole(brokers)):
-            self.order(healing, down)
+            with suppress(CommandFailed):  # stands in the log, so the injection has no proof
+                self.order(healing, down)
         self._await_whole(brokers, self.whole_s)
         for broker in brokers:
             for action in COMMANDABLE[healing].heals:
@@ -261,7 +264,7 @@ class Healed:
     orders: Orders
 
     def do(self, context: ActionContext) -> Done:
-        """Waits until the brokers are whole again. Raises CommandFailed and DeadlinePassed."""
+        """Waits until the brokers are whole again. Raises DeadlinePassed."""
         at_us = now_us()
         self.orders.end(self.name, context.brokers)
         return Done(at_us)

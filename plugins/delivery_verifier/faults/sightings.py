@@ -44,21 +44,21 @@ def observations(cluster: Cluster) -> list[Observation]:
 
 def silences(observed: Sequence[Observation], broker: int) -> list[Silence]:
     """Returns each time in which `broker` answered nothing, in order."""
-    found, is_silent = list[Silence](), False
+    result, is_silent = list[Silence](), False
     for each in observed:
         if each.kind != "answers" or each.broker != broker:
             continue
         if each.state == "answers":
             if is_silent:
-                found[-1] = found[-1]._replace(until_us=each.at_us)
+                result[-1] = result[-1]._replace(until_us=each.at_us)
             is_silent = False
             continue
         if not is_silent:
-            found.append(Silence(each.at_us - each.pause_us, each.at_us, None, None))
+            result.append(Silence(each.at_us - each.pause_us, each.at_us, None, None))
             is_silent = True
-        if each.state == "refuses" and found[-1].refused_us is None:
-            found[-1] = found[-1]._replace(refused_us=each.at_us)
-    return found
+        if each.state == "refuses" and result[-1].refused_us is None:
+            result[-1] = result[-1]._replace(refused_us=each.at_us)
+    return result
 
 
 def deposed_us(observed: Sequence[Observation], broker: int, since_us: int) -> int | None:

@@ -121,12 +121,12 @@ def lacking(commands: OperatorCommands | None, step: FaultStep) -> str:
 
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of the TOML file, whose actions have names."""
-    made: dict[str, Any] = msgspec.json.schema(OperatorCommands)
-    actions = made["$defs"]["OperatorCommands"]["properties"]["actions"]
+    form: dict[str, Any] = msgspec.json.schema(OperatorCommands)
+    actions = form["$defs"]["OperatorCommands"]["properties"]["actions"]
     of_command = actions.pop("additionalProperties")
     actions["properties"] = {name: {**of_command, "description": act.summary} for name, act in COMMANDABLE.items()}
     actions["additionalProperties"] = False
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Commands of an operator", **made}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Commands of an operator", **form}
 
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_.]+)\}")
@@ -178,12 +178,12 @@ def _command_problems(name: str, command: Command) -> Iterator[str]:
     if "{" in words[0].removeprefix("{home}/"):
         yield "has a placeholder in its program; only {home}/ may begin it"
     text = " ".join(words)
-    for found in _PLACEHOLDER.findall(text):
-        if found not in PLACEHOLDERS or (found == "links" and name != "isolate"):
-            near = nearest(found, PLACEHOLDERS)
-            hint = f"did you mean {{{near}}}?" if near and near != found else "leave it out"
+    for placeholder in _PLACEHOLDER.findall(text):
+        if placeholder not in PLACEHOLDERS or (placeholder == "links" and name != "isolate"):
+            near = nearest(placeholder, PLACEHOLDERS)
+            hint = f"did you mean {{{near}}}?" if near and near != placeholder else "leave it out"
             allowed = f"{', '.join(PLACEHOLDERS)} (links: in isolate alone)"
-            yield f"has the placeholder {{{found}}}; allowed: {allowed}; {hint}"
+            yield f"has the placeholder {{{placeholder}}}; allowed: {allowed}; {hint}"
     if "{broker}" not in text and "{host}" not in text:
         yield "has neither {broker} nor {host}, so it would do the same whichever broker is meant; add one of them"
     if holds_password(text):

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from delivery_verifier.cluster.external.cluster import read as read_access
-from delivery_verifier.cluster.security import command_config, jaas, names
+from delivery_verifier.cluster.security import command_config, names
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.host.redaction import SECRET_VARIABLE, redact
@@ -111,8 +111,8 @@ def read(reference: str) -> Commands:
     file = named(reference)
     content = _private_content(file)
     operator, digest = parse(content, file), hashlib.sha256(content).hexdigest()
-    name, _, wanted = reference.partition("@")
-    if not digest.startswith(wanted):
+    name, _, begin = reference.partition("@")
+    if not digest.startswith(begin):
         raise BadInput(
             f"{OPTION} is {reference}, and {file} is another file now (SHA-256 {digest[:12]}); allowed: the file as it "
             f"was; to go on with the file as it is, name it {name} alone"
@@ -139,10 +139,8 @@ def of_run(described: CommandsFile) -> Commands:
 def secrets_to_hide(access: ClusterAccess) -> list[str]:
     """Returns the secrets that no output of a command may keep: those of the connection of the run, and of all
     connections of this operator."""
-    security = read_access(access).security
-    own = [value for name, value in security.items() if name in names.SECRETS]
-    inner = [jaas.read(security[jaas.PROPERTY])[1].password] if jaas.PROPERTY in security else []
-    return [*own, *inner, *command_config.known_secrets()]
+    own = [value for name, value in read_access(access).security.items() if name in names.SECRETS]
+    return [*own, *command_config.known_secrets()]
 
 
 def _spellings(secrets: Iterable[str]) -> list[str]:

@@ -56,6 +56,13 @@ def params() -> dict[str, Param]:
             "to "
             "run, e.g. power,network. One that is unavailable and not named here turns the run red.",
         ),
+        **_of_clusters(),
+    }
+
+
+def _of_clusters() -> dict[str, Param]:
+    """Returns the fields that name a cluster that somebody else runs, and what breaks it."""
+    return {
         "cluster": Param(
             choices.check_cluster(CLUSTER, os.environ.get(CLUSTER, "")),
             type="string",
