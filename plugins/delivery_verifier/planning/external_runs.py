@@ -24,9 +24,11 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.model.operator_commands import OperatorCommands
+from delivery_verifier.model.scenario import Arm, Load, Scenario
 from delivery_verifier.planning import cluster_needs, cluster_plan
 from delivery_verifier.planning.cluster_plan import ClusterPlan
+from delivery_verifier.planning.request import FIELDS
 
 _log = logging.getLogger(__name__)
 BACKEND = "external"
@@ -122,6 +124,8 @@ def on_cluster(access: ClusterAccess, scenario: Scenario, checked: Checked) -> S
         commands=None if own is None else own.described,
     )
     scenario = cluster_plan.observed(scenario, checked)
+    if own is not None:
+        scenario = replace(scenario, load=_patient(scenario, own.operator))
     release = _release(checked)
     cluster = replace(
         scenario.cluster,
@@ -137,6 +141,15 @@ def on_cluster(access: ClusterAccess, scenario: Scenario, checked: Checked) -> S
     command = " ".join([scenario.command, *([] if is_direct else ["--direct"]), *options])
     versions = {**scenario.versions, "kafka": release}
     return replace(scenario, cluster=cluster, versions=versions, command=command)
+
+
+def _patient(scenario: Scenario, operator: OperatorCommands) -> Load:
+    """Returns the load with a deadline that leaves time for each command of the plan, for its effect, and for the
+    cluster to be whole again."""
+    own = [operator.actions[step.action] for step in scenario.fault.steps if step.action in operator.actions]
+    of_commands = sum(each.deadline_s + each.by_itself_s + operator.effect_s + operator.whole_s for each in own)
+    seconds = scenario.load.deadline_s + scenario.fault.cycles * of_commands + 2 * operator.whole_s
+    return replace(scenario.load, deadline_s=min(float(FIELDS["deadline_s"].meta.le or 0), seconds))
 
 
 def placed(scenario: Scenario, brokers: Sequence[Broker]) -> tuple[int, ...]:

@@ -164,10 +164,14 @@ def _require_host(host: str, words: list[str]) -> None:
 
 
 def _require_program(field: str, words: list[str], environment: dict[str, str]) -> None:
-    if words and shutil.which(words[0], path=environment.get("PATH", os.defpath)) is None:
+    if not words:
+        return
+    program = shutil.which(words[0], path=environment.get("PATH", os.defpath))
+    if program is None:
         raise BadInput(
             f"{field} has the program {words[0]!r}, which this user cannot run here; install it, or correct its path"
         )
+    _require_unwritable(Path(program), Path(program).stat())
 
 
 def _private_content(file: Path) -> bytes:
@@ -182,11 +186,15 @@ def _private_content(file: Path) -> bytes:
 
 
 def _require_owned(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:
+    _require_unwritable(path, status, sticky=sticky)
+    if status.st_uid not in (os.geteuid(), 0):
+        raise BadInput(f"{path} belongs to another user; allowed: your own, or root's; remedy: chown it")
+
+
+def _require_unwritable(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o022 and not (sticky and mode & stat.S_ISVTX):
         raise BadInput(
             f"{path} has mode {mode:04o}, so others may write it, and with it start programs as you; "
             f"remedy: chmod go-w {path}"
         )
-    if status.st_uid not in (os.geteuid(), 0):
-        raise BadInput(f"{path} belongs to another user; allowed: your own, or root's; remedy: chown it")

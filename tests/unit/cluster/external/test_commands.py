@@ -124,6 +124,15 @@ def test_a_program_that_is_missing_is_refused_before_anything_runs(folder: Path)
         commands.read("mine")
 
 
+def test_a_program_that_others_may_write_is_refused(folder: Path) -> None:
+    file, script = written(folder, ""), folder / "kubectl"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o777)
+    file.write_text(file.read_text().replace(sys.executable, "{home}/kubectl"))
+    with pytest.raises(BadInput, match="kubectl has mode 0777, so others may write it"):
+        commands.read("mine")
+
+
 @pytest.mark.parametrize("reference", ["kubectl delete pod", "../mine", "/etc/mine", "mine;id", "mine@zz"])
 def test_a_command_or_a_path_is_no_name(folder: Path, reference: str) -> None:
     written(folder, "")
