@@ -13,6 +13,7 @@ from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.injections import Injections
+from delivery_verifier.faults.observing import Watch
 from delivery_verifier.faults.targets import Targets
 from delivery_verifier.faults.triggers import LoadEnded, Triggers
 from delivery_verifier.host.waiting import DeadlinePassed
@@ -42,6 +43,7 @@ class FaultRunner:
     ) -> None:
         self._cluster, self._scenario, self._load, self._applications = cluster, scenario, load, applications
         self.injections = Injections(cluster, scenario, load, applications)
+        self._check_load, self._by_others = check_load, list[Injection]()
         self._triggers = Triggers(cluster, scenario, load, self.injections, check_load)
         self.listener: Callable[[str, int], None] = lambda text, at_us: None
 
@@ -65,7 +67,7 @@ class FaultRunner:
                     break
         finally:
             heal(self._cluster)
-        return [injection.to_injection() for injection in self.injections.all]
+        return [*(injection.to_injection() for injection in self.injections.all), *self._by_others]
 
     def _run_cycle(self, cycle: int) -> bool:
         """Runs all steps of the plan once, and waits for the recovery of the cluster. Returns whether the plan goes on:
@@ -75,6 +77,9 @@ class FaultRunner:
         try:
             for step in self._scenario.fault.steps:
                 self._triggers.wait(step)
+                if step.act.by_others:
+                    self._watch()
+                    continue
                 brokers = brokers if step.target == "same" else targets.resolve(step.target)
                 self._perform(step, brokers, cycle)
                 self._triggers.end_step()
@@ -89,6 +94,12 @@ class FaultRunner:
         if len(self.injections.all) > injections_before:  # without a fault there is nothing to recover from
             self._recover()
         return goes_on
+
+    def _watch(self) -> None:
+        """Watches while somebody else breaks brokers, and keeps the injections that follow from what was seen."""
+        watch = Watch(self._cluster, self._scenario, self._load, self._check_load, self.listener)
+        self._by_others = watch.injections()
+        self.listener(RECOVERED, now_us())
 
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
         """Performs the action of `step` on `brokers`.

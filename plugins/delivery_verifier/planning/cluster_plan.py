@@ -11,6 +11,7 @@ from delivery_verifier.cluster.check import facts, rights
 from delivery_verifier.cluster.check.cluster_check import Checked
 from delivery_verifier.cluster.check.rights import Created
 from delivery_verifier.contract.settings import ELR_SINCE
+from delivery_verifier.model.external_cluster import REBALANCE
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import cluster_needs
 from delivery_verifier.planning.cluster_needs import MOST_BYTES, MOST_RATE, Needs
@@ -170,8 +171,8 @@ def _features(checked: Checked) -> list[Line]:
         lines.append(Line("settings", "", f"those of the brokers are not known: {why}"))
     else:
         lines.append(Line("settings", "", ", ".join(f"{name}={value}" for name, value in checked.settings.items())))
-        if checked.settings.get("auto.leader.rebalance.enable") == "true":
-            text = "auto.leader.rebalance.enable=true: leaders may move by themselves, which a run counts as unplanned"
+        if checked.settings.get(REBALANCE) == "true":
+            text = f"{REBALANCE}=true: leaders may move by themselves, which a run counts as unplanned"
             lines.append(Line("settings", "", text))
     return lines
 
@@ -262,5 +263,5 @@ def of_run(needed: Needs) -> list[Line]:
         lines.append(Line("limit", "refused", said, "lower --records or --payload-bytes"))
     if needed.impossible:
         said = f"{', '.join(needed.impossible)}: only a cluster of the verifier's own can be broken so"
-        lines.append(Line("fault", "refused", said, "--fault none, or a fault of producers or applications"))
+        lines.append(Line("fault", "refused", said, "--fault none or observe, or a fault of producers or applications"))
     return lines

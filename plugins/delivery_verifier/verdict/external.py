@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.application import IN_TRANSACTIONS, STORED, Discipline
+from delivery_verifier.model.external_cluster import REBALANCE
 from delivery_verifier.run_directory.group_log import Row
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 
-REBALANCE, UNKNOWN = "auto.leader.rebalance.enable", "not known"
+UNKNOWN = "not known"
 UNWATCHED, COMMITS_UNWATCHED = "brokers_unwatched", "commits_unwatched"
 _SET_BACK = subset(
     "what an application may show if brokers forget a commit or the members of its group: it gets records again",

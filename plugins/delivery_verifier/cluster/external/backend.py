@@ -59,7 +59,7 @@ class ExternalBackend(Shared):
             return Unavailability(f"the run names no cluster that somebody else runs; {_NAME_IT}")
         if plan is not None and (actions := list(dict.fromkeys(actions_on_brokers(plan)))):
             why = f"the fault {plan.name} does {', '.join(actions)} to brokers, and these are somebody else's"
-            return Unavailability(f"{why}: choose --fault none, or a fault of producers or applications")
+            return Unavailability(f"{why}: choose --fault none or observe, or a fault of producers or applications")
         return None
 
     def describe(self, spec: ClusterSpec) -> str:

@@ -92,14 +92,12 @@ def refusal_of(body: bytes) -> str:
         fields = dict(conf)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return ""
+    from delivery_verifier.planning import external_runs
     from delivery_verifier.planning.build import scenario_from_params
 
     try:
         scenario = scenario_from_params(fields, "planned")
-        if fields.get("cluster"):
-            from delivery_verifier.planning import external_runs
-
-            external_runs.require_possible(scenario)
+        (external_runs.require_possible if fields.get("cluster") else external_runs.refuse_observing)(scenario)
     except BadInput as error:
         return str(error)
     return ""
