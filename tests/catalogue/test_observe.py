@@ -3,8 +3,6 @@ from outside who was broken."""
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.model.fault_actions import OBSERVE
@@ -45,12 +45,13 @@ class Outside:
 @dataclass(frozen=True, slots=True)
 class Silence:
     """A time in which a broker did not answer. `since_us`: the last question that it answered before. `seen_us`: when
-    it was noticed. `until_us`: when it answered again; None: never. `refused`: whether connections were refused."""
+    it was noticed. `until_us`: when it answered again; None: never. `refused`, `timed_out`: how it did not answer."""
 
     since_us: int
     seen_us: int
     until_us: int | None
     refused: bool
+    timed_out: bool
 
     @property
     def counts(self) -> bool:
@@ -95,7 +96,8 @@ def injections_from_outside(
       have been cut off from others before: the time is then earlier by `session_us` or, of a follower, `lag_us`.
     * `healed_at_us`: when it was back in all its ISRs. `recovered_at_us`: when every partition had all its replicas
       in sync and, if `leaders_return`, the leader that it had when the load began. Both are None if this was not seen.
-    * `proof`: `before` as of every injection, and `observed`: each sign in words, with its time.
+    * `proof`: `before` as of every injection; `observed`: each sign in words, with its time; and `assumed`: what of
+      `outside` decided it.
 
     Nothing is returned of what began before the load, or after the time until which it is looked at. `action` is the
     action of each injection, and `first_id` the id of the first one.
@@ -108,7 +110,7 @@ def injections_from_outside(
         and (begin_us := _begin_us(outage, outside, silent.get(outage.broker, ()))) is not None
     ]
     begun.sort(key=lambda each: (each[0], each[1].broker))
-    return list(_injections(begun, silent, action, first_id))
+    return list(_injections(begun, silent, outside, action, first_id))
 
 
 def silences(observations: Iterable[Observation]) -> dict[int, list[Silence]]:
@@ -119,24 +121,18 @@ def silences(observations: Iterable[Observation]) -> dict[int, list[Silence]]:
         if now.kind != "answers":
             continue
         before = open_of.pop(now.broker, None)
-        if now.state == "answers":
-            if before is not None:
-                found[now.broker].append(_ended(before, now.at_us))
-        else:
-            since_us = now.at_us - now.pause_us
+        if now.state != "answers":
+            fresh = Silence(now.at_us - now.pause_us, now.at_us, None, False, False)
             refused = now.state == "refuses"
-            open_of[now.broker] = (
-                Silence(since_us, now.at_us, None, refused)
-                if before is None
-                else Silence(before.since_us, before.seen_us, None, before.refused or refused)
+            known = before or fresh
+            open_of[now.broker] = replace(
+                known, refused=known.refused or refused, timed_out=known.timed_out or not refused
             )
+        elif before is not None:
+            found[now.broker].append(replace(before, until_us=now.at_us))
     for broker, silence in open_of.items():
         found[broker].append(silence)
     return found
-
-
-def _ended(silence: Silence, until_us: int) -> Silence:
-    return Silence(silence.since_us, silence.seen_us, until_us, silence.refused)
 
 
 def _outages(observations: Iterable[Observation], outside: Outside) -> list[_Outage]:
@@ -253,7 +249,11 @@ def _ends_after(silence: Silence, at_us: int) -> bool:
 
 
 def _injections(
-    begun: Iterable[tuple[int, _Outage]], silent: Mapping[int, Sequence[Silence]], action: str, first_id: int
+    begun: Iterable[tuple[int, _Outage]],
+    silent: Mapping[int, Sequence[Silence]],
+    outside: Outside,
+    action: str,
+    first_id: int,
 ) -> Iterator[Injection]:
     cycle, until_us = -1, -1
     for number, (begin_us, outage) in enumerate(begun):
@@ -281,6 +281,12 @@ def _injections(
                     for (topic, partition), epoch in sorted(hit.items())
                 },
                 "observed": _signs(begin_us, outage, silent.get(outage.broker, ())),
+                "assumed": {
+                    "session_ms": outside.session_us // 1000,
+                    "lag_ms": outside.lag_us // 1000,
+                    "leaders_return": outside.leaders_return,
+                    "silence_counts": outside.silence_counts,
+                },
             },
         )
 
