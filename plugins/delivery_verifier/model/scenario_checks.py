@@ -109,8 +109,8 @@ def _check_plan(scenario: Scenario) -> None:
             raise BadInput(f"{where}.options.{error}")
     if scenario.fault.by_others and (len(scenario.fault.steps) > 1 or scenario.fault.cycles > 1):
         raise BadInput(
-            f"fault is {scenario.fault.name!r} with cycles {scenario.fault.cycles}, and nobody knows how often somebody "
-            "else breaks brokers; allowed: one cycle, and no other step; raise --duration-s to watch longer"
+            f"fault is {scenario.fault.name!r} with cycles {scenario.fault.cycles}, and nobody knows how often "
+            "somebody else breaks brokers; allowed: one cycle, and no other step; raise --duration-s to watch longer"
         )
     if missing := set(capabilities_of(scenario.fault)) - set(scenario.cluster.capabilities):
         raise BadInput(
