@@ -60,7 +60,7 @@ appender.c.layout.pattern=[%d] %p %m (%c)%n
 
 class SecuredCluster:
     """A running cluster of `brokers`, with the Kafka version `version`. `folder` holds its data, its logs, and in
-    `certificates` what clients need. `users` maps users to passwords."""
+    `certificates` what clients need. `users` maps users to passwords. `settings` are more settings of all nodes."""
 
     def __init__(
         self,
@@ -68,7 +68,9 @@ class SecuredCluster:
         brokers: Sequence[int] = BROKERS,
         version: str = VERSION,
         users: Mapping[str, str] = USERS,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
+        self.settings = settings or {}
         self.folder, self.certificates, self.users = folder, folder / "certificates", users
         self.brokers, self.version = tuple(brokers), version
         numbers = iter(free_ports(1 + len(LISTENERS) * len(self.brokers)))
@@ -242,7 +244,7 @@ class SecuredCluster:
         }
         if node == CONTROLLER:
             listener = f"CONTROLLER://127.0.0.1:{self._controller_port}"
-            return settings | {"process.roles": "controller", "listeners": listener}
+            return settings | {"process.roles": "controller", "listeners": listener, **self.settings}
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports[node].items())
         plain = " ".join(f'user_{user}="{password}"' for user, password in self.users.items())
         module = "org.apache.kafka.common.security"
@@ -273,6 +275,7 @@ class SecuredCluster:
             "num.network.threads": 2,
             "log.cleaner.dedupe.buffer.size": 4194304,
             "auto.create.topics.enable": "false",
+            **self.settings,
         }
 
 
@@ -284,10 +287,14 @@ def _operation(name: str) -> AclOperation:
 
 @contextmanager
 def secured_cluster(
-    folder: Path, brokers: Sequence[int] = BROKERS, version: str = VERSION, users: Mapping[str, str] = USERS
+    folder: Path,
+    brokers: Sequence[int] = BROKERS,
+    version: str = VERSION,
+    users: Mapping[str, str] = USERS,
+    settings: Mapping[str, object] | None = None,
 ) -> Iterator[SecuredCluster]:
     """Yields a running cluster in `folder`. Its processes are killed after the block."""
-    cluster = SecuredCluster(folder, brokers, version, users)
+    cluster = SecuredCluster(folder, brokers, version, users, settings)
     try:
         cluster.start()
         yield cluster

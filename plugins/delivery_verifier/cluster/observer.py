@@ -103,6 +103,17 @@ class Observer:
         with self._lock:
             self._topics = sorted(topics)
 
+    @property
+    def topics(self) -> list[str]:
+        """The topics that are watched."""
+        with self._lock:
+            return list(self._topics)
+
+    def record(self, observation: Observation) -> None:
+        """Records what somebody else saw, with the present time."""
+        with self._lock:
+            self._write(replace(observation, at_us=now_us()))
+
     def process(self, broker: int, state: str, exit_code: int | None = None) -> None:
         """Records the state of a node's process if the state has changed.
 

@@ -14,6 +14,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults import ordered
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.injections import RECOVERY_DEADLINE_S, Injections
+from delivery_verifier.faults.observing import Watch
 from delivery_verifier.faults.ordered import CommandFailed, Orders
 from delivery_verifier.faults.targets import Targets
 from delivery_verifier.faults.triggers import LoadEnded, Triggers
@@ -47,6 +48,7 @@ class FaultRunner:
         self._orders = Orders(cluster, scenario) if external is not None and external.commands is not None else None
         actions = ACTIONS if self._orders is None else {**ACTIONS, **ordered.actions(self._orders)}
         self.injections = Injections(cluster, scenario, load, applications, actions)
+        self._check_load, self._by_others = check_load, list[Injection]()
         self._triggers = Triggers(cluster, scenario, load, self.injections, check_load)
         self.listener: Callable[[str, int], None] = lambda text, at_us: None
 
@@ -72,7 +74,7 @@ class FaultRunner:
             self._end_faults()
         if self._orders is not None:
             self._orders.in_evidence(self.injections.all)
-        return [injection.to_injection() for injection in self.injections.all]
+        return [*(injection.to_injection() for injection in self.injections.all), *self._by_others]
 
     def _run_cycle(self, cycle: int) -> bool:
         """Runs all steps of the plan once, and waits for the recovery of the cluster. Returns whether the plan goes on:
@@ -82,6 +84,9 @@ class FaultRunner:
         try:
             for step in self._scenario.fault.steps:
                 self._triggers.wait(step)
+                if step.act.by_others:
+                    self._watch()
+                    continue
                 brokers = brokers if step.target == "same" else targets.resolve(step.target)
                 self._perform(step, brokers, cycle)
                 self._triggers.end_step()
@@ -96,6 +101,12 @@ class FaultRunner:
         if len(self.injections.all) > injections_before:  # without a fault there is nothing to recover from
             goes_on = self._recover() and goes_on
         return goes_on
+
+    def _watch(self) -> None:
+        """Watches while somebody else breaks brokers, and keeps the injections that follow from what was seen."""
+        watch = Watch(self._cluster, self._scenario, self._load, self._check_load, self.listener)
+        self._by_others = watch.injections()
+        self.listener(RECOVERED, now_us())
 
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
         """Performs the action of `step` on `brokers`.

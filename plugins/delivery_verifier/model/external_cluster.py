@@ -19,6 +19,14 @@ PATTERN = rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,79}}|{AIRFLOW}[A-Za-z0-9_][A-Za-z0-9_.
 """Matches the name of a cluster: of a file of the operator, or of a connection of Airflow."""
 
 
+REBALANCE, SESSION, LAG = "auto.leader.rebalance.enable", "broker.session.timeout.ms", "replica.lag.time.max.ms"
+"""Settings of brokers: whether leaders move back by themselves, after how long the cluster deposes a silent broker, and
+after how long a leader drops a replica that does not follow."""
+RETURN_S = 420.0
+"""How long a run waits until brokers that somebody else took out are back, and lead again what they led, in seconds.
+Brokers look every 300 s whether leaders must move back (leader.imbalance.check.interval.seconds)."""
+
+
 def is_name(text: str) -> bool:
     """Returns whether `text` may name a cluster."""
     return re.fullmatch(PATTERN, text) is not None

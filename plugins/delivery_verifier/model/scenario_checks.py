@@ -107,6 +107,11 @@ def _check_plan(scenario: Scenario) -> None:
             )
         for error in errors_in_options(step.action, step.act.options, step.options):
             raise BadInput(f"{where}.options.{error}")
+    if scenario.fault.by_others and (len(scenario.fault.steps) > 1 or scenario.fault.cycles > 1):
+        raise BadInput(
+            f"fault is {scenario.fault.name!r} with cycles {scenario.fault.cycles}, and nobody knows how often "
+            "somebody else breaks brokers; allowed: one cycle, and no other step; raise --duration-s to watch longer"
+        )
     external = scenario.cluster.external
     ordered = external.commands.actions if external is not None and external.commands is not None else ()
     by_the_run = msgspec.structs.replace(

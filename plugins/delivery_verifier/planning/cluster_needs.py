@@ -86,9 +86,14 @@ def sample_topics(scenario: Scenario, brokers: Sequence[int]) -> dict[str, Wante
 
 
 def _is_possible(act: Act) -> bool:
-    """Returns whether an action needs nothing but requests to the cluster, or processes of this host."""
+    """Returns whether an action needs nothing but requests to the cluster, or processes of this host, or is somebody
+    else's."""
     is_request = act.name in (*_ELECTIONS, *_CHANGES)
-    return is_request or (not act.needs and (act.whom in _HARMLESS_TO_BROKERS or not (act.takes_effect or act.heals)))
+    return (
+        is_request
+        or act.by_others
+        or (not act.needs and (act.whom in _HARMLESS_TO_BROKERS or not (act.takes_effect or act.heals)))
+    )
 
 
 def _rate(scenario: Scenario) -> float | None:

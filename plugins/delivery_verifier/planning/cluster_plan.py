@@ -12,6 +12,7 @@ from delivery_verifier.cluster.check.cluster_check import Checked
 from delivery_verifier.cluster.check.rights import Created
 from delivery_verifier.cluster.external.commands import Commands
 from delivery_verifier.contract.settings import ELR_SINCE
+from delivery_verifier.model.external_cluster import REBALANCE
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import cluster_needs
 from delivery_verifier.planning.cluster_needs import MOST_BYTES, MOST_RATE, Needs
@@ -171,8 +172,8 @@ def _features(checked: Checked) -> list[Line]:
         lines.append(Line("settings", "", f"those of the brokers are not known: {why}"))
     else:
         lines.append(Line("settings", "", ", ".join(f"{name}={value}" for name, value in checked.settings.items())))
-        if checked.settings.get("auto.leader.rebalance.enable") == "true":
-            text = "auto.leader.rebalance.enable=true: leaders may move by themselves, which a run counts as unplanned"
+        if checked.settings.get(REBALANCE) == "true":
+            text = f"{REBALANCE}=true: leaders may move by themselves, which a run counts as unplanned"
             lines.append(Line("settings", "", text))
     return lines
 
@@ -271,7 +272,7 @@ def of_run(needed: Needs) -> list[Line]:
 def _impossible(needed: Needs) -> list[Line]:
     if not needed.impossible:
         return []
-    remedy, lack = "--fault none, or a fault of producers or applications", ", ".join(needed.impossible)
+    remedy, lack = "--fault none or observe, or a fault of producers or applications", ", ".join(needed.impossible)
     if needed.commands:
         return [Line("fault", "refused", f"the commands {needed.commands} have none for {lack}", remedy)]
     said = f"{lack}: without commands of yours, only a cluster of the verifier's own can be broken so"

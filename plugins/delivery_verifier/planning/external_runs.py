@@ -22,7 +22,7 @@ from delivery_verifier.cluster.security import spark_options
 from delivery_verifier.cluster.security.spark_options import Location
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
+from delivery_verifier.model.external_cluster import SESSION, ClusterAccess, ExternalCluster
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.operator_commands import OperatorCommands
 from delivery_verifier.model.scenario import Arm, Load, Scenario
@@ -33,7 +33,7 @@ from delivery_verifier.planning.request import FIELDS
 _log = logging.getLogger(__name__)
 BACKEND = "external"
 NOT_KNOWN = "not known"
-_SESSION, _SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = "broker.session.timeout.ms", 300, 60_000
+_SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = 300, 60_000
 _TOKEN = string.ascii_lowercase + string.digits
 _ID = "transactional.id"
 
@@ -69,6 +69,16 @@ def require_possible(scenario: Scenario, access: ClusterAccess) -> None:
     needed = cluster_needs.needs(scenario, commands_of(access))
     if refused := [line for line in cluster_plan.of_run(needed) if line.mark == "refused"]:
         raise BadInput(*(f"{line.topic}: {line.text}; allowed there: {line.remedy}" for line in refused))
+
+
+def refuse_observing(scenario: Scenario) -> None:
+    """Raises BadInput if somebody else is to break the brokers of `scenario`, and the run has a cluster of its own."""
+    if scenario.fault.by_others:
+        raise BadInput(
+            f"fault is {scenario.fault.name!r}, which watches while somebody else breaks brokers of their own cluster, "
+            "and this run would start one that nobody else knows; allowed: with --cluster, --command-config or "
+            "--bootstrap-server (in the form: the field cluster); or another fault, e.g. kill_leader"
+        )
 
 
 def check(
@@ -177,7 +187,7 @@ def _release(checked: Checked) -> str:
 
 def _session_ms(settings: Mapping[str, str]) -> int:
     """Returns the brokers' session timeout, or the shortest one if it is not known: then no silence counts as brief."""
-    text = settings.get(_SESSION, "")
+    text = settings.get(SESSION, "")
     return min(max(int(text), _SHORTEST_SESSION_MS), _LONGEST_SESSION_MS) if text.isdecimal() else _SHORTEST_SESSION_MS
 
 

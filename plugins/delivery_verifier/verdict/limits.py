@@ -142,7 +142,7 @@ def _advised(scenario: Scenario, rounds: int) -> str:
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     text = f" To bring that down to {_percent(WANTED_BOUND)}, the fault must be repeated {needed} times"
     words = shlex.split(scenario.command)
-    if not words:
+    if not words or scenario.fault.by_others:  # nobody can be told to break it so often
         return f"{text}."
     if "--scenario" in words:
         runs = math.ceil(needed / rounds)  # at least 2: after `needed` rounds, the bound is low enough

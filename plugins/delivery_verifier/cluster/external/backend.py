@@ -62,7 +62,7 @@ class ExternalBackend(Shared):
         asked = [] if plan is None else [each for each in actions_on_brokers(plan) if each not in ordered]
         if plan is not None and (actions := list(dict.fromkeys(asked))):
             why = f"the fault {plan.name} does {', '.join(actions)} to brokers, and these are somebody else's"
-            return Unavailability(f"{why}: choose --fault none, or a fault of producers or applications")
+            return Unavailability(f"{why}: choose --fault none or observe, or a fault of producers or applications")
         return None
 
     def describe(self, spec: ClusterSpec) -> str:

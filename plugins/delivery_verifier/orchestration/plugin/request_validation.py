@@ -93,14 +93,15 @@ def refusal_of(body: bytes) -> str:
         fields = dict(conf)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return ""
+    from delivery_verifier.planning import external_runs
     from delivery_verifier.planning.build import scenario_from_params
 
     try:
         scenario = scenario_from_params(fields, "planned")
         if (access := ClusterAccess.of_fields(fields)) is not None:
-            from delivery_verifier.planning import external_runs
-
             external_runs.require_possible(scenario, access)
+        else:
+            external_runs.refuse_observing(scenario)
     except BadInput as error:
         return str(error)
     return ""
