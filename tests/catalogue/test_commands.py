@@ -25,7 +25,12 @@ from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pipeline import direct
 from delivery_verifier.run_directory.run_directory import RunDirectory
+from delivery_verifier.suite import begin
+from delivery_verifier.suite.directly import runner
+from delivery_verifier.suite.loop import Loop
 
+SETTINGS = {"leader.imbalance.check.interval.seconds": 3, "leader.imbalance.per.broker.percentage": 0}
+"""The cluster soon moves leaders back: a run waits for that, because it does so by itself."""
 PARAMS = {"profile": "safe", "fault": "kill_leader", "records": 4000, "duration_s": 8, "rate": 500}
 
 
@@ -33,7 +38,7 @@ PARAMS = {"profile": "safe", "fault": "kill_leader", "records": 4000, "duration_
 def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """The operator of a cluster that nothing of the verifier has started."""
     folder = tmp_path_factory.mktemp("commanded")
-    with secured_cluster(folder / "cluster") as cluster:
+    with secured_cluster(folder / "cluster", settings=SETTINGS) as cluster:
         operator = Operator(cluster, folder / "operator")
         try:
             yield operator
@@ -97,6 +102,23 @@ def test_a_leader_that_a_command_kills_and_another_starts_is_held_and_what_was_s
     wait_until(lambda: not list(folders.state_dir().glob("clusters/*/*.jsonl")), "the register to end", PATIENCE_S)
     secret = USERS["verifier"].encode()
     assert not [file for file in run.path.rglob("*") if file.is_file() and secret in file.read_bytes()]
+
+
+def test_a_scenario_of_the_catalogue_is_played_there_and_one_that_lacks_a_command_names_the_action(
+    operator: Operator, strangers: SecuredCluster, kafka_spark: SparkSession, host_folder: Path
+) -> None:
+    operator.cluster.grant_exactly({"fault": "none", "rate": 500})
+    name = operator.commands("freezer", actions=("kill", "start", "pause", "resume"))
+    access = access_to(strangers, host_folder, name)
+    names = ["acks_1.frozen_followers", "acks_1.below_min_isr"]
+    started = begin.begin(f"commands-{uuid.uuid4().hex[:6]}", names=names, direct=True, external=access)
+    with runner(lambda progress: None, kafka_spark, access) as direct_runner:
+        finished = Loop(started, direct_runner, lambda catalogue_run, item: None).run()
+    played, lacking = (next(item for item in finished.items if item.name == each) for each in names)
+    said = [attempt.sentence or attempt.error for attempt in played.attempts]
+    assert played.state == "as expected", said
+    assert (lacking.state, lacking.green) == ("unavailable", True)
+    assert "the commands freezer have none for stop" in lacking.unavailable
 
 
 @pytest.mark.parametrize(

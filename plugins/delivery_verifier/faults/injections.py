@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.cluster.handle import Cluster
@@ -17,7 +18,7 @@ from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.open_injection import LeaderBefore, OpenInjection, Proofs, partition_name
 from delivery_verifier.faults.proofs import coordinated_partitions, prove
 from delivery_verifier.faults.targets import touched_partitions
-from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.act import Proof
 from delivery_verifier.model.data import Setting
@@ -166,6 +167,17 @@ class Injections:
         """Returns whether the newest injection now shows the effect `proof`."""
         return bool(prove(self._cluster, self._scenario, self.all[-1], (proof,))[proof])
 
+    def await_leaders(self, whole_s: float, return_s: float) -> None:
+        """Waits until every replica is in sync, and then until every partition is led by its first replica again, as
+        far as the cluster does that by itself within `return_s`. Raises DeadlinePassed if replicas are not in sync
+        after `whole_s`."""
+        self._await_in_sync(self._topics, whole_s)
+        are_back = lambda: all(  # noqa: E731
+            state.leader == state.replicas[0] for state in self._cluster.partitions(self._topics).values()
+        )
+        with suppress(DeadlinePassed):  # a leader that moves later is a disturbance that was not planned
+            wait_until(are_back, "leaders to move back by themselves", return_s, every_s=0.2)
+
     def await_recovery(self, deadline_s: float = RECOVERY_DEADLINE_S) -> None:
         """Waits until every replica is in sync. Then marks every healed injection as recovered.
 
@@ -174,13 +186,16 @@ class Injections:
         topics = list(self._topics)
         if any("coordinator_moved" in injection.proofs.required for injection in self.all):
             topics.append(TRANSACTION_STATE)
+        self._await_in_sync(topics, deadline_s)
+        recovered_at_us = now_us()
+        for injection in self.all:
+            if injection.healed_at_us is not None and injection.recovered_at_us is None:
+                injection.recovered_at_us = recovered_at_us
+
+    def _await_in_sync(self, topics: list[str], deadline_s: float) -> None:
         wait_until(
             lambda: self._cluster.isr_full(topics),
             "all replicas to be in sync again after the fault",
             deadline_s,
             detail=lambda: self._cluster.out_of_sync(topics),
         )
-        recovered_at_us = now_us()
-        for injection in self.all:
-            if injection.healed_at_us is not None and injection.recovered_at_us is None:
-                injection.recovered_at_us = recovered_at_us

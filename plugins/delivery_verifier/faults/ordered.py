@@ -16,14 +16,16 @@ from delivery_verifier.cluster.external.commands import Ordered
 from delivery_verifier.cluster.external.register import Entry, Register
 from delivery_verifier.cluster.external.whole import is_cut_off, is_whole
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.contract.outside import Silence
 from delivery_verifier.faults import sightings
 from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done
+from delivery_verifier.faults.observing import has_own_addresses
 from delivery_verifier.faults.open_injection import OpenInjection, Order
-from delivery_verifier.faults.sightings import OUT_US, Silence
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.act import links_cut
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.external_cluster import REBALANCE
 from delivery_verifier.model.history import Observation, now_us
 from delivery_verifier.model.operator_commands import COMMANDABLE, HEALED_BY
 from delivery_verifier.model.scenario import Scenario
@@ -45,7 +47,7 @@ class Orders:
     def __init__(self, cluster: Cluster, scenario: Scenario) -> None:
         external = scenario.cluster.external
         assert external is not None and external.commands is not None, "only a run with commands has orders"
-        self._cluster, self._commands = cluster, commands.of_run(external.commands)
+        self._external, self._cluster, self._commands = external, cluster, commands.of_run(external.commands)
         self._secrets = commands.secrets_to_hide(external.access)
         self._register = Register.of_run(external.cluster_id, cluster.workspace.name)
         self._standing: dict[int, dict[str, Entry]] = {}
@@ -60,6 +62,11 @@ class Orders:
     def whole_s(self) -> float:
         """How long the cluster may take to be whole again, in seconds."""
         return self._commands.operator.whole_s
+
+    @property
+    def leaders_return(self) -> bool:
+        """Whether leaders move back by themselves, or nobody knows whether they do."""
+        return (self._external.settings or {}).get(REBALANCE, "true") != "false"
 
     def broken(self) -> list[int]:
         """Returns the brokers that were ordered to be broken, and have not been seen to be whole since."""
@@ -224,7 +231,10 @@ class Broken:
         return self.name == "isolate" and "client" not in links_cut(context.options)
 
     def _require_answers(self, context: ActionContext) -> None:
-        """Raises CommandFailed if a broker did not answer before the order: nobody could tell what the order did."""
+        """Raises CommandFailed if nobody could tell what the order did: a broker did not answer before, or brokers have
+        one address, e.g. that of a load balancer."""
+        if not has_own_addresses(context.cluster.connection):
+            raise CommandFailed(f"{self.name} was not ordered: brokers have one address, so nobody sees which answers")
         states, healed = context.cluster.states(), COMMANDABLE[self.name].heals
         for broker in context.brokers:
             if states[broker] != "running" and not any(self.orders.stands(fault, broker) for fault in healed):
@@ -232,27 +242,20 @@ class Broken:
 
     def _silence(self, observed: Sequence[Observation], broker: int, asked_us: int) -> Silence | None:
         """Returns the silence of `broker` that the order has begun, if it has lasted long enough."""
-        for silence in sightings.silences(observed, broker):
-            begun_us = silence.seen_us
-            if begun_us < asked_us and silence.refused_us is not None:
-                begun_us = silence.refused_us  # it was frozen, and is gone now
-            is_frozen = COMMANDABLE[self.name].does == "frozen"
-            if begun_us < asked_us or (is_frozen and silence.refused_us is not None):
-                continue
-            if silence.lasted_us(begun_us, now_us()) >= OUT_US:
-                return silence
-        return None
+        silence = sightings.silence_since(observed, broker, asked_us, now_us())
+        is_frozen = COMMANDABLE[self.name].does == "frozen"
+        return None if silence is not None and is_frozen and silence.refused else silence
 
     def _began_us(self, observed: Sequence[Observation], broker: int, asked_us: int) -> int:
         """Returns the first sign of the effect, as µs since the epoch: the last answer, or when the broker was seen to
         be deposed. If it always answered: the order."""
         silence, deposed = self._silence(observed, broker, asked_us), sightings.deposed_us(observed, broker, asked_us)
-        signs = [silence.answered_us] if silence else [asked_us]
+        signs = [silence.since_us] if silence else [asked_us]
         return min([*signs, *([deposed] if deposed is not None else [])])
 
 
 def _in_words(silence: Silence) -> str:
-    how = "it refused connections" if silence.refused_us is not None else "nothing came back"
+    how = "it refused connections" if silence.refused else "nothing came back"
     return f"no answer from {silence.seen_us} to {silence.until_us or 'now'} (µs since the epoch): {how}"
 
 

@@ -20,6 +20,7 @@ from delivery_verifier.faults.targets import Targets
 from delivery_verifier.faults.triggers import LoadEnded, Triggers
 from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.load.handle import RunningLoad
+from delivery_verifier.model.external_cluster import RETURN_S
 from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.history import Injection, now_us
 from delivery_verifier.model.live import RECOVERED
@@ -162,6 +163,8 @@ class FaultRunner:
         self._restart_clients()
         for injection in list(injections.open):
             injections.close(injection, injection.brokers, healed_at_us)
+        if self._orders is not None and self._orders.leaders_return:
+            injections.await_leaders(self._orders.whole_s, RETURN_S)
         injections.await_recovery(RECOVERY_DEADLINE_S if self._orders is None else self._orders.whole_s)
 
     def _restart_clients(self) -> None:

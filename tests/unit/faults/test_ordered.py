@@ -20,7 +20,7 @@ from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.external import commands
 from delivery_verifier.cluster.external.register import Head, Register
 from delivery_verifier.cluster.observer import OBSERVATIONS
-from delivery_verifier.faults import ordered
+from delivery_verifier.faults import sightings
 from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.ordered import Broken, CommandFailed, Healed, Orders
 from delivery_verifier.host.waiting import DeadlinePassed
@@ -61,7 +61,7 @@ class World:
         (folder / OBSERVATIONS).touch()
         self.behaves()
         requests = SimpleNamespace(live_brokers=self.live_brokers)
-        connection = SimpleNamespace(brokers={broker: Address("b", broker) for broker in BROKERS})
+        connection = SimpleNamespace(brokers={broker: Address("127.0.0.1", broker) for broker in BROKERS})
         self.cluster: Any = SimpleNamespace(
             workspace=folder,
             connection=connection,
@@ -100,7 +100,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(ordered, "OUT_US", 20_000)
+    monkeypatch.setattr(sightings, "OUT_US", 20_000)
     monkeypatch.setenv("KDV_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("KDV_COMMANDS", str(tmp_path))
     tmp_path.chmod(0o700)
@@ -263,3 +263,11 @@ def test_nothing_is_ordered_once_another_process_has_ended_the_run(world: World)
     with pytest.raises(RuntimeError, match="another process has ended this run"):
         Broken("kill", orders).do(world.context(12))
     assert world.ran() == []
+
+
+def test_nothing_is_ordered_where_nobody_sees_which_broker_answers(world: World) -> None:
+    orders = orders_of(world)
+    world.cluster.connection.brokers = dict.fromkeys(BROKERS, Address("127.0.0.1", 9092))
+    with pytest.raises(CommandFailed, match="brokers have one address"):
+        Broken("kill", orders).do(world.context(12))
+    assert world.ran() == [] == standing(world)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from delivery_verifier.faults.sightings import Silence, deposed_us, silences
+import pytest
+
+from delivery_verifier.faults import sightings
+from delivery_verifier.faults.sightings import deposed_us, silence_since
 from delivery_verifier.model.history import Observation
 
 
@@ -14,7 +17,8 @@ def partition(at_us: int, leader: int, isr: list[int], number: int = 0) -> Obser
     return Observation(at_us=at_us, kind="partition", topic="t", partition=number, leader=leader, isr=isr)
 
 
-def test_a_silence_begins_after_the_last_answer_and_ends_with_the_next() -> None:
+def test_a_silence_counts_if_it_was_seen_to_begin_since_the_order_and_lasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sightings, "OUT_US", 20)
     seen = [
         answers(10, 1, "answers"),
         answers(15, 2, "silent", 3),
@@ -23,13 +27,13 @@ def test_a_silence_begins_after_the_last_answer_and_ends_with_the_next() -> None
         answers(90, 1, "answers", 47),
         answers(95, 1, "refuses", 2),
     ]
-    assert silences(seen, 1) == [Silence(43, 50, 60, 90), Silence(93, 95, 95, None)]
-    assert silences(seen, 2) == [Silence(12, 15, None, None)] and silences(seen, 3) == []
-
-
-def test_how_long_a_silence_lasted_is_counted_from_the_order() -> None:
-    assert Silence(43, 50, None, 90).lasted_us(45, 1000) == 40
-    assert Silence(43, 50, None, None).lasted_us(70, 100) == 30
+    first = silence_since(seen, 1, 45, 200)
+    assert first is not None and (first.since_us, first.seen_us, first.until_us, first.refused) == (43, 50, 90, True)
+    later = silence_since(seen, 1, 55, 200)
+    assert later is not None and later.seen_us == 60, "it was silent before the order, and refuses since"
+    assert silence_since(seen, 1, 91, 105) is None, "it has not lasted yet"
+    assert silence_since(seen, 1, 96, 200) is None and silence_since(seen, 2, 16, 200) is None, "it began before"
+    assert silence_since(seen, 3, 0, 200) is None
 
 
 def test_a_broker_is_deposed_when_it_leads_no_more_or_leaves_an_isr_after_the_order() -> None:
