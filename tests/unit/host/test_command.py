@@ -54,6 +54,7 @@ def test_at_its_deadline_the_whole_group_is_ended_even_what_ignores_sigterm(tmp_
     wait_until(lambda: identify(int((tmp_path / "child").read_text())) is None, "the child to end", PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_an_endless_output_is_read_on_and_only_its_end_is_kept(tmp_path: Path) -> None:
     ended = run(tmp_path, "import sys\nfor n in range(200000): print('x' * 50)\nprint('the end')")
     assert ended.exit_code == 0 and ended.is_cut and len(ended.output) <= command.KEPT_BYTES
