@@ -124,9 +124,11 @@ class SecuredCluster:
         for created in (client.create_acls(bindings) if bindings else {}).values():
             created.result(PATIENCE_S)
 
-    def grant_exactly(self, params: Mapping[str, Any], user: str = "verifier") -> None:
-        """Gives `user` the rights that are documented for a run with these fields, and no others."""
-        needed = cluster_needs.needs(scenario_from_params(params, "planned")).rights
+    def grant_exactly(self, params: Mapping[str, Any], user: str = "verifier", *, wishes: bool = False) -> None:
+        """Gives `user` the rights that are documented for a run with these fields, and no others. `wishes`: also those
+        without which the run only knows less."""
+        needs = cluster_needs.needs(scenario_from_params(params, "planned"))
+        needed = needs.rights + (needs.wishes if wishes else ())
         self.grant(
             [
                 (

@@ -186,7 +186,7 @@ def _order(action: str, broker: int, at_us: int, ended: Ordered) -> Order:
 class Broken:
     """Orders the fault `name`, and waits until it is seen that the brokers that were meant are the ones that are hit.
 
-    Proof, of each broker: it answered until the order, and after it nothing for OUT_US or longer. If it was frozen
+    Proof, of each broker: it answered until the order, and after it nothing for some time. If it was frozen
     before, it must have refused connections since. A frozen broker never refuses. A broker that is cut off from the
     controller alone goes on answering, and no other broker knows it as one that lives.
     """

@@ -18,7 +18,8 @@ def partition(at_us: int, leader: int, isr: list[int], number: int = 0) -> Obser
 
 
 def test_a_silence_counts_if_it_was_seen_to_begin_since_the_order_and_lasted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sightings, "OUT_US", 20)
+    monkeypatch.setattr(sightings, "OUT_US", 50)
+    monkeypatch.setattr(sightings, "REFUSED_US", 20)
     seen = [
         answers(10, 1, "answers"),
         answers(15, 2, "silent", 3),
@@ -34,6 +35,9 @@ def test_a_silence_counts_if_it_was_seen_to_begin_since_the_order_and_lasted(mon
     assert silence_since(seen, 1, 91, 105) is None, "it has not lasted yet"
     assert silence_since(seen, 1, 96, 200) is None and silence_since(seen, 2, 16, 200) is None, "it began before"
     assert silence_since(seen, 3, 0, 200) is None
+    assert silence_since(seen, 2, 15, 64) is None and silence_since(seen, 2, 15, 65), (
+        "one that only is late takes longer"
+    )
 
 
 def test_a_broker_is_deposed_when_it_leads_no_more_or_leaves_an_isr_after_the_order() -> None:
