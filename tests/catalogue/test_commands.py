@@ -88,7 +88,7 @@ def test_a_leader_that_a_command_kills_and_another_starts_is_held_and_what_was_s
     assert arm(verdict, "control-acks_0").verdict in ("HELD", "VIOLATED")
     (broker,) = injection["brokers"]
     assert injection["took_effect"] and "no answer from" in injection["proof"]["process"][f"broker {broker}"]
-    kill, start = injection["proof"]["ordered"]
+    kill, start = injection["proof"]["ordered"].values()
     assert (kill["action"], kill["broker"], kill["exit_code"]) == ("kill", broker, 0)
     assert (start["action"], start["broker"], start["exit_code"]) == ("start", broker, 0)
     assert injection["requested_at_us"] <= kill["at_us"] <= injection["effect_at_us"]

@@ -75,7 +75,8 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     * `process_before_heal`: the action's own proof just before healing. None: the injection is not healed yet.
     * `effects`: what was seen of each effect just before healing. In injections.json each effect is a field.
     * `failed`: why the plan could not go on, usually because of a missed deadline. None: the plan went on.
-    * `ordered`: the commands that were run to break and to heal the brokers. Empty: the verifier has done it itself.
+    * `ordered`: the commands that were run to break and to heal the brokers, in their order, under a name like `1: kill
+      of broker 11`. Empty: the verifier has done it itself.
     """
 
     process: ActionProof
@@ -86,7 +87,7 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     process_before_heal: ActionProof | None = None
     effects: dict[Proof, Effect] = {}
     failed: str | None = None
-    ordered: list[Order] = []
+    ordered: dict[str, Order] = {}
 
     def to_builtins(self) -> dict[str, object]:
         """Returns the proof as injections.json has it: one mapping.

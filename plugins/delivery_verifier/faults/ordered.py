@@ -78,7 +78,8 @@ class Orders:
         for order in self.log:
             of_broker = [each for each in injections if order.broker in each.brokers]
             if before := [each for each in of_broker if each.requested_at_us <= order.at_us]:
-                before[-1].proofs.ordered.append(order)
+                in_proof = before[-1].proofs.ordered
+                in_proof[f"{len(in_proof) + 1}: {order.action} of broker {order.broker}"] = order
                 if order.problem and before[-1].proofs.failed is None:
                     before[-1].fail(f"a command failed: {order.action} of broker {order.broker}: {order.problem}")
 

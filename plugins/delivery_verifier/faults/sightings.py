@@ -27,7 +27,8 @@ def observations(cluster: Cluster) -> list[Observation]:
 
 def silence_since(observed: Sequence[Observation], broker: int, since_us: int, until_us: int) -> Silence | None:
     """Returns the first silence of `broker` that was seen to begin at `since_us` or later, and has lasted long enough
-    at `until_us` (see OUT_US). A broker that was silent before, and refuses connections since, counts, too: another silence begins."""
+    at `until_us` (see OUT_US). A broker that was silent before, and refuses connections since, counts, too: another
+    silence begins."""
     for silence in silences(each for each in observed if each.at_us >= since_us).get(broker, ()):
         end_us = until_us if silence.until_us is None else silence.until_us
         if end_us - silence.seen_us >= (REFUSED_US if silence.refused else OUT_US):

@@ -152,7 +152,7 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
       healed by then has this key. If all were healed, only the last injection has the key. An injection with this key
       counts as an injection that did not take effect.
     * `ordered`: on a cluster that somebody else runs, the commands of the operator that were run to break and to heal
-      the brokers (`faults.open_injection.Order`). That one ended with exit code 0 proves nothing.
+      the brokers (`faults.open_injection.Order`), in their order. That one ended with exit code 0 proves nothing.
     """
 
     id: int

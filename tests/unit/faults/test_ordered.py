@@ -22,6 +22,7 @@ from delivery_verifier.cluster.external.register import Head, Register
 from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.faults import sightings
 from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.open_injection import OpenInjection, Proofs
 from delivery_verifier.faults.ordered import Broken, CommandFailed, Healed, Orders
 from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
@@ -49,6 +50,7 @@ if state != "fenced":
     with (folder / "observations.jsonl").open("a") as out:
         seen = {"at_us": at_us, "kind": "answers", "broker": int(broker), "state": state or "answers", "pause_us": 1000}
         out.write(json.dumps(seen) + "\\n")
+sys.exit(5 if action in how["starts_and_fails"] else 0)
 """
 
 
@@ -70,8 +72,11 @@ class World:
             states=lambda: {each: "running" if self.answers(each) else "silent" for each in BROKERS},
         )
 
-    def behaves(self, lies: tuple[str, ...] = (), fails: tuple[str, ...] = ()) -> None:
-        (self.folder / "how.json").write_text(json.dumps({"lies": lies, "fails": fails}))
+    def behaves(
+        self, lies: tuple[str, ...] = (), fails: tuple[str, ...] = (), starts_and_fails: tuple[str, ...] = ()
+    ) -> None:
+        how = {"lies": lies, "fails": fails, "starts_and_fails": starts_and_fails}
+        (self.folder / "how.json").write_text(json.dumps(how))
 
     def state(self, broker: int) -> str:
         file = self.folder / str(broker)
@@ -272,3 +277,34 @@ def test_nothing_is_ordered_where_nobody_sees_which_broker_answers(world: World)
     with pytest.raises(CommandFailed, match="brokers have one address"):
         Broken("kill", orders).do(world.context(12))
     assert world.ran() == [] == standing(world)
+
+
+def injection_of(broker: int) -> OpenInjection:
+    return OpenInjection(
+        id=0,
+        cycle=0,
+        action="kill",
+        brokers=[broker],
+        hit={},
+        led=True,
+        options={},
+        requested_at_us=1,
+        effect_at_us=2,
+        proofs=Proofs(process={}, before={}, required=[]),
+        took_effect=True,
+    )
+
+
+def test_the_commands_stand_in_the_proof_of_the_injection_and_a_failed_one_takes_it_away(world: World) -> None:
+    orders, killed, other = orders_of(world), injection_of(12), injection_of(11)
+    Broken("kill", orders).do(world.context(12))
+    world.behaves(starts_and_fails=("start",))
+    orders.heal()
+    assert world.ran() == ["kill 12", "start 12"] and standing(world) == [], "what is seen decides that it is healed"
+    orders.in_evidence([killed, other])
+    shown = {name: order.problem for name, order in killed.proofs.ordered.items()}
+    assert shown == {"1: kill of broker 12": "", "2: start of broker 12": "it ended with exit code 5"}
+    assert killed.proofs.failed == "a command failed: start of broker 12: it ended with exit code 5"
+    assert not killed.took_effect and other.took_effect and other.proofs.ordered == {}
+    written = killed.to_injection().proof["ordered"]
+    assert isinstance(written, dict) and written["1: kill of broker 12"]["exit_code"] == 0
