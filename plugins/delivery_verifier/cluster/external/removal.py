@@ -45,7 +45,7 @@ def _remove(register: Register, cluster: SharedCluster) -> list[str]:
     for entry in register.standing():
         try:
             if entry.kind == "broker":
-                _require_whole(entry, cluster)
+                _require_whole(entry, cluster, register)
             elif (
                 _remove_topic(entry, client, cluster)
                 if entry.kind == "topic"
@@ -64,13 +64,13 @@ def _remove(register: Register, cluster: SharedCluster) -> list[str]:
     return removed
 
 
-def _require_whole(entry: Entry, cluster: SharedCluster) -> None:
+def _require_whole(entry: Entry, cluster: SharedCluster, register: Register) -> None:
     """Raises StepFailed, for the operator, if a broker that a run ordered to be broken is not whole again. Nobody but
     the operator can start it: the run is over."""
     if not is_whole(cluster, entry.broker):
         raise StepFailed(
             f"ordered at {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(entry.at_us / 1e6))}, and it is not back: "
-            "start it by hand"
+            f"start it by hand or, if it is gone for good, remove {register.path}"
         )
 
 
