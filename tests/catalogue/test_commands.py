@@ -29,8 +29,12 @@ from delivery_verifier.suite import begin
 from delivery_verifier.suite.directly import runner
 from delivery_verifier.suite.loop import Loop
 
-SETTINGS = {"leader.imbalance.check.interval.seconds": 3, "leader.imbalance.per.broker.percentage": 0}
-"""The cluster soon moves leaders back: a run waits for that, because it does so by itself."""
+SETTINGS = {
+    "broker.session.timeout.ms": 18_000,
+    "leader.imbalance.check.interval.seconds": 3,
+    "leader.imbalance.per.broker.percentage": 0,
+}
+"""A freeze has room to be brief, also on a slow host. The cluster soon moves leaders back: a run waits for that."""
 PARAMS = {"profile": "safe", "fault": "kill_leader", "records": 4000, "duration_s": 8, "rate": 500}
 
 
@@ -117,7 +121,8 @@ def test_a_scenario_of_the_catalogue_is_played_there_and_one_that_lacks_a_comman
         finished = Loop(started, direct_runner, lambda catalogue_run, item: None).run()
     played, lacking = (next(item for item in finished.items if item.name == each) for each in names)
     said = [attempt.sentence or attempt.error for attempt in played.attempts]
-    assert played.state == "as expected", said
+    proofs = [(folders.runs_dir() / each.run / "injections.json").read_text() for each in played.attempts]
+    assert played.state == "as expected", (said, proofs)
     assert (lacking.state, lacking.green) == ("unavailable", True)
     assert "the commands freezer have none for stop" in lacking.unavailable
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from delivery_verifier.cluster.external import commands
 from delivery_verifier.cluster.external.commands import Ordered
 from delivery_verifier.cluster.external.register import Entry, Register
-from delivery_verifier.cluster.external.whole import is_cut_off, is_whole
+from delivery_verifier.cluster.external.whole import answers, is_cut_off, is_whole
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.contract.outside import Silence
 from delivery_verifier.faults import sightings
@@ -236,9 +236,11 @@ class Broken:
         one address, e.g. that of a load balancer."""
         if not has_own_addresses(context.cluster.connection):
             raise CommandFailed(f"{self.name} was not ordered: brokers have one address, so nobody sees which answers")
-        states, healed = context.cluster.states(), COMMANDABLE[self.name].heals
+        healed = COMMANDABLE[self.name].heals
         for broker in context.brokers:
-            if states[broker] != "running" and not any(self.orders.stands(fault, broker) for fault in healed):
+            if any(self.orders.stands(fault, broker) for fault in healed):
+                continue
+            if not answers(context.cluster.backend, broker):
                 raise CommandFailed(f"{self.name} was not ordered: broker {broker} did not answer before")
 
     def _silence(self, observed: Sequence[Observation], broker: int, asked_us: int) -> Silence | None:

@@ -69,7 +69,6 @@ class World:
             connection=connection,
             agent=SimpleNamespace(adopt=lambda pid: None),
             backend=SimpleNamespace(connection=connection, requests=requests),
-            states=lambda: {each: "running" if self.answers(each) else "silent" for each in BROKERS},
         )
 
     def behaves(

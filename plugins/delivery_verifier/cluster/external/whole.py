@@ -7,6 +7,14 @@ from contextlib import suppress
 from delivery_verifier.cluster.backend import ObservedCluster
 
 
+def answers(cluster: ObservedCluster, broker: int) -> bool:
+    """Returns whether `broker` answers now."""
+    try:
+        return bool(cluster.requests.live_brokers(broker))
+    except OSError:
+        return False
+
+
 def is_whole(cluster: ObservedCluster, broker: int) -> bool:
     """Returns whether `broker` answers, and every broker that answers knows it as one that lives. A broker that is cut
     off from the controller may still believe it of itself."""
@@ -24,8 +32,4 @@ def is_cut_off(cluster: ObservedCluster, broker: int) -> bool:
     for each in others:
         with suppress(OSError):
             known.append(set(cluster.requests.live_brokers(each)))
-    try:
-        cluster.requests.live_brokers(broker)
-    except OSError:
-        return False
-    return bool(known) and all(broker not in living for living in known)
+    return answers(cluster, broker) and bool(known) and all(broker not in living for living in known)
