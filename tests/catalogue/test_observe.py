@@ -38,7 +38,7 @@ SETTINGS = {
 
 SECOND_US = 1_000_000
 Deed = Callable[[SecuredCluster, int], int]
-"""Breaks something. It gets the cluster, and the leader of the subject's partition 0, and returns when it began (µs since
+"""Breaks something. It gets the cluster, and the leader of the subject's partition 0. Returns when it began (µs since
 the epoch)."""
 
 
@@ -262,7 +262,7 @@ def test_if_all_brokers_lose_their_power_acks_all_loses_and_is_not_convicted(
             cluster.launch(each)
         return at_us
 
-    verdict, injections, _ = observed(strangers, kafka_spark, host_folder, cut, duration_s=20)
+    verdict, _, _ = observed(strangers, kafka_spark, host_folder, cut, duration_s=20)
     safe = arm(verdict, "safe")
     assert safe.tally["lost"] > 0, "the power cut took records"
     assert safe.verdict == "INCONCLUSIVE" and "brokers_unwatched" in {doubt.name for doubt in safe.doubts}, why(verdict)

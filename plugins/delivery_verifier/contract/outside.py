@@ -95,7 +95,8 @@ def injections_from_outside(
       it was deposed, whichever is earlier. If it answered until it was deposed, and refused no connection then, it may
       have been cut off from others before: the time is then earlier by `session_us` or, of a follower, `lag_us`.
     * `healed_at_us`: when it was back in all its ISRs. `recovered_at_us`: when every partition had all its replicas
-      in sync and, if `leaders_return`, the leader that it had when the load began. Both are None if this was not seen.
+      in sync and, if `leaders_return`, the leader that it had when the load began, and stayed so for OBSERVER_LAG_US.
+      Both are None if this was not seen.
     * `proof`: `before` as of every injection; `observed`: each sign in words, with its time; and `assumed`: what of
       `outside` decided it.
 
@@ -160,10 +161,12 @@ def _outages(observations: Iterable[Observation], outside: Outside) -> list[_Out
             if now.at_us <= outside.load_us[0] or key not in first:
                 first[key] = now.leader
             _note_return(open_of, key, now)
-        if len(states) == len(outside.replicas) and _is_whole(states, first, outside):
-            for outage in outages:
-                if outage.back_us is not None and outage.recovered_us is None:
-                    outage.recovered_us = now.at_us
+        whole = len(states) == len(outside.replicas) and _is_whole(states, first, outside)
+        for outage in outages:
+            if whole and outage.back_us is not None and outage.recovered_us is None:
+                outage.recovered_us = now.at_us
+            elif not whole and (outage.recovered_us or 0) > now.at_us - OBSERVER_LAG_US:
+                outage.recovered_us = None  # one of several changes that were seen one after the other
     return outages
 
 
@@ -241,7 +244,7 @@ def _begin_us(outage: _Outage, outside: Outside, silent: Sequence[Silence]) -> i
         return None
     if signs or any(each.refused and _shows(each, outage) for each in silent):
         return max(sign_us, early_us)
-    return max(early_us, began_us)
+    return early_us
 
 
 def _ends_after(silence: Silence, at_us: int) -> bool:

@@ -20,12 +20,13 @@ from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.cluster.security.spark_options import SecretsOutOfReach
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.external_cluster import ClusterAccess
+from delivery_verifier.model.external_cluster import RETURN_S, ClusterAccess
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.model.scenario_checks import loads
 from delivery_verifier.planning import cluster_needs, cluster_plan, external_runs
+from delivery_verifier.planning.build import scenario_from_params
 
 NEW = Software({"eligible.leader.replicas.version": 1, "transaction.version": 2}, 30, True, 0.001)
 ACCESS = ClusterAccess(bootstrap_server="b:1", command_config="/c/my file", beside=("other",))
@@ -269,3 +270,14 @@ def test_a_connection_that_spark_cannot_use_is_refused_before_any_server_is_aske
     with pytest.raises(error, match=said):
         external_runs.check(ClusterAccess(bootstrap_server="b:1", command_config=str(file)), scenario())
     assert asked == []
+
+
+def test_observe_is_for_a_cluster_that_somebody_else_runs_and_knows_no_cycles() -> None:
+    observed = scenario_from_params({"fault": "observe", "rate": 500}, "r")
+    external_runs.require_possible(observed)
+    assert observed.load.deadline_s > observed.load.duration_s + RETURN_S
+    with pytest.raises(BadInput, match=r"another fault, e\.g\. kill_leader"):
+        external_runs.refuse_observing(observed)
+    external_runs.refuse_observing(scenario())
+    with pytest.raises(BadInput, match="raise --duration-s to watch longer"):
+        scenario_from_params({"fault": "observe", "cycles": 2}, "r")
