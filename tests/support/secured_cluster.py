@@ -60,7 +60,7 @@ appender.c.layout.pattern=[%d] %p %m (%c)%n
 
 class SecuredCluster:
     """A running cluster of `brokers`, with the Kafka version `version`. `folder` holds its data, its logs, and in
-    `certificates` what clients need. `users` maps users to passwords."""
+    `certificates` what clients need. `users` maps users to passwords. `settings` are more settings of all nodes."""
 
     def __init__(
         self,
@@ -68,7 +68,9 @@ class SecuredCluster:
         brokers: Sequence[int] = BROKERS,
         version: str = VERSION,
         users: Mapping[str, str] = USERS,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
+        self.settings = settings or {}
         self.folder, self.certificates, self.users = folder, folder / "certificates", users
         self.brokers, self.version = tuple(brokers), version
         numbers = iter(free_ports(1 + len(LISTENERS) * len(self.brokers)))
@@ -122,9 +124,11 @@ class SecuredCluster:
         for created in (client.create_acls(bindings) if bindings else {}).values():
             created.result(PATIENCE_S)
 
-    def grant_exactly(self, params: Mapping[str, Any], user: str = "verifier") -> None:
-        """Gives `user` the rights that are documented for a run with these fields, and no others."""
-        needed = cluster_needs.needs(scenario_from_params(params, "planned")).rights
+    def grant_exactly(self, params: Mapping[str, Any], user: str = "verifier", *, wishes: bool = False) -> None:
+        """Gives `user` the rights that are documented for a run with these fields, and no others. `wishes`: also those
+        without which the run only knows less."""
+        needs = cluster_needs.needs(scenario_from_params(params, "planned"))
+        needed = needs.rights + (needs.wishes if wishes else ())
         self.grant(
             [
                 (
@@ -159,18 +163,22 @@ class SecuredCluster:
             assert process.returncode == 0, output
         for node in (CONTROLLER, *self.brokers):
             self.launch(node)
-        wait_until(self._is_up, "the secured cluster to be up", _BOOT_S, 0.5, detail=self._last_lines)
+        wait_until(self.is_up, "the secured cluster to be up", _BOOT_S, 0.5, detail=self._last_lines)
 
     def tool(self, *arguments: str) -> list[str]:
         """The command line of one of Kafka's own tools: its main class, and its arguments."""
         jars = os.pathsep.join(str(jar) for jar in fetch(f"kafka-tools-{VERSION}"))
         return [f"{java_home()}/bin/java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", jars, *arguments]
 
+    def command(self, node: int) -> list[str]:
+        """The command line that starts a node."""
+        return self._java("kafka.Kafka", self._conf(node))
+
     def launch(self, node: int) -> None:
         """Starts a node."""
         with (self.folder / f"{node}.log").open("ab") as log:
             self.processes[node] = subprocess.Popen(
-                self._java("kafka.Kafka", self._conf(node)), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self.command(node), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def stop(self) -> None:
@@ -179,7 +187,8 @@ class SecuredCluster:
             process.kill()
             process.wait()
 
-    def _is_up(self) -> bool:
+    def is_up(self) -> bool:
+        """Whether every broker is known to one of them."""
         client = self.operator
         client.poll(0)
         try:
@@ -237,7 +246,7 @@ class SecuredCluster:
         }
         if node == CONTROLLER:
             listener = f"CONTROLLER://127.0.0.1:{self._controller_port}"
-            return settings | {"process.roles": "controller", "listeners": listener}
+            return settings | {"process.roles": "controller", "listeners": listener, **self.settings}
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports[node].items())
         plain = " ".join(f'user_{user}="{password}"' for user, password in self.users.items())
         module = "org.apache.kafka.common.security"
@@ -268,6 +277,7 @@ class SecuredCluster:
             "num.network.threads": 2,
             "log.cleaner.dedupe.buffer.size": 4194304,
             "auto.create.topics.enable": "false",
+            **self.settings,
         }
 
 
@@ -279,10 +289,14 @@ def _operation(name: str) -> AclOperation:
 
 @contextmanager
 def secured_cluster(
-    folder: Path, brokers: Sequence[int] = BROKERS, version: str = VERSION, users: Mapping[str, str] = USERS
+    folder: Path,
+    brokers: Sequence[int] = BROKERS,
+    version: str = VERSION,
+    users: Mapping[str, str] = USERS,
+    settings: Mapping[str, object] | None = None,
 ) -> Iterator[SecuredCluster]:
     """Yields a running cluster in `folder`. Its processes are killed after the block."""
-    cluster = SecuredCluster(folder, brokers, version, users)
+    cluster = SecuredCluster(folder, brokers, version, users, settings)
     try:
         cluster.start()
         yield cluster

@@ -33,7 +33,9 @@ from support.evidence import SECOND, Rows, beat, case, cases, replicas, the_rows
 
 STRONG = ("safe", "idempotent", "transactional")
 """The profiles under test: none of them may lose, duplicate or reorder a record under the faults of these runs."""
-EFFECTIVE = tuple(name for name, act in ACTS.items() if act.takes_effect and act.whom != "application")
+EFFECTIVE = tuple(
+    name for name, act in ACTS.items() if act.takes_effect and act.whom != "application" and not act.by_others
+)
 """Every fault action of the catalogue, but those on applications: these runs have none."""
 _BROKERS = (1, 2, 3)
 _OF_CLIENTS = ("kill_producer", "terminate_producer", "resend", "alter_topic")

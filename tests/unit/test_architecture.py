@@ -75,7 +75,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "progress": "load run_directory host model",
         "verdict": "canary contract run_directory model",
         "canary": "run_directory model",
-        "faults": "load applications cluster host model",
+        "faults": "load applications cluster contract host model",
         "spark_jobs": "run_directory host model",
         "load": "run_directory host model",
         "applications": "load.client_errors run_directory host model",

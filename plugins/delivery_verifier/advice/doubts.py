@@ -32,6 +32,8 @@ ADVICE = {
     "observer_blind": f"The observer did not see the cluster, so a disturbance may be missing. {_RUN_AGAIN}",
     "brokers_unwatched": "Ask who runs the cluster what happened to its brokers at that time: a restart, a crash, or a "
     "loss of power. Then run again while nothing is done to them.",
+    "command_unproven": "Look at what the command printed and how it ended (`ordered` in injections.json), and at the "
+    "broker that was meant: is it back? Correct the command, and run again.",
     "commits_unwatched": "Ask who runs the cluster whether brokers that keep __consumer_offsets or __transaction_state "
     "had an outage. Run again: the next group is kept elsewhere, and a shorter run is less likely to be compacted. Or "
     "run on a cluster of the verifier's own, which is watched.",
@@ -42,7 +44,11 @@ ADVICE = {
     "with "
     "the faults and their proof in the report, then run again.",
     "fault_not_healed": "The cluster did not recover in time. Look at the brokers' logs, give the plan more time, "
-    "and run again.",
+    "and run again. With the fault observe, leaders that have not moved back count, too: they do after `kafka-leader-"
+    "election.sh --election-type preferred`.",
+    "nothing_broken": "Run again, wait for the line that says so, and break a broker then: kill, stop or freeze one "
+    "that leads a partition of this run, e.g. with `kubectl delete pod`. What was broken before the load, after it, or "
+    "so briefly that the cluster did not notice does not count. --duration-s makes the time longer.",
     "nothing_reported": "No record was acknowledged. Check that the settings can be met at all (in-sync replicas, "
     "timeouts), then run again.",
     "nothing_committed": "Not one transaction was committed. Look at the errors in the ledger, check that the "

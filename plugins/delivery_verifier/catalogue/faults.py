@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.parts import AT_ONCE, DEPOSED, FULL, MOVED, SHRUNK, after, step
+from delivery_verifier.model.fault_actions import OBSERVE
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 
 LONGEST_FAULT_S = 3600
@@ -96,6 +97,13 @@ FAULTS: dict[str, FaultPlan] = {
                 step(Trigger(kind="reported", value=0.15), "kill", "all", ()),
                 step(after(10), "start"),
             ),
+        ),
+        FaultPlan(
+            name="observe",
+            summary="Break nothing, and watch while somebody else breaks brokers of a cluster of their own: with "
+            "kubectl, a chaos tool, or a restart.",
+            duration_s=60,
+            steps=(step(AT_ONCE, OBSERVE, "none"),),
         ),
     )
 }

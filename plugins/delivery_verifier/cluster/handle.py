@@ -190,6 +190,11 @@ class Cluster:
                 return False
         return True
 
+    def are_led(self, topics: list[str]) -> bool:
+        """Returns whether every partition of `topics` has a leader that runs, as the brokers that run report it."""
+        view, running = self.partitions(topics), self.running()
+        return {topic for topic, _ in view} == {*topics} and all(each.leader in running for each in view.values())
+
     def out_of_sync(self, topics: list[str]) -> str:
         """Returns why `isr_full` is False, as a text for a message. The text names brokers that do not run, and
         partitions that have no leader or whose ISR is not full."""

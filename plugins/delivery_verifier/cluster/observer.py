@@ -7,6 +7,7 @@ record can prove that a fault took effect, and that nothing else happened.
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -40,11 +41,15 @@ class _Answer(NamedTuple):
     * `view`: the states of partitions, as the broker reported them. None if the broker reported no states.
     * `serves`: whether the broker may serve clients: its process runs, and its port does not refuse connections.
     * `at_s`: the time of the answer on the monotonic clock.
+    * `state`: whether the broker answered, as an observation of the kind `answers` says it. Empty if it was not asked.
+    * `asked_us`: when it was asked (µs since the epoch).
     """
 
     view: View | None
     serves: bool
     at_s: float
+    state: str = ""
+    asked_us: int = 0
 
 
 class Observer:
@@ -54,7 +59,7 @@ class Observer:
     Polls the partitions of the watched topics. Each broker has a thread of its own, so that a silent broker delays no
     other. A thread asks again once the last request was answered or timed out. The caller reports the states of the
     processes with the method `process`, and a broker whose process does not run is not asked. If nobody knows the
-    processes, `sees_processes` is false, and every broker is asked.
+    processes, `sees_processes` is false, every broker is asked, and it is recorded whether each answers.
     """
 
     def __init__(
@@ -70,6 +75,8 @@ class Observer:
         self._recorded_s: dict[tuple[str, int], float] = {}
         self._leaders = Leaders()
         self._processes: dict[int, str] = {}
+        self._answering: dict[int, str] = {}
+        self._answered_us: dict[int, int] = {}
         self._heartbeat = Heartbeat()
         self._lock = threading.Lock()
         self._done = threading.Event()
@@ -96,6 +103,17 @@ class Observer:
         with self._lock:
             self._topics = sorted(topics)
 
+    @property
+    def topics(self) -> list[str]:
+        """The topics that are watched."""
+        with self._lock:
+            return list(self._topics)
+
+    def record(self, observation: Observation) -> None:
+        """Records what somebody else saw, with the present time."""
+        with self._lock:
+            self._write(replace(observation, at_us=now_us()))
+
     def process(self, broker: int, state: str, exit_code: int | None = None) -> None:
         """Records the state of a node's process if the state has changed.
 
@@ -121,15 +139,19 @@ class Observer:
 
     def _ask(self, broker: int, topics: list[str]) -> _Answer:
         """Asks one broker for the states of `topics`. The answer of a process that does not run has no view."""
-        view, serves = None, self._may_run(broker)
+        view, serves, state, asked_us = None, self._may_run(broker), "", now_us()
         if serves:
             try:
-                view = self._requests.describe_partitions(broker, topics)
+                view, state = self._requests.describe_partitions(broker, topics), "answers"
             except ConnectionRefusedError:  # the broker is booting, or about to exit
-                serves = False
-            except (OSError, IndexError, ValueError, VerifierError):  # also a right that is missing: nothing is seen
-                pass
-        return _Answer(view, serves, time.monotonic())
+                serves, state = False, "refuses"
+            except (ConnectionError, ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                state = "refuses"
+            except OSError:
+                state = "silent"
+            except (IndexError, ValueError, VerifierError):  # e.g. a right that is missing: nothing is seen
+                state = "answers"
+        return _Answer(view, serves, time.monotonic(), state, asked_us)
 
     def _may_run(self, broker: int) -> bool:
         return not self._sees_processes or self._processes.get(broker) == "running"
@@ -153,6 +175,7 @@ class Observer:
         just woken up, may report an old state. Also records a heartbeat if the cluster was seen and a heartbeat is due.
         """
         self._answers[broker] = answer
+        self._note_answer(broker, answer)
         views = {
             other: known.view
             for other, known in self._answers.items()
@@ -169,6 +192,17 @@ class Observer:
             heartbeat = self._heartbeat.beat(now_us())
             if heartbeat is not None:
                 self._write(heartbeat)
+
+    def _note_answer(self, broker: int, answer: _Answer) -> None:
+        """Records whether `broker` answers, if this has changed, and if nobody tells the states of processes."""
+        if self._sees_processes:
+            return
+        if self._answering.get(broker) != answer.state:
+            self._answering[broker], at_us = answer.state, now_us()
+            pause_us = max(0, at_us - self._answered_us.get(broker, at_us))
+            self._write(Observation(at_us=at_us, kind="answers", broker=broker, state=answer.state, pause_us=pause_us))
+        if answer.state == "answers":
+            self._answered_us[broker] = answer.asked_us
 
     def _is_seen(self, views: Mapping[int, View]) -> bool:
         """Returns whether the last answers show the cluster as it is. `views` are the last answers that still count.

@@ -21,6 +21,7 @@ from delivery_verifier.cluster.backend import Observed, ObservedCluster, Shared,
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.requests import RepeatedRequests
 from delivery_verifier.cluster.security import airflow_connections
+from delivery_verifier.cluster.topic_settings import TopicSettings
 from delivery_verifier.model.errors import VerifierError
 
 
@@ -38,9 +39,11 @@ class Watcher(agent.Agent):
         requests, file = RepeatedRequests(cluster.connection), Path(spec.workspace) / OBSERVATIONS
         super().__init__(spec, Observer(requests, cluster.brokers, file, sees_processes=False))
         self._backend = backend
+        self._settings = TopicSettings(requests, cluster.brokers, lambda: self.observer.topics, self.observer.record)
 
     def begin(self) -> None:
-        """Does nothing, because the brokers are somebody else's."""
+        """Begins to look at the settings of topics. The brokers are somebody else's."""
+        self._settings.start()
 
     def observe(self) -> None:
         """Does nothing, because nobody tells the states of the brokers' processes."""
@@ -54,6 +57,7 @@ class Watcher(agent.Agent):
 
         What cannot be removed stays written down, and the run's folder with its secrets is removed all the same.
         """
+        self._settings.stop()
         if not isinstance(self._backend, Shared):
             return
         try:

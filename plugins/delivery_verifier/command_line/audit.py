@@ -57,15 +57,18 @@ def register(add: Add) -> None:
     output.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
     outputs.add_junit(output)
     schema_parser = add("schema", schema, "Print the form of a file that kdv reads, as JSON Schema.")
-    schema_parser.add_argument("what", choices=("ledger",), help="ledger: one line of a ledger for `kdv audit`")
+    text = "ledger: one line of a ledger for `kdv audit`; commands: the file of `--commands`, in TOML"
+    schema_parser.add_argument("what", choices=("ledger", "commands"), help=text)
 
 
-def schema(_arguments: argparse.Namespace) -> int:
-    """Carries out `kdv schema`: prints the JSON Schema of a line of a ledger. Returns 0."""
-    from delivery_verifier.model import ledger_line
+def schema(arguments: argparse.Namespace) -> int:
+    """Carries out `kdv schema`: prints the JSON Schema of a line of a ledger, or of the operator's commands. Returns
+    0."""
+    from delivery_verifier.model import ledger_line, operator_commands
     from delivery_verifier.model.data import dumps
 
-    sys.stdout.write(dumps(ledger_line.schema()).decode())
+    form = operator_commands.schema() if arguments.what == "commands" else ledger_line.schema()
+    sys.stdout.write(dumps(form).decode())
     return 0
 
 

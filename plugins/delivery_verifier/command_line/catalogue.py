@@ -60,7 +60,7 @@ def register(add: Add) -> None:
         "--results", metavar="FOLDER", help="write a table of results into this folder, as in docs/results"
     )
     sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
-    own_cluster.add(sub, runs=True)
+    own_cluster.add(sub, runs=True, breaks=True)
 
 
 def catalogue(arguments: argparse.Namespace) -> int:

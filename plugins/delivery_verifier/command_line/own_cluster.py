@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 TITLE = "a cluster that somebody else runs"
 
 
-def add(parser: argparse.ArgumentParser, *, runs: bool = False) -> None:
+def add(parser: argparse.ArgumentParser, *, runs: bool = False, breaks: bool = False) -> None:
     """Adds the options to `parser`. They have the names that Kafka's own tools have (KIP-1147). `runs`: the command
-    runs something there, and may do so beside other runs."""
+    runs something there, and may do so beside other runs. `breaks`: it has a fault plan."""
     group = parser.add_argument_group(TITLE)
     group.add_argument("--bootstrap-server", metavar="HOST:PORT", help="servers to ask first, separated by commas")
     group.add_argument(
@@ -33,6 +33,9 @@ def add(parser: argparse.ArgumentParser, *, runs: bool = False) -> None:
         "--command-property", metavar="NAME=VALUE", action="append", default=[], help="one property, but no secret"
     )
     group.add_argument("--cluster", metavar="NAME", help="a cluster by its name: NAME.properties in KDV_CONNECTIONS")
+    if breaks:
+        text = "break brokers there by commands of yours: NAME.toml in KDV_COMMANDS; `kdv schema commands` has the form"
+        group.add_argument("--commands", metavar="NAME", help=text)
     if runs:
         text = "go on beside this run of another home, and touch nothing of it"
         group.add_argument("--beside", metavar="RUN", action="append", default=[], help=text)
@@ -57,6 +60,8 @@ def access_of(arguments: argparse.Namespace, *, is_direct: bool = True) -> Clust
     if not is_named(arguments):
         if getattr(arguments, "beside", None):
             raise BadInput(f"--beside names a run on {TITLE}, and no cluster is named; name it, or leave --beside out")
+        if getattr(arguments, "commands", None) is not None:
+            raise BadInput(f"--commands break {TITLE}, and no cluster is named; name it, or leave --commands out")
         return None
     config = arguments.command_config
     access = ClusterAccess(
@@ -65,6 +70,7 @@ def access_of(arguments: argparse.Namespace, *, is_direct: bool = True) -> Clust
         command_property=tuple(arguments.command_property),
         cluster=arguments.cluster,
         beside=tuple(getattr(arguments, "beside", ())),
+        commands=getattr(arguments, "commands", None),
     )
     if not is_direct:
         access = _by_name(access)

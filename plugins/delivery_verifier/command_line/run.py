@@ -37,7 +37,7 @@ def register(add: Add) -> None:
     """Adds `kdv run`, `kdv plan` and `kdv explain` to the command line by calls of `add` (see `parsers.Add`)."""
     run_parser = add("run", run, "Run one scenario and give a verdict.", epilog=_EXAMPLES)
     options.add(run_parser)
-    own_cluster.add(run_parser, runs=True)
+    own_cluster.add(run_parser, runs=True, breaks=True)
     way = run_parser.add_argument_group("how it runs")
     way.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
     way.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
@@ -47,7 +47,7 @@ def register(add: Add) -> None:
     outputs.add_junit(output)
     plan_parser = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
     options.add(plan_parser)
-    own_cluster.add(plan_parser)
+    own_cluster.add(plan_parser, breaks=True)
     plan_parser.add_argument("--json", action="store_true", help="print scenario.json, or the check of the cluster")
     explain_parser = add("explain", explain, "Say what settings promise under a fault, by which rule, without any run.")
     options.add(
@@ -161,16 +161,16 @@ def _show_promises(
     this check, a task of Airflow would find the error, and only log it.
     """
     from delivery_verifier.catalogue.applications import application_lines
-    from delivery_verifier.planning import beforehand
+    from delivery_verifier.planning import beforehand, cluster_plan, external_runs
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import promises
 
     scenario = scenario_from_params(params, "planned")
-    if external is not None:
-        from delivery_verifier.planning import cluster_plan, external_runs
-
+    if external is None:
+        external_runs.refuse_observing(scenario)
+    else:
         if not own_cluster.is_known_here(external):
-            external_runs.require_possible(scenario)
+            external_runs.require_possible(scenario, external)
             follower.say(f"Airflow alone knows {external.cluster}: the log of the step plan says what is found there")
             return None
         scenario, checked = own_cluster.check(external, scenario)
@@ -214,15 +214,15 @@ def plan(arguments: argparse.Namespace) -> int:
     something, and 70 if something that the run needs is not known.
     """
     from delivery_verifier.model.data import dumps
+    from delivery_verifier.planning import cluster_plan, external_runs
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import describe
 
     scenario = scenario_from_params(options.params_of(arguments), "planned")
     if (external := own_cluster.access_of(arguments)) is None:
+        external_runs.refuse_observing(scenario)
         _write(arguments, dumps(scenario).decode(), describe(scenario))
         return 0
-    from delivery_verifier.planning import cluster_plan
-
     scenario, checked = own_cluster.check(external, scenario)
     arms = describe(scenario).split("\n", 1)[1]  # without the line about a cluster of the verifier's own
     _write(arguments, dumps(checked).decode(), arms + cluster_plan.text(checked))

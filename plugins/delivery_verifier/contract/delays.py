@@ -3,7 +3,8 @@
 A client that gives a request up closes its connection, and sends its records again. If the first request was held up,
 the broker may append it later, even after the client has learned that the second one succeeded. This is known of a
 broker that stood still (its sockets keep what it has not read), of a broker that was cut off (TCP sends again, for as
-long as the cut lasted), and of held or delayed connections.
+long as the cut lasted), and of held or delayed connections. Where nobody sees processes, a broker that let requests
+time out may have been any of these.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
+from delivery_verifier.contract.outages import held_up
 from delivery_verifier.contract.times import Span
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import LEAD_US, Injection, Observation
@@ -27,7 +29,8 @@ def delays(observations: Sequence[Observation], injections: Iterable[Injection])
     `observations` must be in the order in which they were made. An injection that is not healed holds up requests until
     the end of the run.
     """
-    return [*_of_processes(observations), *_of_injections(injections)]
+    silent = (_stretched(begin_us, end_us) for begin_us, end_us in held_up(observations))
+    return [*_of_processes(observations), *_of_injections(injections), *silent]
 
 
 def _of_processes(observations: Iterable[Observation]) -> Iterator[Span]:

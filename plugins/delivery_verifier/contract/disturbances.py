@@ -18,7 +18,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from delivery_verifier.contract.alterations import altered_by_others
 from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window, unrecovered_since_us
+from delivery_verifier.contract.outages import outages
 from delivery_verifier.contract.partitions import partition_disturbances
 from delivery_verifier.contract.power import isr_power_losses
 from delivery_verifier.model.act import Act
@@ -48,6 +50,8 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
         [
             *(disturbance for injection in injected for disturbance in _injected_disturbances(injection, injected)),
             *isr_power_losses(ordered, injected),
+            *outages(ordered),
+            *altered_by_others(ordered, injected),
             *_process_disturbances(ordered, injected),
             *partition_disturbances(ordered, injected),
         ],

@@ -9,15 +9,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.action import ActionContext, ActionProof
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.open_injection import LeaderBefore, OpenInjection, Proofs, partition_name
 from delivery_verifier.faults.proofs import coordinated_partitions, prove
 from delivery_verifier.faults.targets import touched_partitions
-from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.act import Proof
 from delivery_verifier.model.data import Setting
@@ -31,14 +32,20 @@ RECOVERY_DEADLINE_S = 90.0
 class Injections:
     """The injections of one scenario's fault plan.
 
-    The attribute `all` holds all injections in the order of their requests. The attribute `open` holds the injections
-    that are not healed yet.
+    `actions` has the object that performs each action. The attribute `all` holds all injections in the order of their
+    requests. The attribute `open` holds the injections that are not healed yet.
     """
 
     def __init__(
-        self, cluster: Cluster, scenario: Scenario, load: RunningLoad, applications: RunningApplications | None = None
+        self,
+        cluster: Cluster,
+        scenario: Scenario,
+        load: RunningLoad,
+        applications: RunningApplications | None = None,
+        actions: Mapping[str, Action] = ACTIONS,
     ) -> None:
         self._cluster, self._scenario, self._load, self._applications = cluster, scenario, load, applications
+        self.actions = actions
         self._topics = [arm.topic_name for arm in scenario.arms]
         self.all: list[OpenInjection] = []
         self.open: list[OpenInjection] = []
@@ -57,7 +64,7 @@ class Injections:
         injection = self._new_injection(step, brokers, cycle)
         self.all.append(injection)
         self.open.append(injection)
-        action, context = ACTIONS[step.action], self.context(brokers, step.options)
+        action, context = self.actions[step.action], self.context(brokers, step.options)
         injection.done = action.do(context)
         injection.effect_at_us = injection.done.at_us
         injection.proofs.process = self.action_proof(injection)
@@ -134,7 +141,7 @@ class Injections:
         if injection.done is None:
             return {}
         context = self.context(injection.brokers, injection.options)
-        return ACTIONS[injection.action].proof(context, injection.done)
+        return self.actions[injection.action].proof(context, injection.done)
 
     def close(self, injection: OpenInjection, brokers: list[int], healed_at_us: int) -> None:
         """Marks `brokers` as healed. Closes the injection once all of its target brokers are healed.
@@ -160,7 +167,18 @@ class Injections:
         """Returns whether the newest injection now shows the effect `proof`."""
         return bool(prove(self._cluster, self._scenario, self.all[-1], (proof,))[proof])
 
-    def await_recovery(self) -> None:
+    def await_leaders(self, whole_s: float, return_s: float) -> None:
+        """Waits until every replica is in sync, and then until every partition is led by its first replica again, as
+        far as the cluster does that by itself within `return_s`. Raises DeadlinePassed if replicas are not in sync
+        after `whole_s`."""
+        self._await_in_sync(self._topics, whole_s)
+        are_back = lambda: all(  # noqa: E731
+            state.leader == state.replicas[0] for state in self._cluster.partitions(self._topics).values()
+        )
+        with suppress(DeadlinePassed):  # a leader that moves later is a disturbance that was not planned
+            wait_until(are_back, "leaders to move back by themselves", return_s, every_s=0.2)
+
+    def await_recovery(self, deadline_s: float = RECOVERY_DEADLINE_S) -> None:
         """Waits until every replica is in sync. Then marks every healed injection as recovered.
 
         Raises DeadlinePassed.
@@ -168,13 +186,16 @@ class Injections:
         topics = list(self._topics)
         if any("coordinator_moved" in injection.proofs.required for injection in self.all):
             topics.append(TRANSACTION_STATE)
-        wait_until(
-            lambda: self._cluster.isr_full(topics),
-            "all replicas to be in sync again after the fault",
-            RECOVERY_DEADLINE_S,
-            detail=lambda: self._cluster.out_of_sync(topics),
-        )
+        self._await_in_sync(topics, deadline_s)
         recovered_at_us = now_us()
         for injection in self.all:
             if injection.healed_at_us is not None and injection.recovered_at_us is None:
                 injection.recovered_at_us = recovered_at_us
+
+    def _await_in_sync(self, topics: list[str], deadline_s: float) -> None:
+        wait_until(
+            lambda: self._cluster.isr_full(topics),
+            "all replicas to be in sync again after the fault",
+            deadline_s,
+            detail=lambda: self._cluster.out_of_sync(topics),
+        )

@@ -42,6 +42,24 @@ of the broker session (`session_ms`), both in ms. For any other effect, it maps 
 """
 
 
+class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A command of the operator that was run for an injection, on a cluster that somebody else runs.
+
+    * `at_us`: just before it was started, in µs since the epoch. `exit_code`: None if it was ended, or did not start.
+    * `output`: the end of what it printed, without secrets.
+    * `problem`: why it counts as failed; empty if it does not. That it does not fail proves nothing.
+    """
+
+    action: str
+    broker: int
+    at_us: int
+    command: list[str]
+    exit_code: int | None
+    took_s: float
+    output: str = ""
+    problem: str = ""
+
+
 class Proofs(Struct, kw_only=True, omit_defaults=True):
     """The proof that an injection took effect. A field that has its default value is left out of
     injections.json.
@@ -57,6 +75,8 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     * `process_before_heal`: the action's own proof just before healing. None: the injection is not healed yet.
     * `effects`: what was seen of each effect just before healing. In injections.json each effect is a field.
     * `failed`: why the plan could not go on, usually because of a missed deadline. None: the plan went on.
+    * `ordered`: the commands that were run to break and to heal the brokers, in their order, under a name like `1: kill
+      of broker 11`. Empty: the verifier has done it itself.
     """
 
     process: ActionProof
@@ -67,6 +87,7 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     process_before_heal: ActionProof | None = None
     effects: dict[Proof, Effect] = {}
     failed: str | None = None
+    ordered: dict[str, Order] = {}
 
     def to_builtins(self) -> dict[str, object]:
         """Returns the proof as injections.json has it: one mapping.

@@ -47,7 +47,8 @@ class Targets:
         return [state.leader]
 
     def followers(self) -> list[int]:
-        """Returns all brokers except the target `leader`.
+        """Returns all brokers except the target `leader`. On a cluster that somebody else runs, only those that have a
+        replica of partition 0: the run may have a place on more brokers than a partition has replicas.
 
         The order is by ascending id, and begins with the broker after the leader. After the highest id comes the
         lowest.
@@ -55,7 +56,12 @@ class Targets:
         (leader,) = self.resolve("leader")
         brokers = self.all()
         index = brokers.index(leader)
-        return [*brokers[index + 1 :], *brokers[:index]]
+        others = [*brokers[index + 1 :], *brokers[:index]]
+        if self._cluster.owned is not None:
+            return others
+        topic = self._scenario.subjects[0].topic_name
+        state = self._cluster.partitions([topic]).get((topic, 0))
+        return [broker for broker in others if state is not None and broker in state.replicas]
 
     def all(self) -> list[int]:
         """Returns every broker."""

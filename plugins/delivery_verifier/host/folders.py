@@ -68,6 +68,12 @@ def connections_dir() -> Path:
     return variables.path("KDV_CONNECTIONS") or home() / "connections"
 
 
+def commands_dir() -> Path:
+    """Returns the folder with the operator's own commands, one file per name: KDV_COMMANDS or, if that variable is
+    unset, `commands/` below the home."""
+    return variables.path("KDV_COMMANDS") or home() / "commands"
+
+
 def state_dir() -> Path:
     """Returns the folder of private state (the local Airflow, passwords, locks): `.kdv/` below the home."""
     return home() / ".kdv"

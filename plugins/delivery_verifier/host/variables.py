@@ -119,6 +119,7 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_CACHE": path,
     "KDV_APPLICATIONS": path,
     "KDV_CONNECTIONS": path,
+    "KDV_COMMANDS": path,
     "KDV_LOCK": path,
     "KDV_WORKSPACES": short_path,
     "KDV_SPARK_WORKSPACES": path,

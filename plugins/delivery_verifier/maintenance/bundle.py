@@ -17,8 +17,9 @@ from msgspec import Struct
 from delivery_verifier import __version__
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders
+from delivery_verifier.host.redaction import redact
 from delivery_verifier.maintenance import doctor
-from delivery_verifier.maintenance.redaction import known_secrets, redact
+from delivery_verifier.maintenance.redaction import known_secrets
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.steps import MANIFESTS

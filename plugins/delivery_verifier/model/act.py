@@ -245,6 +245,9 @@ class Act(Struct, frozen=True, kw_only=True):
     means: str = ""
     """The means by which the action is done to brokers: a module of that name in the folder `means` of a backend. Empty
     if the action needs no means, because it is done to clients or is an ordinary request to the cluster."""
+    by_others: bool = False
+    """Whether somebody else does it to brokers, and the run only watches. Its injections are derived from what the
+    observer sees (see `contract.outside`), and there may be any number of them."""
     options: tuple[Option, ...] = ()
     """The options that a step of a fault plan may set for the action."""
 

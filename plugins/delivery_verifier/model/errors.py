@@ -43,6 +43,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── OffsetMoved                     another member has moved an offset in the database of an application (RuntimeError)
 ├── CommitUnknown                   nobody knows whether a consumer group accepted a commit (RuntimeError)
 ├── AlreadySent                     the load of this run has begun before, and is not sent twice (RuntimeError)
+├── CommandFailed                   a command of the operator failed, or may not be run now (RuntimeError)
 ├── LoadEnded                       the load of a subject ended before a step of the fault plan (RuntimeError)
 ├── Unended                         a transaction could not be ended in time (RuntimeError)
 ├── Unresolved                      the target that a fault plan names stands for no broker now (RuntimeError)

@@ -28,6 +28,9 @@ _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
 TERMINATE = "terminate_producer"
 """The name of the action that ends producers with SIGTERM."""
 
+OBSERVE = "observe"
+"""The name of the action in which somebody else breaks brokers, and the run watches."""
+
 OF_APPLICATIONS: tuple[Act, ...] = (
     Act(
         name="park",
@@ -269,6 +272,14 @@ ACTS: dict[str, Act] = {
             momentary=True,
             counts_as=("topic_altered",),
             options=(SETTING, VALUE),
+        ),
+        Act(
+            name=OBSERVE,
+            summary="Breaks nothing: waits for somebody else to break brokers, and derives from what is seen which.",
+            done="was taken out by somebody else",
+            takes_effect=True,
+            by_others=True,
+            observed_as=_ENDED,
         ),
         *OF_APPLICATIONS,
         Act(

@@ -121,6 +121,11 @@ class FaultPlan(Data, frozen=True):
     """The planned length of one cycle in seconds. If the user gives no duration of the load, the load is planned to
     last for all cycles and a few seconds more."""
 
+    @property
+    def by_others(self) -> bool:
+        """Whether somebody else breaks brokers, and the run watches (see `Act.by_others`)."""
+        return any(step.act.by_others for step in self.steps)
+
 
 def capabilities_of(plan: FaultPlan) -> tuple[Capability, ...]:
     """Returns the capabilities that the cluster must have for the actions of `plan`: each capability once, sorted by

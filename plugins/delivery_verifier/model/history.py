@@ -44,6 +44,7 @@ DisturbanceKind = Literal[
     "application_crash",
     "application_freeze",
     "rewind",
+    "outage",
 ]
 """The kinds of disturbance, by the names that they have in every file. `DISTURBANCES` gives their meanings."""
 
@@ -101,6 +102,12 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
     "application_crash": KindOfDisturbance("a member of an application was killed", "injection", "topics"),
     "application_freeze": KindOfDisturbance("a member of an application stood still", "injection", "topics"),
     "rewind": KindOfDisturbance("a consumer group was set back to earlier offsets", "injection", "topics"),
+    "outage": KindOfDisturbance(
+        "on a cluster that somebody else runs, every broker in the ISR of a partition did not answer. It permits "
+        "nothing: a loss of power looks the same, and then nothing that it may explain convicts",
+        "observer",
+        "topics",
+    ),
 }
 """Every kind of disturbance, by name."""
 
@@ -144,6 +151,8 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not
       healed by then has this key. If all were healed, only the last injection has the key. An injection with this key
       counts as an injection that did not take effect.
+    * `ordered`: on a cluster that somebody else runs, the commands of the operator that were run to break and to heal
+      the brokers (`faults.open_injection.Order`), in their order. That one ended with exit code 0 proves nothing.
     """
 
     id: int
@@ -178,6 +187,12 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
       broker, leader_epoch.
     * `process`, a change in the state of a broker process. Fields: broker, state (running, frozen or exited),
       exit_code.
+    * `answers`, a change in whether a broker answers requests of the observer. Only where nobody tells the states of
+      processes. Fields: broker, state, and pause_us (µs), the time since the last question that it answered; 0: it
+      answered none before. `state` is `answers`; `refuses`: the connection was refused, reset or closed, or the client
+      was refused; or `silent`: no answer came in time, or there was no way to the broker.
+    * `setting`, a setting of a topic, at the first look and whenever it has another value. Only on a cluster that
+      somebody else runs. Fields: topic, setting, value.
     * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us (µs), the longest time since
       the previous heartbeat for which the observer did not see the cluster. A negative pause_us shows that the clock
       was set back.
@@ -187,7 +202,7 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """
 
     at_us: int
-    kind: Literal["partition", "epochs", "deposed", "process", "heartbeat"]
+    kind: Literal["partition", "epochs", "deposed", "process", "answers", "setting", "heartbeat"]
     topic: str = ""
     partition: int = -1
     leader: int = -1
@@ -199,6 +214,8 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     broker: int = -1
     state: str = ""
     exit_code: int | None = None
+    setting: str = ""
+    value: str = ""
     pause_us: int = 0
 
 

@@ -107,7 +107,17 @@ def _check_plan(scenario: Scenario) -> None:
             )
         for error in errors_in_options(step.action, step.act.options, step.options):
             raise BadInput(f"{where}.options.{error}")
-    if missing := set(capabilities_of(scenario.fault)) - set(scenario.cluster.capabilities):
+    if scenario.fault.by_others and (len(scenario.fault.steps) > 1 or scenario.fault.cycles > 1):
+        raise BadInput(
+            f"fault is {scenario.fault.name!r} with cycles {scenario.fault.cycles}, and nobody knows how often "
+            "somebody else breaks brokers; allowed: one cycle, and no other step; raise --duration-s to watch longer"
+        )
+    external = scenario.cluster.external
+    ordered = external.commands.actions if external is not None and external.commands is not None else ()
+    by_the_run = msgspec.structs.replace(
+        scenario.fault, steps=tuple(step for step in scenario.fault.steps if step.action not in ordered)
+    )
+    if missing := set(capabilities_of(by_the_run)) - set(scenario.cluster.capabilities):
         raise BadInput(
             f"cluster.capabilities lacks {sorted(missing)}, which the fault plan needs: take it from `capabilities_of`"
         )

@@ -58,6 +58,8 @@ _LEAK = (
     "process lists show commands: put the value into [environment] or [connections], and let the program read the "
     "variable"
 )
+LEAK = "process lists show commands: let the program read it from a file, or from a variable in environment"
+"""The remedy for a password in a command whose file has no values of variables."""
 
 
 class UserApplication(Data, frozen=True, kw_only=True):
@@ -132,6 +134,11 @@ def short_secret(name: str, value: str) -> str:
         f"holds a secret of fewer than {_SHORTEST_SECRET} characters, which nobody finds in what the program prints; "
         "take a longer secret or, if it is none, a name without pass, secret, token and key"
     )
+
+
+def holds_password(command: str) -> bool:
+    """Returns whether a command line seems to hold a password: as the value of an option, or in a URL."""
+    return bool(_OPTION.search(command) or _PASSWORD.search(command))
 
 
 def redacted(text: str, secrets: list[str]) -> str:
@@ -215,6 +222,5 @@ def _command_problems(own: UserApplication) -> Iterator[tuple[str, str]]:
             )
     named = {name: value for name, value in own.environment.items() if _SECRET_NAME.search(name)}
     urls = {password for value in own.environment.values() for password in _passwords(value)}
-    is_option = _OPTION.search(own.command)
-    if is_option or _PASSWORD.search(own.command) or any(text in own.command for text in (*secrets_of(named), *urls)):
+    if holds_password(own.command) or any(text in own.command for text in (*secrets_of(named), *urls)):
         yield "command", f"holds a password; {_LEAK}"

@@ -10,6 +10,7 @@ import msgspec
 
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.backends import default_name
+from delivery_verifier.model.external_cluster import RETURN_S
 from delivery_verifier.model.fault_plan import FaultPlan, capabilities_of
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
@@ -117,6 +118,7 @@ def _load(request: Request, fault: FaultPlan) -> Load:
     duration_s = request.duration_s or fault.duration_s * fault.cycles + QUIET_S
     work_s = request.records * max(SLOWEST_S, request.payload_bytes / SLOWEST_BYTES)
     longest_s = float(FIELDS["deadline_s"].meta.le or 0)
-    deadline_s = request.deadline_s or min(longest_s, 180 + 5 * duration_s + work_s)
+    return_s = RETURN_S if fault.by_others else 0
+    deadline_s = request.deadline_s or min(longest_s, 180 + return_s + 5 * duration_s + work_s)
     asked = {name: getattr(request, name) for name in Load.__struct_fields__ if name in FIELDS}
     return msgspec.convert({**asked, "duration_s": duration_s, "deadline_s": deadline_s}, Load)

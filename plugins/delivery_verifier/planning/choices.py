@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from delivery_verifier import catalogue
 from delivery_verifier.host import folders
-from delivery_verifier.model import external_cluster
+from delivery_verifier.model import external_cluster, operator_commands
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.inputs import BadInput, bad_input, choice
 from delivery_verifier.model.scenario import OwnPacing
@@ -116,6 +116,23 @@ def check_cluster(field: str, value: object) -> str:
     text = str(value)
     if text and not external_cluster.is_name(text):
         raise bad_input(field, value, f"NAME, or {external_cluster.AIRFLOW}CONN_ID: up to 80 of A-Z a-z 0-9 _ . -")
+    return text
+
+
+def commands() -> tuple[str, ...]:
+    """Returns the names of the commands that the operator has written."""
+    return tuple(sorted(path.stem for path in folders.commands_dir().glob("*.toml")))
+
+
+def check_commands(field: str, value: object) -> str:
+    """Returns `value`, the name of commands of the operator. Raises BadInput for anything else, and does not show it:
+    somebody may have typed a command."""
+    text = str(value)
+    if text and not re.fullmatch(operator_commands.PATTERN, text):
+        raise BadInput(
+            f"{field} is no name; allowed: {', '.join(commands()) or 'none yet'}; a command is never typed here: the "
+            f"operator of the host writes it to {folders.commands_dir()}/NAME.toml"
+        )
     return text
 
 

@@ -8,8 +8,10 @@ from typing import NamedTuple
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.check import rights
 from delivery_verifier.cluster.check.rights import Right, Wanted
+from delivery_verifier.cluster.external.commands import Commands
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.application import Application
+from delivery_verifier.model.operator_commands import lacking
 from delivery_verifier.model.scenario import Scenario
 
 MOST_RATE, MOST_BYTES = 2_000, 1_000_000_000
@@ -29,7 +31,8 @@ class Needs(NamedTuple):
     * `topics`: the names of its topics. `replicas`: the brokers that it needs at least.
     * `rate`: the records per second that the busiest arm sends; None: as many as it can. `bytes_sent`: the least number
       of bytes that are written, in all replicas.
-    * `impossible`: the actions of the fault plan that only a cluster of the verifier's own allows.
+    * `impossible`: the actions of the fault plan that cannot be done there, in words. `commands`: the name of the
+      operator's commands, and `ordered`: the actions that they order.
     """
 
     rights: tuple[Right, ...]
@@ -40,10 +43,13 @@ class Needs(NamedTuple):
     records: int
     bytes_sent: int
     impossible: tuple[str, ...]
+    commands: str = ""
+    ordered: tuple[str, ...] = ()
 
 
-def needs(scenario: Scenario) -> Needs:
-    """Returns what a run of `scenario` needs of a cluster that somebody else runs."""
+def needs(scenario: Scenario, commands: Commands | None = None) -> Needs:
+    """Returns what a run of `scenario` needs of a cluster that somebody else runs. `commands` are those of the operator
+    by which brokers are broken there."""
     needed = [*_PLAIN]
     if _writes_transactions(scenario):
         needed += [*_transactional_ids(scenario), rights.SEE_TRANSACTIONS]
@@ -52,7 +58,8 @@ def needs(scenario: Scenario) -> Needs:
     acts = [step.act for step in scenario.fault.steps]
     needed += [rights.ALTER_CLUSTER for act in acts if act.name in _ELECTIONS]
     needed += [rights.ALTER_CONFIGS for act in acts if act.name in _CHANGES]
-    load = scenario.load
+    operator = None if commands is None else commands.operator
+    load, by_command = scenario.load, [step for step in scenario.fault.steps if not _is_possible(step.act)]
     records = sum(max(arm.records, int((load.rate or 0) * load.duration_s)) for arm in scenario.loaded)
     return Needs(
         rights=tuple(dict.fromkeys(needed)),
@@ -62,7 +69,9 @@ def needs(scenario: Scenario) -> Needs:
         rate=_rate(scenario),
         records=records,
         bytes_sent=records * load.payload_bytes * load.replication_factor,
-        impossible=tuple(dict.fromkeys(act.name for act in acts if not _is_possible(act))),
+        impossible=tuple(dict.fromkeys(lack for step in by_command if (lack := lacking(operator, step)))),
+        commands="" if commands is None else commands.described.name,
+        ordered=tuple(dict.fromkeys(step.action for step in by_command if not lacking(operator, step))),
     )
 
 
@@ -77,9 +86,14 @@ def sample_topics(scenario: Scenario, brokers: Sequence[int]) -> dict[str, Wante
 
 
 def _is_possible(act: Act) -> bool:
-    """Returns whether an action needs nothing but requests to the cluster, or processes of this host."""
+    """Returns whether an action needs nothing but requests to the cluster, or processes of this host, or is somebody
+    else's."""
     is_request = act.name in (*_ELECTIONS, *_CHANGES)
-    return is_request or (not act.needs and (act.whom in _HARMLESS_TO_BROKERS or not (act.takes_effect or act.heals)))
+    return (
+        is_request
+        or act.by_others
+        or (not act.needs and (act.whom in _HARMLESS_TO_BROKERS or not (act.takes_effect or act.heals)))
+    )
 
 
 def _rate(scenario: Scenario) -> float | None:

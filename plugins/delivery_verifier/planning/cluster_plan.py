@@ -10,7 +10,9 @@ from msgspec import Struct
 from delivery_verifier.cluster.check import facts, rights
 from delivery_verifier.cluster.check.cluster_check import Checked
 from delivery_verifier.cluster.check.rights import Created
+from delivery_verifier.cluster.external.commands import Commands
 from delivery_verifier.contract.settings import ELR_SINCE
+from delivery_verifier.model.external_cluster import REBALANCE
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import cluster_needs
 from delivery_verifier.planning.cluster_needs import MOST_BYTES, MOST_RATE, Needs
@@ -44,9 +46,9 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...]
 
 
-def judge(scenario: Scenario, checked: Checked) -> ClusterPlan:
-    """Returns what `checked` means for a run of `scenario`."""
-    needed = cluster_needs.needs(scenario)
+def judge(scenario: Scenario, checked: Checked, commands: Commands | None = None) -> ClusterPlan:
+    """Returns what `checked` means for a run of `scenario`. `commands` are the operator's, if the run has any."""
+    needed = cluster_needs.needs(scenario, commands)
     lines = [
         *_brokers(checked, needed),
         *_features(checked),
@@ -170,8 +172,8 @@ def _features(checked: Checked) -> list[Line]:
         lines.append(Line("settings", "", f"those of the brokers are not known: {why}"))
     else:
         lines.append(Line("settings", "", ", ".join(f"{name}={value}" for name, value in checked.settings.items())))
-        if checked.settings.get("auto.leader.rebalance.enable") == "true":
-            text = "auto.leader.rebalance.enable=true: leaders may move by themselves, which a run counts as unplanned"
+        if checked.settings.get(REBALANCE) == "true":
+            text = f"{REBALANCE}=true: leaders may move by themselves, which a run counts as unplanned"
             lines.append(Line("settings", "", text))
     return lines
 
@@ -260,7 +262,18 @@ def of_run(needed: Needs) -> list[Line]:
     if needed.bytes_sent > MOST_BYTES:
         said = f"more than {MOST_BYTES / 1e6:,.0f} MB are not sent to a cluster that somebody else runs"
         lines.append(Line("limit", "refused", said, "lower --records or --payload-bytes"))
-    if needed.impossible:
-        said = f"{', '.join(needed.impossible)}: only a cluster of the verifier's own can be broken so"
-        lines.append(Line("fault", "refused", said, "--fault none, or a fault of producers or applications"))
+    if needed.ordered:
+        said = f"{', '.join(needed.ordered)}, by the operator's commands {needed.commands}, of brokers of the run"
+        lines.append(Line("orders", "", said))
+    lines += _impossible(needed)
     return lines
+
+
+def _impossible(needed: Needs) -> list[Line]:
+    if not needed.impossible:
+        return []
+    remedy, lack = "--fault none or observe, or a fault of producers or applications", ", ".join(needed.impossible)
+    if needed.commands:
+        return [Line("fault", "refused", f"the commands {needed.commands} have none for {lack}", remedy)]
+    said = f"{lack}: without commands of yours, only a cluster of the verifier's own can be broken so"
+    return [Line("fault", "refused", said, f"{remedy}; or --commands NAME")]

@@ -15,22 +15,25 @@ from delivery_verifier.cluster.check import cluster_check, facts
 from delivery_verifier.cluster.check.cluster_check import Checked
 from delivery_verifier.cluster.check.facts import Broker
 from delivery_verifier.cluster.check.rights import PREFIX
-from delivery_verifier.cluster.external import backend
+from delivery_verifier.cluster.external import backend, commands
 from delivery_verifier.cluster.external.cluster import read
+from delivery_verifier.cluster.external.commands import Commands
 from delivery_verifier.cluster.security import spark_options
 from delivery_verifier.cluster.security.spark_options import Location
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
+from delivery_verifier.model.external_cluster import SESSION, ClusterAccess, ExternalCluster
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.model.operator_commands import OperatorCommands
+from delivery_verifier.model.scenario import Arm, Load, Scenario
 from delivery_verifier.planning import cluster_needs, cluster_plan
 from delivery_verifier.planning.cluster_plan import ClusterPlan
+from delivery_verifier.planning.request import FIELDS
 
 _log = logging.getLogger(__name__)
 BACKEND = "external"
 NOT_KNOWN = "not known"
-_SESSION, _SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = "broker.session.timeout.ms", 300, 60_000
+_SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = 300, 60_000
 _TOKEN = string.ascii_lowercase + string.digits
 _ID = "transactional.id"
 
@@ -58,12 +61,24 @@ def require_fit(plan: ClusterPlan) -> None:
     raise error(f"the cluster {plan.cluster_id} is not fit for this run\n" + "\n".join(said))
 
 
-def require_possible(scenario: Scenario) -> None:
+def require_possible(scenario: Scenario, access: ClusterAccess) -> None:
     """Raises BadInput, without asking any cluster, if `scenario` is none that may run on one that somebody else
-    runs: the fault or the load is refused there, or an application cannot get the connection."""
+    runs: the fault or the load is refused there, an application cannot get the connection, or the operator's commands
+    cannot be used."""
     _require_applications(scenario)
-    if refused := [line for line in cluster_plan.of_run(cluster_needs.needs(scenario)) if line.mark == "refused"]:
+    needed = cluster_needs.needs(scenario, commands_of(access))
+    if refused := [line for line in cluster_plan.of_run(needed) if line.mark == "refused"]:
         raise BadInput(*(f"{line.topic}: {line.text}; allowed there: {line.remedy}" for line in refused))
+
+
+def refuse_observing(scenario: Scenario) -> None:
+    """Raises BadInput if somebody else is to break the brokers of `scenario`, and the run has a cluster of its own."""
+    if scenario.fault.by_others:
+        raise BadInput(
+            f"fault is {scenario.fault.name!r}, which watches while somebody else breaks brokers of their own cluster, "
+            "and this run would start one that nobody else knows; allowed: with --cluster, --command-config or "
+            "--bootstrap-server (in the form: the field cluster); or another fault, e.g. kill_leader"
+        )
 
 
 def check(
@@ -74,14 +89,21 @@ def check(
     Raises BadInput and UnsupportedSecurity if the connection cannot be used, SecretsOutOfReach if Spark could not read
     its secrets, and Unreachable if no server answers.
     """
-    needed, connection = cluster_needs.needs(scenario), read(access)
+    own = commands_of(access)
+    needed, connection = cluster_needs.needs(scenario, own), read(access)
     spark_options.require_within_reach(connection.security, spark, workspaces.folder())
     checked = cluster_check.check(
         connection,
         (*needed.rights, *needed.wishes),
         lambda brokers: cluster_needs.sample_topics(scenario, brokers),
     )
-    return checked, cluster_plan.judge(scenario, checked)
+    return checked, cluster_plan.judge(scenario, checked, own)
+
+
+def commands_of(access: ClusterAccess) -> Commands | None:
+    """Returns the operator's commands that `access` names; None if it names none. Raises BadInput if they cannot be
+    used."""
+    return None if access.commands is None else commands.read(access.commands)
 
 
 def planned(access: ClusterAccess, scenario: Scenario, spark: Location = spark_options.HERE) -> Scenario:
@@ -101,14 +123,19 @@ def planned(access: ClusterAccess, scenario: Scenario, spark: Location = spark_o
 def on_cluster(access: ClusterAccess, scenario: Scenario, checked: Checked) -> Scenario:
     """Returns `scenario` with what `checked` found. What is not known has the weaker value."""
     brokers = placed(scenario, [broker for broker in checked.brokers if broker.number in checked.software])
+    own = commands_of(access)
+    repeated = access if own is None else replace(access, commands=own.described.reference)
     external = ExternalCluster(
         access=access,
         cluster_id=checked.cluster_id,
         brokers=brokers,
         assumed=cluster_plan.assumptions_from(checked),
         settings=None if checked.settings is None else dict(checked.settings),
+        commands=None if own is None else own.described,
     )
     scenario = cluster_plan.observed(scenario, checked)
+    if own is not None:
+        scenario = replace(scenario, load=_patient(scenario, own.operator))
     release = _release(checked)
     cluster = replace(
         scenario.cluster,
@@ -117,12 +144,22 @@ def on_cluster(access: ClusterAccess, scenario: Scenario, checked: Checked) -> S
         brokers=len(brokers),
         session_timeout_ms=_session_ms(checked.settings or {}),
         external=external,
+        capabilities=(),  # what the plan does to brokers, commands order
     )
-    options = (f"{name} {shlex.quote(value)}" for name, value in access.options())
+    options = (f"{name} {shlex.quote(value)}" for name, value in repeated.options())
     is_direct = "--direct" in scenario.command or not access.unnamed
     command = " ".join([scenario.command, *([] if is_direct else ["--direct"]), *options])
     versions = {**scenario.versions, "kafka": release}
     return replace(scenario, cluster=cluster, versions=versions, command=command)
+
+
+def _patient(scenario: Scenario, operator: OperatorCommands) -> Load:
+    """Returns the load with a deadline that leaves time for each command of the plan, for its effect, and for the
+    cluster to be whole again."""
+    own = [operator.actions[step.action] for step in scenario.fault.steps if step.action in operator.actions]
+    of_commands = sum(each.deadline_s + each.by_itself_s + operator.effect_s + operator.whole_s for each in own)
+    seconds = scenario.load.deadline_s + scenario.fault.cycles * of_commands + 2 * operator.whole_s
+    return replace(scenario.load, deadline_s=min(float(FIELDS["deadline_s"].meta.le or 0), seconds))
 
 
 def placed(scenario: Scenario, brokers: Sequence[Broker]) -> tuple[int, ...]:
@@ -150,7 +187,7 @@ def _release(checked: Checked) -> str:
 
 def _session_ms(settings: Mapping[str, str]) -> int:
     """Returns the brokers' session timeout, or the shortest one if it is not known: then no silence counts as brief."""
-    text = settings.get(_SESSION, "")
+    text = settings.get(SESSION, "")
     return min(max(int(text), _SHORTEST_SESSION_MS), _LONGEST_SESSION_MS) if text.isdecimal() else _SHORTEST_SESSION_MS
 
 

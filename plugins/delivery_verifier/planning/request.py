@@ -332,9 +332,19 @@ class Request(Struct, frozen=True, kw_only=True):
             title="Cluster that somebody else runs",
             description="Empty: the run starts a cluster of its own. Else the name of a file or folder in the "
             "operator's folder of connections, or airflow:CONN_ID, a connection of type kafka. Only the name travels. "
-            "No broker can be broken there: choose the fault none, or one of producers or applications, and a rate.",
+            "Without commands, no broker can be broken there: choose the fault none, or one of producers or "
+            "applications. Choose a rate.",
         ),
         Words(section="topic", examples=choices.clusters, check=choices.check_cluster, beside_a_scenario="counts"),
+    ] = None
+    commands: Annotated[
+        str | None,
+        Meta(
+            title="Commands that break it",
+            description="Empty: no broker is broken there. Else the name of a file of the operator, which has a "
+            "command for each action, e.g. kubectl. Commands are never typed here, and only the name travels.",
+        ),
+        Words(section="topic", examples=choices.commands, check=choices.check_commands, beside_a_scenario="counts"),
     ] = None
     beside: Annotated[
         str | None,

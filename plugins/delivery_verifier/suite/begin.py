@@ -97,7 +97,8 @@ def resume(name: str) -> CatalogueRun:
 
     Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host have
     changed since the catalogue run began, because a catalogue run must not mix verdicts of different software or hosts.
-    Raises OtherCluster if its cluster is another one now, and Unreachable.
+    Raises OtherCluster if its cluster is another one now, and Unreachable, and BadInput if the operator's commands are
+    other ones.
     """
     catalogue = catalogue_runs.read(name)
     circumstances = (versions_of(ClusterSpec().kafka_version), commit(), machine.describe())
@@ -119,6 +120,12 @@ def _require_same_cluster(catalogue: CatalogueRun) -> None:
     before = RunDirectory(folders.runs_dir() / runs[0]).read_scenario().cluster.external
     assert before is not None, "every run of this catalogue run names the cluster"
     _ = SharedCluster(catalogue.external, before.cluster_id, {}).connection
+    own = external_runs.commands_of(catalogue.external)
+    if (own and own.described) != before.commands:
+        raise BadInput(
+            f"{catalogue.external.commands}: the commands of the operator are others than when this catalogue run "
+            "began; begin another, because its verdicts would stand for what they did not do"
+        )
 
 
 def _selection_text(names: Sequence[str], tag: str) -> str:
@@ -170,7 +177,7 @@ def _lacks_there(entry: Entry, external: ClusterAccess) -> dict[str, Unavailabil
     allows, under `the cluster` what this one lacks. Nothing is left there."""
     scenario = build(entry, "planned", backend=default_name())
     try:
-        external_runs.require_possible(scenario)
+        external_runs.require_possible(scenario, external)
         _require_convictable(scenario)
     except BadInput as refused:
         return {ELSEWHERE: Unavailability("; ".join(refused.messages))}

@@ -12,7 +12,7 @@ from itertools import product
 
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.verdict import Doubt
-from delivery_verifier.verdict import audits, external
+from delivery_verifier.verdict import audits, external, ordered
 from delivery_verifier.verdict.applications import skipped_too_early, torn_effects
 from delivery_verifier.verdict.evaluation import (
     CANARY,
@@ -62,7 +62,7 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoub
         *_unproven(evidence),
         *(_doubt(*doubt) for doubt in (*skipped_too_early(evidence), *torn_effects(evidence))),
         *(_doubt(*doubt) for doubt in (*group_log_doubts(evidence), *output_doubts(evidence))),
-        *(_doubt(*doubt) for doubt in external.doubts(evidence)),
+        *(_doubt(*doubt) for doubt in (*external.doubts(evidence), *ordered.doubts(evidence))),
         *(_doubt(*doubt) for doubt in _of_the_way(evidence)),
         *_exposure(evidence),
         *_evaluations(evidence, validation),

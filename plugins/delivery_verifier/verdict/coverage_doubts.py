@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.client_errors import explained
+from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Doubt
 from delivery_verifier.verdict import audits, shared_offsets
@@ -68,7 +69,12 @@ def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
     recorded = Counter(injection.action for injection in evidence.injections)
     for action, per_cycle in planned.items():
         count = per_cycle * fault.cycles
-        if recorded[action] < count:
+        if recorded[action] < count and ACTS[action].by_others:
+            yield (
+                "nothing_broken",
+                "no broker with a replica of this run was seen to be taken out while the load flowed",
+            )
+        elif recorded[action] < count:
             yield (
                 "fault_took_no_effect",
                 f"the plan asks for {count} x {action.replace('_', ' ')}, {recorded[action]} were recorded",
@@ -184,19 +190,20 @@ def _foreign_writers(arm: ArmEvidence) -> Iterator[NamedDetail]:
 def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if a disturbance of the arm was not planned.
 
-    Ignores an alteration of the topic, which only an injection makes: if it is not proven, `_faults` doubts it. Ignores
+    Ignores an alteration of the topic by an injection: if it is not proven, `_faults` doubts it. Ignores
     an unplanned unclean election if the topic's settings forbid it, nobody requested one, and nobody altered the topic.
     The election was then really clean, and the observer saw it late. It is also listed as a change of leader, and an
     unplanned change of leader is not ignored.
     """
     observed = {disturbance.kind for disturbance in arm.disturbances}
+    injected_us = {injection.effect_at_us for injection in arm.run.injections}
     settings = Settings.of_arm(arm.run.scenario, arm.spec)
     possible = settings.unclean_leader_election or observed & {"unclean_request", "topic_altered"}
     unplanned = [
         disturbance
         for disturbance in arm.disturbances
         if not disturbance.planned
-        and disturbance.kind != "topic_altered"
+        and (disturbance.kind != "topic_altered" or disturbance.at_us not in injected_us)
         and (disturbance.kind != "unclean_election" or possible)
     ]
     if unplanned:

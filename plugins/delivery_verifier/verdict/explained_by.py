@@ -24,6 +24,7 @@ from delivery_verifier.contract.delays import delays
 from delivery_verifier.contract.effect_windows import EffectWindow, effect_windows
 from delivery_verifier.contract.elections import Elections
 from delivery_verifier.contract.permissions import permitting
+from delivery_verifier.contract.rulings import Ruling
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.contract.times import Span
 from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly, subset
@@ -165,6 +166,16 @@ def _explain(window: EffectWindow, cases: Sequence[Case]) -> ExplainedBy:
 
 def _names(cases: Iterable[Case]) -> list[str]:
     return [case.record for case in nsmallest(RECORDS_NAMED, cases, key=lambda case: case.sort_key)]
+
+
+def convicting_cases(
+    arm: ArmEvidence, anomaly: Anomaly, ruling: Ruling, explained_by: ExplainedCases
+) -> tuple[int, int]:
+    """Returns how many cases of `anomaly` would convict the arm: all if it is forbidden, and else those that nothing
+    explains. The second number is that of attempts that show it, and are cases of another anomaly."""
+    if ruling.ruling == "FORBIDDEN":
+        return arm.cases(anomaly)
+    return explained_by.cases[anomaly], explained_by.hidden[anomaly]
 
 
 def unexplained_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:

@@ -8,12 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
+from delivery_verifier.contract.outages import was_silent
+from delivery_verifier.contract.rulings import effective
+from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.application import IN_TRANSACTIONS, STORED, Discipline
+from delivery_verifier.model.external_cluster import LAG, REBALANCE, SESSION
+from delivery_verifier.model.history import TRANSACTION_STATE, Disturbance
 from delivery_verifier.run_directory.group_log import Row
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
+from delivery_verifier.verdict.explained_by import convicting_cases, explained_cases_of
 
-REBALANCE, UNKNOWN = "auto.leader.rebalance.enable", "not known"
+UNKNOWN = "not known"
 UNWATCHED, COMMITS_UNWATCHED = "brokers_unwatched", "commits_unwatched"
 _SET_BACK = subset(
     "what an application may show if brokers forget a commit or the members of its group: it gets records again",
@@ -41,7 +49,8 @@ def doubts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
 
     From outside, a crash, a restart and a loss of power look the same, and the last may take acknowledged records that
     the settings do not promise to keep. So nothing that was found then convicts. (That HELD is forbidden, too, follows
-    from the coverage doubt `unplanned_disturbance`.)
+    from the coverage doubt `unplanned_disturbance`.) The same doubt stands for an anomaly that would convict, if
+    something that nobody could see may explain it: then nothing but this anomaly is in question.
     """
     if evidence.scenario.cluster.external is None:
         return
@@ -51,7 +60,70 @@ def doubts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
             said = ", ".join(f"{count} x {kind.replace('_', ' ')}" for kind, count in kinds.items())
             detail = f"{arm.name}: {said}, and nobody saw what happened to the brokers: a loss of power looks the same"
             yield arm.name, UNWATCHED, detail
+        yield from ((arm.name, UNWATCHED, f"{arm.name}: {detail}") for detail in _unseen(arm))
         yield from ((arm.name, COMMITS_UNWATCHED, f"{arm.name}: {detail}") for detail in _commits(arm))
+
+
+def _watched(evidence: Evidence) -> Iterator[str]:
+    """Yields sentences about what somebody else did to brokers."""
+    if not evidence.scenario.fault.by_others:
+        return
+    yield (
+        "Somebody else broke the brokers, and nobody saw how. Who it was, and when, follows from who answered, who led "
+        "and who was in sync, by the clock of this host: the clocks of the brokers were not read. A crash, a restart, "
+        "a freeze, a cut network and a loss of power may look the same."
+    )
+    assumed = next((each.proof["assumed"] for each in evidence.injections if "assumed" in each.proof), None)
+    if isinstance(assumed, dict):
+        waited = "" if assumed["leaders_return"] else "not "
+        counts = "" if assumed["silence_counts"] else ": several brokers have one address, so silence said nothing"
+        yield (
+            f"Assumed of the brokers: {SESSION}={assumed['session_ms']}, {LAG}={assumed['lag_ms']}, and leaders do "
+            f"{waited}move back by themselves{counts}. A setting that could not be read has the greater value."
+        )
+
+
+def _unseen(arm: ArmEvidence) -> Iterator[str]:
+    """Yields a text for everything that nobody could see, and that may explain an anomaly which would convict."""
+    if arm.is_canary:
+        return
+    settings, explained = Settings.of_arm(arm.run.scenario, arm.spec), explained_cases_of(arm)
+    elections = [each for each in arm.disturbances if each.kind == "unclean_election"]
+    for text, unseen in _possible(arm):
+        possible = effective(settings, arm.spec.claim, [*elections, *unseen])
+        found = [
+            f"{sum(cases):,} {anomaly}"
+            for anomaly, ruling in arm.rulings.items()
+            if any(cases := convicting_cases(arm, anomaly, ruling, explained))
+            and possible[anomaly].tolerance is None
+            and possible[anomaly].because
+        ]
+        if found:
+            yield f"{', '.join(found)}, and {text}"
+
+
+def _possible(arm: ArmEvidence) -> Iterator[tuple[str, list[Disturbance]]]:
+    """Yields pairs: what may have happened to the arm without being seen, in words and as disturbances."""
+    run, is_transactional = arm.run, bool(arm.spec.transactional_id)
+    of_topic = [each for each in arm.disturbances if each.kind == "outage"]
+    if of_topic:
+        losses = [replace(each, kind="isr_power_loss") for each in of_topic]
+        yield f"{of_topic[0].detail}: nobody saw whether they did", losses
+    of_coordinators = [each for each in run.disturbances if (each.kind, each.topic) == ("outage", TRANSACTION_STATE)]
+    if of_coordinators and is_transactional:
+        losses = [replace(each, kind="coordinator_power_loss", topic="") for each in of_coordinators]
+        yield f"{of_coordinators[0].detail}: nobody saw whether they did", losses
+    unclean = next((each for each in arm.disturbances if each.kind == "unclean_election"), None)
+    if unclean is not None:
+        yield (
+            f"nobody saw who asked for the unclean election ({unclean.detail})",
+            [replace(unclean, kind="unclean_request", planned=True)],
+        )
+    silent = was_silent(run.observations, run.load_began_us) if is_transactional else []
+    if silent:
+        brokers = ", ".join(map(str, silent))
+        text = f"requests that end transactions may have come late to the brokers that did not answer ({brokers})"
+        yield text, [Disturbance(kind="late_end", at_us=run.load_began_us, planned=True, topic=arm.spec.topic_name)]
 
 
 def _commits(arm: ArmEvidence) -> Iterator[str]:
@@ -95,8 +167,9 @@ def limits(evidence: Evidence) -> Iterator[str]:
         "was not seen."
     )
     yield (
-        "The ids, settings and replicas of the run's topics were compared when they had been created and at the end, "
-        "not in between. The settings of brokers were read before the run, not again."
+        "The ids and replicas of the run's topics were compared when they had been created and at the end. Their "
+        "settings were looked at each second, so what was altered and set back within a second was not seen. The "
+        "settings of brokers were read before the run, not again."
     )
     unknown = [name for name, value in external.assumed.items() if UNKNOWN in value]
     assumed = "; ".join(f"{name}: {value}" for name, value in external.assumed.items())
@@ -105,6 +178,7 @@ def limits(evidence: Evidence) -> Iterator[str]:
         if unknown
         else ""
     )
+    yield from _watched(evidence)
     settings = external.settings
     if settings is None:
         yield (
@@ -114,7 +188,7 @@ def limits(evidence: Evidence) -> Iterator[str]:
     elif settings.get(REBALANCE, "true") == "true":
         yield (
             f"{REBALANCE} is {settings.get(REBALANCE, UNKNOWN)} there: leaders may move by themselves, which counts as "
-            "a disturbance that was not planned."
+            "a disturbance that was not planned, unless they move back to a broker that somebody else had taken out."
         )
     if scenario.applied:
         yield (

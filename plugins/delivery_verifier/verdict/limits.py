@@ -13,7 +13,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
 from delivery_verifier.run_directory.counts import LATE
 from delivery_verifier.run_directory.tally import SECOND_OPINION, SECOND_OPINION_RECORDS
-from delivery_verifier.verdict import audits, external
+from delivery_verifier.verdict import audits, external, ordered
 from delivery_verifier.verdict.attribution import OUTSIDE, CasesByInjection, confidence_interval
 from delivery_verifier.verdict.evaluation import INVARIANTS, invariants_of
 from delivery_verifier.verdict.evidence import Evidence
@@ -33,7 +33,12 @@ def limits(evidence: Evidence) -> list[str]:
     if (audit := evidence.scenario.audit) is not None:
         return [*_unchecked_invariants(evidence), *audits.limits(evidence, audit)]
     effective = evidence.effective
-    sentences = [*_unchecked_invariants(evidence), _tried(evidence), *external.limits(evidence)]
+    sentences = [
+        *_unchecked_invariants(evidence),
+        _tried(evidence),
+        *external.limits(evidence),
+        *ordered.limits(evidence),
+    ]
     if effective:
         # Injections of one cycle overlap and belong together. Only cycles are independent of each other.
         rounds = len({injection.cycle for injection in effective})
@@ -137,7 +142,7 @@ def _advised(scenario: Scenario, rounds: int) -> str:
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     text = f" To bring that down to {_percent(WANTED_BOUND)}, the fault must be repeated {needed} times"
     words = shlex.split(scenario.command)
-    if not words:
+    if not words or scenario.fault.by_others:  # nobody can be told to break it so often
         return f"{text}."
     if "--scenario" in words:
         runs = math.ceil(needed / rounds)  # at least 2: after `needed` rounds, the bound is low enough

@@ -32,7 +32,7 @@ from delivery_verifier.model.history import (
 )
 from delivery_verifier.model.scenario import Arm
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
-from delivery_verifier.verdict.explained_by import explained_cases_of
+from delivery_verifier.verdict.explained_by import convicting_cases, explained_cases_of
 
 ALL = ""
 """Stands in place of an arm's name, in a doubt that concerns every arm of the run."""
@@ -176,13 +176,11 @@ def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
         if kind.seen_by == "observer"
     ]
     possible = effective(settings, arm.spec.claim, [*arm.disturbances, *missed])
-    counts = {
-        anomaly: arm.cases(anomaly)
-        if ruling.ruling == "FORBIDDEN"
-        else (explained_by.cases[anomaly], explained_by.hidden[anomaly])
+    return [
+        anomaly
         for anomaly, ruling in arm.rulings.items()
-    }
-    return [anomaly for anomaly, count in counts.items() if any(count) and possible[anomaly].ruling == "PERMITTED"]
+        if any(convicting_cases(arm, anomaly, ruling, explained_by)) and possible[anomaly].ruling == "PERMITTED"
+    ]
 
 
 def _window(injection: Injection, evidence: Evidence) -> tuple[int, int]:

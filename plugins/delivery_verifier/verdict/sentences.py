@@ -12,6 +12,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import TARGETS
 from delivery_verifier.model.figures import times
+from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, GivenUp, exposed
 from delivery_verifier.run_directory.counts import LATE, UNPROVEN
 from delivery_verifier.verdict import audits
@@ -187,8 +188,15 @@ def _circumstances(arm: ArmEvidence) -> str:
 
 def _done(evidence: Evidence) -> str:
     """Returns in words what was done to the cluster, e.g. `the leader was killed twice`."""
-    took_effect = Counter(injection.action for injection in evidence.injections if injection.took_effect)
-    return " and ".join(f"{deed(evidence, action)} {times(count)}" for action, count in took_effect.items())
+    effective = [injection for injection in evidence.injections if injection.took_effect]
+    done = Counter(_by_others(each) or deed(evidence, each.action) for each in effective)
+    return " and ".join(f"{what} {times(count)}" for what, count in done.items())
+
+
+def _by_others(injection: Injection) -> str:
+    """Returns what somebody else did, with the broker to which it was done; empty if the run did it."""
+    act = ACTS.get(injection.action)
+    return f"broker {injection.brokers[0]} {act.done}" if act is not None and act.by_others else ""
 
 
 def deed(evidence: Evidence, action: str) -> str:
@@ -233,6 +241,8 @@ def _subject(evidence: Evidence, action: str) -> str:
     whom = ACTS[action].whom if action in ACTS else "broker"
     if whom in _SUBJECTS:
         return _SUBJECTS[whom]
+    if action in ACTS and ACTS[action].by_others:
+        return "a broker"
     targets = {step.target for step in evidence.scenario.fault.steps if step.action == action}
     if len(targets) != 1 or not targets <= TARGETS.keys():
         return "a broker"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -15,6 +16,7 @@ from support.patience import PATIENCE_S
 from delivery_verifier.cluster import observer as observer_module
 from delivery_verifier.cluster.heartbeat import Heartbeat
 from delivery_verifier.cluster.observer import Observer
+from delivery_verifier.cluster.protocol.authorization import NotAuthorized
 from delivery_verifier.cluster.protocol.requests import EpochEnd, EpochQuestion, Partition, PartitionState
 from delivery_verifier.cluster.views import View
 from delivery_verifier.host.waiting import wait_until
@@ -31,7 +33,7 @@ class Brokers:
     """Brokers that answer what a test says. A broker in `stuck` answers only once the test is over."""
 
     def __init__(self, *, state: PartitionState) -> None:
-        self.views: dict[int, View | OSError] = {broker: {KEY: state} for broker in (1, 2, 3)}
+        self.views: dict[int, View | Exception] = {broker: {KEY: state} for broker in (1, 2, 3)}
         self.stuck: set[int] = set()
         self.over = threading.Event()
         self.asked: dict[int, int] = dict.fromkeys((1, 2, 3), 0)
@@ -49,7 +51,7 @@ class Brokers:
             self.over.wait(PATIENCE_S)
         self.under_way[broker] -= 1
         view = self.views[broker]
-        if isinstance(view, OSError):
+        if isinstance(view, Exception):
             raise view
         return view
 
@@ -65,7 +67,7 @@ class Brokers:
 
     def _led(self, broker: int, key: Partition) -> int:
         view = self.views[broker]
-        return -1 if isinstance(view, OSError) else view[key].leader_epoch
+        return -1 if isinstance(view, Exception) else view[key].leader_epoch
 
 
 @pytest.fixture
@@ -261,6 +263,44 @@ def test_brokers_whose_processes_have_ended_are_not_asked_and_the_cluster_is_see
     observing.start()
     until(lambda: looks, "a look at a cluster without processes")
     assert brokers.asked == {1: 0, 2: 0, 3: 0}
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (ConnectionRefusedError(), "refuses"),
+        (ConnectionResetError(), "refuses"),
+        (ssl.SSLEOFError(), "refuses"),
+        (TimeoutError(), "silent"),
+        (OSError("no route"), "silent"),
+        (NotAuthorized(29, "t", "Describe"), None),
+    ],
+)
+def test_where_nobody_tells_the_states_of_processes_each_broker_that_begins_or_ceases_to_answer_is_recorded(
+    brokers: Brokers, tmp_path: Path, seen: Callable[[str], list[Observation]], error: Exception, state: str | None
+) -> None:
+    observer = Observer(brokers, (1, 2, 3), tmp_path / "observations.jsonl", sees_processes=False)  # type: ignore[arg-type]
+    observer.watch(["t"])
+    observer.start()
+    until(lambda: len(seen("answers")) == 3, "an answer of each")
+    whole, brokers.views[2] = brokers.views[2], error
+    asked = brokers.asked[2]
+    until(lambda: brokers.asked[2] > asked + 5, "more questions")
+    brokers.views[2] = whole
+    asked = brokers.asked[2]
+    until(lambda: brokers.asked[2] > asked + 5, "more questions")
+    observer.stop()
+    changes = seen("answers")[3:]
+    assert [(it.broker, it.state) for it in changes] == ([] if state is None else [(2, state), (2, "answers")])
+    assert all(it.pause_us > 0 for it in changes)
+
+
+def test_where_processes_are_seen_nobody_asks_who_answers(
+    brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]]
+) -> None:
+    observing.start()
+    until(lambda: seen("heartbeat"), "the first heartbeat")
+    assert seen("answers") == []
 
 
 def test_an_error_that_is_no_answer_does_not_end_the_observer(

@@ -131,6 +131,10 @@ def test_properties_that_are_no_connection_are_named(
         (["--cluster", "a", "--command-property", "client.id=x"], "--command-property cannot travel to the tasks of"),
         (["--cluster", "airflow:c", "--rate", "3000"], "limit: more than 2,000 records/s are not sent to a cluster"),
         (["--direct", "--beside", "r"], "--beside names a run on a cluster that somebody else runs, and no cluster is"),
+        (
+            ["--direct", "--commands", "c"],
+            "--commands break a cluster that somebody else runs, and no cluster is named",
+        ),
     ],
 )
 def test_a_run_there_names_its_cluster_and_through_airflow_only_by_its_name(
@@ -171,13 +175,14 @@ def test_a_run_gets_the_way_to_the_cluster_with_the_file_by_its_absolute_path(
             {"cluster": "staging", "beside": "r-1\nr-2"},
             "",
         ),
+        (["--cluster", "staging", "--commands", "mine"], {"cluster": "staging", "commands": "mine"}, ""),
         (
             ["--cluster", "airflow:c"],
             {"cluster": "airflow:c"},
             "Airflow alone knows airflow:c: the log of the step plan",
         ),
     ],
-    ids=["a file of the folder", "a name", "a connection that only Airflow has"],
+    ids=["a file of the folder", "a name", "commands", "a connection that only Airflow has"],
 )
 def test_to_airflow_only_the_name_of_the_cluster_goes(
     words: list[str],
@@ -192,6 +197,7 @@ def test_to_airflow_only_the_name_of_the_cluster_goes(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "connections").mkdir()
     (tmp_path / "connections" / "staging.properties").write_text("bootstrap.servers=b1:9093\n")
+    write_commands(tmp_path)
     sent = list[dict[str, Any]]()
 
     def through(params: dict[str, Any], *_: object) -> None:
@@ -201,6 +207,32 @@ def test_to_airflow_only_the_name_of_the_cluster_goes(
     monkeypatch.setattr(run, "_run_through_airflow", through)
     assert cli.main(["run", "--fault", "none", *words]) == 130
     assert sent == [{"fault": "none", **fields}] and said in capsys.readouterr().err
+
+
+def write_commands(home: Path) -> None:
+    """Writes commands with the name `mine`, which can kill and start brokers."""
+    (home / "commands").mkdir(mode=0o700)
+    text = "".join(f"[actions.{name}]\ncommand = ['sh', '{{broker}}']\n" for name in ("kill", "start"))
+    (home / "commands" / "mine.toml").write_text(text)
+
+
+def test_a_plan_says_what_commands_would_order_and_which_action_has_none(
+    found: Callable[[Any], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found(lambda _: "granted")
+    write_commands(tmp_path)
+    asked = ["plan", "--rate", "500", *SERVER, "--commands", "mine"]
+    assert cli.main([*asked, "--fault", "kill_leader"]) == 0
+    assert "orders   kill, start, by the operator's commands mine" in capsys.readouterr().out
+    assert cli.main([*asked, "--fault", "pause_leader"]) == 69
+    assert "[refused] the commands mine have none for pause, resume" in capsys.readouterr().out
+
+
+def test_the_form_of_commands_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["schema", "commands"]) == 0
+    assert '"by_itself_s"' in capsys.readouterr().out
+    assert cli.main(["schema", "ledger"]) == 0
+    assert '"outcome"' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

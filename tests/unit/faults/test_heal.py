@@ -14,7 +14,8 @@ from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.model.act import CAPABILITIES
 from delivery_verifier.model.fault_actions import ACTS
 
-LASTING = [name for name, act in ACTS.items() if act.takes_effect and not act.momentary and not act.clients]
+OWN = {name: act for name, act in ACTS.items() if act.takes_effect and not act.by_others}
+LASTING = [name for name, act in OWN.items() if not act.momentary and not act.clients]
 OPTIONS: dict[str, Any] = {"delay_ms": 10, "links": "controller"}
 
 

@@ -19,9 +19,10 @@ from support.report_material import sealed
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.parsers import BAD_INPUT
+from delivery_verifier.host.redaction import REDACTED, redact
 from delivery_verifier.local_airflow import settings
 from delivery_verifier.maintenance import bundle, doctor
-from delivery_verifier.maintenance.redaction import REDACTED, known_secrets, redact
+from delivery_verifier.maintenance.redaction import known_secrets
 from delivery_verifier.planning.preflight import Check
 from delivery_verifier.run_directory.run_directory import RunDirectory
 

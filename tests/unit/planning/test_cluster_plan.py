@@ -231,7 +231,7 @@ def test_a_transactional_id_of_an_application_of_the_users_own_needs_a_right_of_
 @pytest.mark.parametrize("name", ACTS)
 def test_only_what_harms_no_broker_is_possible_there(name: str) -> None:
     act = ACTS[name]
-    harms = (act.whom == "broker" and (act.takes_effect or bool(act.heals))) or bool(act.needs)
+    harms = (not act.by_others and (act.whom == "broker" and (act.takes_effect or bool(act.heals)))) or bool(act.needs)
     plan = FaultPlan(name="p", summary="s", steps=(FaultStep(trigger=Trigger(kind="at_once"), action=name),))
     needed = cluster_needs.needs(msgspec.structs.replace(scenario(), fault=plan))
     assert bool(needed.impossible) == harms

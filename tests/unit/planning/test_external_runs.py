@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from delivery_verifier import catalogue
+from delivery_verifier.catalogue.parts import AT_ONCE, MOVED, step
 from delivery_verifier.cluster.check.cluster_check import Checked
 from delivery_verifier.cluster.check.facts import Broker, Software
 from delivery_verifier.cluster.check.rights import Answer, Created
@@ -19,10 +20,13 @@ from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.cluster.security.spark_options import SecretsOutOfReach
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.external_cluster import ClusterAccess
+from delivery_verifier.model.external_cluster import RETURN_S, ClusterAccess
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.model.scenario_checks import loads
 from delivery_verifier.planning import cluster_needs, cluster_plan, external_runs
+from delivery_verifier.planning.build import scenario_from_params
 
 NEW = Software({"eligible.leader.replicas.version": 1, "transaction.version": 2}, 30, True, 0.001)
 ACCESS = ClusterAccess(bootstrap_server="b:1", command_config="/c/my file", beside=("other",))
@@ -117,6 +121,51 @@ def test_a_cluster_with_a_name_is_all_that_airflow_needs_to_repeat_the_run() -> 
     assert ACCESS.unnamed == ("--bootstrap-server", "--command-config")
     run = external_runs.on_cluster(named, scenario(), checked(NEW, NEW, NEW))
     assert run.command == "kdv run --cluster staging --beside r-1 --beside r-2"
+
+
+def commands_of(folder: Path, monkeypatch: pytest.MonkeyPatch, *actions: str) -> ClusterAccess:
+    """An access with a file of commands for these actions."""
+    monkeypatch.setenv("KDV_COMMANDS", str(folder))
+    folder.chmod(0o700)
+    text = "".join(f"[actions.{name}]\ncommand = ['sh', '{{broker}}']\n" for name in actions)
+    (folder / "mine.toml").write_text(text)
+    return msgspec.structs.replace(ACCESS, commands="mine")
+
+
+def test_a_fault_fits_if_the_commands_have_all_of_its_actions_and_the_missing_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = commands_of(tmp_path, monkeypatch, "kill", "start")
+    killed, paused = (
+        msgspec.structs.replace(scenario(rate=500), fault=catalogue.FAULTS[name])
+        for name in ("kill_leader", "pause_leader")
+    )
+    external_runs.require_possible(killed, access)
+    with pytest.raises(BadInput, match="the commands mine have none for pause, resume; allowed there"):
+        external_runs.require_possible(paused, access)
+    with pytest.raises(BadInput, match=r"kill, start: without commands of yours.*or --commands NAME"):
+        external_runs.require_possible(killed, ACCESS)
+    with pytest.raises(BadInput, match="commands is 'other'; allowed: mine"):
+        external_runs.require_possible(killed, msgspec.structs.replace(access, commands="other"))
+    needed = cluster_needs.needs(killed, external_runs.commands_of(access))
+    assert needed.ordered == ("kill", "start") and needed.impossible == ()
+    assert any(line.topic == "orders" and "kill, start" in line.text for line in cluster_plan.of_run(needed))
+
+
+def test_the_digest_of_the_commands_is_in_the_scenario_and_in_the_command_that_repeats_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = commands_of(tmp_path, monkeypatch, "kill", "start", "isolate", "rejoin")
+    isolated = FaultPlan(name="cut", summary="", steps=(step(AT_ONCE, "isolate", "leader"), step(MOVED, "rejoin")))
+    asked = msgspec.structs.replace(scenario(), fault=isolated)
+    asked = msgspec.structs.replace(asked, cluster=msgspec.structs.replace(asked.cluster, capabilities=("network",)))
+    run = external_runs.on_cluster(access, asked, checked(NEW, NEW, NEW))
+    own = run.cluster.external.commands if run.cluster.external else None
+    assert own is not None and own.actions == ("isolate", "kill", "rejoin", "start")
+    assert run.command.endswith(f"--beside other --commands mine@{own.sha256[:12]}") or own.reference in run.command
+    assert loads(dumps(run)) == run and backend.BACKEND.unsupported(run.cluster, run.fault) is None
+    lacking = backend.BACKEND.unsupported(run.cluster, catalogue.FAULTS["pause_leader"])
+    assert lacking is not None and "pause, resume" in lacking.why
 
 
 def planned(run: Scenario, monkeypatch: pytest.MonkeyPatch, standing: Any = "granted") -> Scenario:
@@ -221,3 +270,14 @@ def test_a_connection_that_spark_cannot_use_is_refused_before_any_server_is_aske
     with pytest.raises(error, match=said):
         external_runs.check(ClusterAccess(bootstrap_server="b:1", command_config=str(file)), scenario())
     assert asked == []
+
+
+def test_observe_is_for_a_cluster_that_somebody_else_runs_and_knows_no_cycles() -> None:
+    observed = scenario_from_params({"fault": "observe", "rate": 500}, "r")
+    external_runs.require_possible(observed)
+    assert observed.load.deadline_s > observed.load.duration_s + RETURN_S
+    with pytest.raises(BadInput, match=r"another fault, e\.g\. kill_leader"):
+        external_runs.refuse_observing(observed)
+    external_runs.refuse_observing(scenario())
+    with pytest.raises(BadInput, match="raise --duration-s to watch longer"):
+        scenario_from_params({"fault": "observe", "cycles": 2}, "r")

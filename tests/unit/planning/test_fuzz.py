@@ -17,7 +17,7 @@ from support.commands import plan
 
 from delivery_verifier import catalogue
 from delivery_verifier.host import folders
-from delivery_verifier.maintenance.redaction import redact
+from delivery_verifier.host.redaction import redact
 from delivery_verifier.model import record
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput

@@ -255,7 +255,7 @@ def test_the_command_of_a_run_leaves_out_what_is_the_default_and_plans_the_same(
 
 def test_a_command_line_gives_beside_a_scenario_only_what_counts() -> None:
     counting = [name for name, field in FIELDS.items() if field.words.beside_a_scenario == "counts"]
-    assert counting == ["scenario", "kafka_version", "cluster", "beside", "seed", "fail_step", "owner"]
+    assert counting == ["scenario", "kafka_version", "cluster", "commands", "beside", "seed", "fail_step", "owner"]
     require_nothing_settled(counting, "s")
     for name in FIELDS.keys() - counting:
         with pytest.raises(

@@ -4,6 +4,7 @@ result. The run is green only if every entry ended as expected."""
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from delivery_verifier.maintenance import retention
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item, State
 from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.operator_commands import CommandsFile
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import external_runs
 from delivery_verifier.planning.cluster_plan import ClusterPlan, Line
@@ -341,3 +343,7 @@ def test_verdicts_of_two_clusters_of_one_name_are_never_mixed(runs: Path, monkey
         begin._require_same_cluster(before)
     monkeypatch.setattr(facts, "members", lambda *_: facts.Members("an-id", ()))
     begin._require_same_cluster(before)
+    own = SimpleNamespace(described=CommandsFile(name="mine", sha256="ab" * 32, actions=("kill", "start")))
+    monkeypatch.setattr(external_runs, "commands_of", lambda _: own)
+    with pytest.raises(BadInput, match="commands of the operator are others than when this catalogue run began"):
+        begin._require_same_cluster(before)

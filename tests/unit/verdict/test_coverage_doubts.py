@@ -189,12 +189,13 @@ def test_the_vocabulary_and_what_can_be_done_are_the_same_actions() -> None:
     from delivery_verifier.faults.actions import ACTIONS
     from delivery_verifier.model.fault_actions import ACTS
 
-    assert set(ACTIONS) == set(ACTS)
+    assert set(ACTIONS) == {name for name, act in ACTS.items() if not act.by_others}, "others do what is theirs"
     assert all(set(act.heals) <= set(ACTS) for act in ACTS.values())
     both_ways = {act.name for act in ACTS.values() if act.takes_effect and act.heals}
     assert both_ways == {"kill", "thaw_application"}, "a kill ends a freeze, and a thawed member may apply once more"
     healed = {name for act in ACTS.values() for name in act.heals}
-    assert healed == {act.name for act in ACTS.values() if act.takes_effect and not act.momentary}
+    lasting = {act.name for act in ACTS.values() if act.takes_effect and not act.momentary}
+    assert healed == lasting - {"observe"}, "what somebody else did, somebody else undoes"
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,8 @@ def test_an_unplanned_unclean_election_counts_where_the_topic_allows_it_or_someb
     allowing = msgspec.structs.replace(plain, profile=profile)
 
     def doubts(spec: Arm, *observed: Disturbance) -> list[tuple[str, str]]:
-        arm = SimpleNamespace(name="a", spec=spec, disturbances=observed, run=SimpleNamespace(scenario=run))
+        known = SimpleNamespace(scenario=run, injections=[])
+        arm = SimpleNamespace(name="a", spec=spec, disturbances=observed, run=known)
         return list(_unplanned(cast(ArmEvidence, arm)))
 
     doubt = [("unplanned_disturbance", "a: 1 x unclean election, first: seen")]

@@ -13,6 +13,7 @@ from support.evidence import RUN, SUBJECT, Rows, evidence_of
 from support.stored_data import NAMES, RUNS
 
 from delivery_verifier import catalogue
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import FEWEST_RECORDS, Arm, Scenario
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.run_directory import tally
@@ -31,14 +32,16 @@ def _quick() -> Iterator[None]:
         yield
 
 
-def advice(command: str) -> str:
+def advice(command: str, fault: FaultPlan = RUN.fault) -> str:
     """What the limits advise after a run of `command` in which one fault took effect."""
     evidence = evidence_of(RUN)
     done: Any = plan(command) if command else RUN
     return limits(
         replace(
             evidence,
-            scenario=msgspec.structs.replace(RUN, command=command, min_exposed=done.min_exposed, arms=_arms(done)),
+            scenario=msgspec.structs.replace(
+                RUN, command=command, min_exposed=done.min_exposed, arms=_arms(done), fault=fault
+            ),
         )
     )[-2]
 
@@ -58,7 +61,12 @@ def test_a_scenario_of_the_catalogue_is_repeated_as_a_whole(name: str, more: dic
     assert (again.name, again.seed) == (name, more.get("seed", 0)) and "this takes 29 runs of" in text
 
 
-@pytest.mark.parametrize("fault", catalogue.FAULTS)
+def test_nobody_is_told_to_repeat_what_somebody_else_did() -> None:
+    text = advice("kdv run --records 2000", catalogue.FAULTS["observe"])
+    assert commands(text) == [] and "must be repeated 29 times" in text
+
+
+@pytest.mark.parametrize("fault", [name for name, plan in catalogue.FAULTS.items() if not plan.by_others])
 @pytest.mark.parametrize(
     "fields",
     [

@@ -41,6 +41,7 @@ MISSES = {
     "close": "test_proxy.py::test_a_proxy_that_is_bypassed_took_no_effect[close]",
     "delay_end": "test_proxy.py::test_a_proxy_that_is_bypassed_took_no_effect[delay_end]",
     "elect_unclean": "test_commands.py::test_an_election_of_what_is_led_already_took_no_effect",
+    "observe": "test_observe.py::test_if_nobody_breaks_anything_nothing_is_held",
     "alter_topic": "test_commands.py::test_a_topic_gets_the_setting_and_what_it_has_already_took_no_effect",
 }
 """For each action, the test on real brokers in which this action has no effect."""
@@ -133,5 +134,6 @@ def test_every_action_on_applications_has_a_test_that_reads_its_proof() -> None:
 def written(test: str) -> tuple[str, str, str | None]:
     """Returns the text of the file in which a test on real brokers stands, the name of the test, and its parameter."""
     file, name, parameter = re.fullmatch(r"(.+)::(\w+)(?:\[(\w+)\])?", test).groups()  # type: ignore[union-attr]
-    (found,) = (Path(__file__).parents[2] / "kafka").rglob(file)
+    tests = Path(__file__).parents[2]
+    (found,) = (path for folder in ("kafka", "catalogue") for path in (tests / folder).rglob(file))
     return found.read_text(), name, parameter

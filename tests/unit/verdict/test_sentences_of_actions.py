@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from support.evidence import RUN, evidence_of, the_injections
 
 from delivery_verifier.catalogue.scenarios import ENTRIES
-from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.fault_actions import ACTS, OBSERVE
 from delivery_verifier.model.fault_plan import TARGETS, FaultStep, Trigger
 from delivery_verifier.verdict.sentences import _done
 
@@ -37,7 +37,13 @@ def sentence(action: str, *targets: str) -> str:
     return _done(dataclasses.replace(evidence, injections=[replace(kill, action=action)]))
 
 
-@pytest.mark.parametrize(("action", "target"), list(itertools.product(EFFECTIVE, (*TARGETS, "same"))))
+def test_what_somebody_else_did_names_the_broker_whatever_the_target() -> None:
+    assert sentence(OBSERVE, "none") == "broker 1 was taken out by somebody else once"
+
+
+@pytest.mark.parametrize(
+    ("action", "target"), list(itertools.product([name for name in EFFECTIVE if name != OBSERVE], (*TARGETS, "same")))
+)
 def test_every_action_on_every_target_has_a_right_sentence(action: str, target: str) -> None:
     text, act = sentence(action, target), ACTS[action]
     assert "hit by" not in text

@@ -98,9 +98,9 @@ def test_there_is_a_defect_for_every_doubt_that_a_run_can_have() -> None:
     of_user_applications = {"effects_torn", "group_never_committed"}
     in_test_group_log = {"group_log_disagrees", "group_log_lacks_commit", "group_log_foreign_writer"}
     in_test_outputs = {"output_cut_off", "output_held_back", "output_unproven"}
-    in_test_external = {"brokers_unwatched", "commits_unwatched"}
+    in_test_external = {"brokers_unwatched", "commits_unwatched", "nothing_broken"}  # and in test_observed
     others = in_test_checker_doubts | of_user_applications | in_test_group_log | in_test_outputs | IN_TEST_AUDITS
-    others |= in_test_external
+    others |= in_test_external | {"command_unproven"}  # in test_ordered
     assert set(ADVICE) - follows == others
 
 
@@ -110,7 +110,8 @@ def test_the_sound_runs_go_through_everything_that_a_sound_cluster_shows() -> No
     assert {injection.action for run in faulted for injection in run.injections} == set(EFFECTIVE)
     pairs = {(run.subject.profile.name, run.injections[-1].action) for run in faulted}
     assert len(pairs) >= 2 * len(EFFECTIVE), "each action meets two profiles"
-    assert set(EFFECTIVE) == {name for name, act in ACTS.items() if act.takes_effect and act.whom != "application"}
+    own = {name for name, act in ACTS.items() if act.takes_effect and not act.by_others}
+    assert set(EFFECTIVE) == {name for name in own if ACTS[name].whom != "application"}
     assert not any(run.injections for run in quiet)
     for shown in (
         _leaderless,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol.asking import Asking
+from delivery_verifier.model.external_cluster import LAG, REBALANCE, SESSION
 
 _ANSWER_S = 3.0
 _BROKER = 4
@@ -26,9 +27,9 @@ RELEASES = {
 METADATA, ELR, TRANSACTIONS = "metadata.version", "eligible.leader.replicas.version", "transaction.version"
 SETTINGS = (
     "transaction.state.log.min.isr",
-    "broker.session.timeout.ms",
-    "replica.lag.time.max.ms",
-    "auto.leader.rebalance.enable",
+    SESSION,
+    LAG,
+    REBALANCE,
     "auto.create.topics.enable",
     "message.max.bytes",
 )

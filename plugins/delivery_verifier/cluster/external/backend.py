@@ -54,12 +54,15 @@ class ExternalBackend(Shared):
         return None if capability is None else Unavailability("the brokers are somebody else's: they are only observed")
 
     def unsupported(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Unavailability | None:
-        """Returns why a run cannot have its cluster: none is named, or the plan does something to brokers."""
+        """Returns why a run cannot have its cluster: none is named, or the plan does something to brokers for which the
+        operator has given no command."""
         if spec.external is None:
             return Unavailability(f"the run names no cluster that somebody else runs; {_NAME_IT}")
-        if plan is not None and (actions := list(dict.fromkeys(actions_on_brokers(plan)))):
+        ordered = spec.external.commands.actions if spec.external.commands else ()
+        asked = [] if plan is None else [each for each in actions_on_brokers(plan) if each not in ordered]
+        if plan is not None and (actions := list(dict.fromkeys(asked))):
             why = f"the fault {plan.name} does {', '.join(actions)} to brokers, and these are somebody else's"
-            return Unavailability(f"{why}: choose --fault none, or a fault of producers or applications")
+            return Unavailability(f"{why}: choose --fault none or observe, or a fault of producers or applications")
         return None
 
     def describe(self, spec: ClusterSpec) -> str:

@@ -1,4 +1,5 @@
-"""The register: what runs of this home have created on clusters that somebody else runs.
+"""The register: what runs of this home have created on clusters that somebody else runs, and which brokers they have
+ordered to be broken.
 
 Each run has one file, `clusters/<cluster id>/<token>.jsonl` in the folder of private state, with mode 0600. A line is
 written, and flushed to the disk, before a topic or group can exist, and another one once it does. Only what stands here
@@ -24,7 +25,7 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.history import now_us
 
-Kind = Literal["topic", "group"]
+Kind = Literal["topic", "group", "broker"]
 LOCKED_S = 120.0
 """How long another process may take to remove what stands in a register, in seconds."""
 _Line = TypeVar("_Line", "Head", "Entry")
@@ -49,9 +50,11 @@ class Head(Struct, frozen=True, kw_only=True):
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """A later line: what is known of one topic or group from now on.
+    """A later line: what is known of one topic, group or broker from now on.
 
-    * `state`: intended (it may exist), created, or gone (removed, never created, or not ours).
+    * `name`: of a broker, what was ordered: `kill of broker 11`.
+    * `state`: intended (it may exist), created, or gone (removed, never created, or not ours). A broker is intended
+      from just before the order until it was seen to be whole again; then it is gone from this list.
     * `topic_id`: the id that the cluster gave to the topic; empty if it is not known yet, and for groups.
     """
 
@@ -60,6 +63,11 @@ class Entry(Struct, frozen=True, kw_only=True):
     state: Literal["intended", "created", "gone"]
     topic_id: str = ""
     at_us: int
+
+    @property
+    def broker(self) -> int:
+        """The id of the broker, of an entry for a broker."""
+        return int(self.name.rpartition(" ")[2])
 
 
 class Register:
@@ -100,6 +108,13 @@ class Register:
         """Writes down the id of a topic that the run has created. Raises StepFailed if the file has been removed."""
         self._append(Entry(kind="topic", name=topic, state="created", topic_id=topic_id, at_us=now_us()))
 
+    def ordered(self, action: str, broker: int) -> Entry:
+        """Writes down, before it is ordered, that an action is done to a broker. Returns the entry, for `gone`. Raises
+        StepFailed if the file has been removed: nothing may be ordered then."""
+        entry = Entry(kind="broker", name=f"{action} of broker {broker}", state="intended", at_us=now_us())
+        self._append(entry)
+        return entry
+
     def gone(self, entry: Entry) -> None:
         """Writes down that the topic or group of `entry` is not there any more, or is not the run's. Does nothing if
         the file has been removed: then nothing stands any more."""
@@ -134,7 +149,8 @@ class Register:
         return self._decoded(lines[0] if lines else b"", Head)
 
     def standing(self) -> list[Entry]:
-        """Returns the last entry of each topic and group that is not gone, groups first. Raises as `head` does."""
+        """Returns the last entry of each topic, group and broker that is not gone, topics last. Raises as `head`
+        does."""
         last = {(entry.kind, entry.name): entry for entry in (self._decoded(line, Entry) for line in self._lines()[1:])}
         return sorted((each for each in last.values() if each.state != "gone"), key=lambda each: each.kind)
 

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.external.cluster import SharedCluster
 from delivery_verifier.cluster.external.register import Entry, Register
+from delivery_verifier.cluster.external.whole import is_whole
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.history import now_us
@@ -29,7 +30,7 @@ _FAILURES = (KafkaException, VerifierError, OSError)
 
 def remove(register: Register, cluster: SharedCluster) -> list[str]:
     """Removes what stands in `register`, and then its file. Returns the names of what was removed: none if another
-    process has removed all meanwhile.
+    process has removed all meanwhile. Brokers that were ordered to be broken must be back.
 
     Raises StepFailed if something is left, which then still stands in the register, and DeadlinePassed if another
     process does not end its removal.
@@ -43,7 +44,9 @@ def _remove(register: Register, cluster: SharedCluster) -> list[str]:
     client, until_s = topics.admin(cluster.connection), time.monotonic() + GROUPS_S
     for entry in register.standing():
         try:
-            if (
+            if entry.kind == "broker":
+                _require_whole(entry, cluster, register)
+            elif (
                 _remove_topic(entry, client, cluster)
                 if entry.kind == "topic"
                 else _remove_group(entry, client, until_s)
@@ -59,6 +62,16 @@ def _remove(register: Register, cluster: SharedCluster) -> list[str]:
         )
     register.end()
     return removed
+
+
+def _require_whole(entry: Entry, cluster: SharedCluster, register: Register) -> None:
+    """Raises StepFailed, for the operator, if a broker that a run ordered to be broken is not whole again. Nobody but
+    the operator can start it: the run is over."""
+    if not is_whole(cluster, entry.broker):
+        raise StepFailed(
+            f"ordered at {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(entry.at_us / 1e6))}, and it is not back: "
+            f"start it by hand or, if it is gone for good, remove {register.path}"
+        )
 
 
 def ids(client: AdminClient, names: list[str]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.names import DAG_ID
 
@@ -92,14 +93,15 @@ def refusal_of(body: bytes) -> str:
         fields = dict(conf)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return ""
+    from delivery_verifier.planning import external_runs
     from delivery_verifier.planning.build import scenario_from_params
 
     try:
         scenario = scenario_from_params(fields, "planned")
-        if fields.get("cluster"):
-            from delivery_verifier.planning import external_runs
-
-            external_runs.require_possible(scenario)
+        if (access := ClusterAccess.of_fields(fields)) is not None:
+            external_runs.require_possible(scenario, access)
+        else:
+            external_runs.refuse_observing(scenario)
     except BadInput as error:
         return str(error)
     return ""

@@ -12,7 +12,7 @@ import re
 from airflow.sdk import Param
 
 from delivery_verifier import catalogue
-from delivery_verifier.model import external_cluster
+from delivery_verifier.model import external_cluster, operator_commands
 from delivery_verifier.planning import choices
 from delivery_verifier.planning.request import FIELDS
 from delivery_verifier.suite import selection
@@ -56,6 +56,13 @@ def params() -> dict[str, Param]:
             "to "
             "run, e.g. power,network. One that is unavailable and not named here turns the run red.",
         ),
+        **_of_clusters(),
+    }
+
+
+def _of_clusters() -> dict[str, Param]:
+    """Returns the fields that name a cluster that somebody else runs, and what breaks it."""
+    return {
         "cluster": Param(
             choices.check_cluster(CLUSTER, os.environ.get(CLUSTER, "")),
             type="string",
@@ -64,6 +71,14 @@ def params() -> dict[str, Param]:
             pattern=rf"^({external_cluster.PATTERN})?$",
             description="Empty: each scenario starts a cluster of its own. Else the name of a cluster, as in the form "
             "of Verify delivery. What cannot be run there is unavailable, as expected.",
+        ),
+        "commands": Param(
+            "",
+            type="string",
+            title=FIELDS["commands"].title,
+            examples=list(choices.commands()),
+            pattern=rf"^({operator_commands.PATTERN})?$",
+            description=FIELDS["commands"].description,
         ),
         "beside": Param(
             "",

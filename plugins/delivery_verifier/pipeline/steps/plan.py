@@ -43,6 +43,8 @@ def plan_from_params(
     scenario.fail_if_asked("plan")
     if (access := external or ClusterAccess.of_fields(params)) is not None:
         scenario = external_runs.planned(access, scenario, spark)
+    else:
+        external_runs.refuse_observing(scenario)
     preflight.require(scenario)
     scenario = replace(scenario, versions=scenario.versions | backend_of(scenario.cluster).versions())
     run = RunDirectory(folders.runs_dir() / name)

@@ -22,7 +22,8 @@ from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.optional import optional
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.lossy_mock import send_and_forget
-from delivery_verifier.model.history import Observation
+from delivery_verifier.model.history import Injection, Observation, read_injections
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutput
 from delivery_verifier.settlement.acked_writer import AckedWriter
@@ -72,7 +73,7 @@ def settle(run_dir: Path) -> None:
     ):
         # This load has a broker of its own, so it runs beside what waits for the cluster.
         lossy_mock = pool.submit(send_and_forget, scenario, cluster.workspace / "canary", canary.FORGOTTEN)
-        _end_faults(cluster, names)
+        _end_faults(cluster, names, is_whole=not _unhealed(run, scenario))
         writer = AckedWriter(cluster.connection)
         layout, offsets = plant_canary(scenario, writer, output)
         early = EarlyReading(cluster)
@@ -102,13 +103,24 @@ def _compare_replicas(cluster: Cluster, snapshot: Offsets, early: EarlyReading, 
     output.write_json("offsets.json", msgspec.structs.replace(snapshot, partitions=partitions))
 
 
-def _end_faults(cluster: Cluster, names: list[str]) -> None:
-    """Ends all faults, and waits until all replicas of the topics `names` are in sync. Raises TimeoutError if they stay
-    out of sync, and ValueError if a topic's settings let brokers remove records."""
+def _unhealed(run: RunDirectory, scenario: Scenario) -> list[Injection]:
+    """Returns the injections after which the commands of an operator have not brought all brokers back."""
+    external = scenario.cluster.external
+    if external is None or external.commands is None:
+        return []
+    injections = read_injections(run.sealed("inject_fault", "injections.json"))
+    return [each for each in injections if each.recovered_at_us is None]
+
+
+def _end_faults(cluster: Cluster, names: list[str], *, is_whole: bool) -> None:
+    """Ends all faults, and waits until all replicas of the topics `names` are in sync. If the cluster is not whole
+    (`is_whole`), because nobody can start its brokers again, waits only for a leader of each partition: the evidence is
+    then judged all the same, and nothing is HELD. Raises TimeoutError if they stay out of sync, and ValueError if a
+    topic's settings let brokers remove records."""
     heal(cluster)
     wait_until(
-        lambda: cluster.isr_full(names),
-        "all replicas to be in sync before the snapshot",
+        lambda: cluster.isr_full(names) if is_whole else cluster.are_led(names),
+        "all replicas to be in sync before the snapshot" if is_whole else "every partition to have a leader",
         DEADLINE_S,
         detail=lambda: cluster.out_of_sync(names),
     )

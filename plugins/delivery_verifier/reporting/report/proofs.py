@@ -28,6 +28,7 @@ TITLES = {
     "process_before_heal": "Just before the fault was healed",
     "waited_for": "Waited for",
     "wanted": "The effect that had to be seen",
+    "ordered": "Commands that were run: they only order, and prove nothing",
     "brief": "Too short for the controller to notice",
 }
 """Maps the name of a part of a proof to what people read. Another name is shown with spaces for underscores."""

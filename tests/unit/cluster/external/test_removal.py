@@ -149,3 +149,32 @@ def test_a_group_that_cannot_be_removed_stays_registered(
     with pytest.raises(StepFailed, match="not removed from the cluster: kdv-abcdefgh-a"):
         remove(of_group, Group(monkeypatch, *[code] * 9))
     assert of_group.standing()
+
+
+class Living(Stranger):
+    """A cluster whose brokers know each other as living, but for one: `lacking` does not answer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lacking: int | None) -> None:
+        super().__init__(monkeypatch, {})
+        self.lacking = lacking
+        self.connection: Any = SimpleNamespace(brokers=[11, 12])
+        self.requests: Any = SimpleNamespace(live_brokers=self.live_brokers)
+
+    def live_brokers(self, broker: int) -> set[int]:
+        if broker == self.lacking:
+            raise TimeoutError
+        return {11, 12}
+
+
+def test_a_broker_that_a_dead_run_ordered_to_be_killed_is_named_until_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "abcdefgh.jsonl"
+    path.write_bytes(b"{}\n")
+    register = Register(path)
+    entry = register.ordered("kill", 12)
+    assert (entry.name, entry.broker) == ("kill of broker 12", 12)
+    with pytest.raises(StepFailed, match=r"kill of broker 12 \(ordered at .*UTC, and it is not back: start it by hand"):
+        remove(register, Living(monkeypatch, 12))
+    assert [each.name for each in register.standing()] == ["kill of broker 12"]
+    assert remove(register, Living(monkeypatch, None)) == [] and not path.exists()

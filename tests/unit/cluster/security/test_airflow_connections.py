@@ -18,6 +18,7 @@ from delivery_verifier.cluster.security import airflow_connections, command_conf
 from delivery_verifier.cluster.security.airflow_connections import AirflowConnection
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.cluster.security.reading import Access
+from delivery_verifier.host.redaction import redact
 from delivery_verifier.maintenance import redaction
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import ClusterSpec
@@ -163,7 +164,7 @@ def test_the_secrets_of_connections_are_known_to_the_redaction_and_shown_nowhere
     connection(monkeypatch, json.dumps({**EXTRA, **secret}))
     known = redaction.known_secrets()
     assert {*secret.values(), "hush-in-jaas"} <= {*known}
-    assert "hush" not in redaction.redact(" ".join(secret.values()), known, by_pattern=False)[0]
+    assert "hush" not in redact(" ".join(secret.values()), known, by_pattern=False)[0]
     assert "hush" not in repr(AirflowConnection("kafka", {**EXTRA, **secret}))
     monkeypatch.setenv(VARIABLE, "{")
     assert not {*secret.values()} & {*redaction.known_secrets()}

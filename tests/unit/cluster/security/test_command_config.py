@@ -12,6 +12,7 @@ from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.security import command_config, names, tls
 from delivery_verifier.cluster.security.names import UnsupportedSecurity
 from delivery_verifier.cluster.security.reading import OTHER_CLIENTS, Access
+from delivery_verifier.host.redaction import redact
 from delivery_verifier.maintenance import redaction
 from delivery_verifier.model.inputs import BadInput
 
@@ -382,7 +383,7 @@ def test_the_secrets_of_all_named_clusters_are_known_to_the_redaction(
     found = {*command_config.known_secrets()}
     assert {"hush-7", "hush-8", "hush-9"} <= found and "all" not in found
     text = "a hush-7 b hush-8 c hush-9"
-    assert "hush" not in redaction.redact(text, redaction.known_secrets(), by_pattern=False)[0]
+    assert "hush" not in redact(text, redaction.known_secrets(), by_pattern=False)[0]
 
 
 def test_a_locked_key_is_unlocked_for_java(authority: Authority) -> None:

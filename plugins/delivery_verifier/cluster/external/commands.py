@@ -1,0 +1,200 @@
+"""The operator's own commands on this host: reads their file, runs one of them, and keeps what it printed without
+secrets.
+
+Whoever may write the file may start any program as the user of the verifier. So only its owner may.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from delivery_verifier.cluster.external.cluster import read as read_access
+from delivery_verifier.cluster.security import command_config, names
+from delivery_verifier.host import folders
+from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.host.redaction import SECRET_VARIABLE, redact
+from delivery_verifier.host.supervision import command
+from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.external_cluster import ClusterAccess
+from delivery_verifier.model.inputs import BadInput, bad_input, choice
+from delivery_verifier.model.operator_commands import PATTERN, CommandsFile, OperatorCommands, parse
+from delivery_verifier.model.user_application import redacted_end
+
+OPTION, SUFFIX = "commands", ".toml"
+INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
+"""The environment variables of the verifier that a command gets, too. Others have to be named in its file."""
+SHOWN = 2_000
+"""How many characters of the end of an output are kept as evidence."""
+SHORTEST, _LINE_OF_A_KEY = 6, 16
+"""The least length of a secret that is looked for, and of a line of one: shorter texts are also ordinary ones."""
+_HOST = re.compile(r"[A-Za-z0-9:\[][A-Za-z0-9._:\[\]-]*")
+"""What a host may be called that is put into a command: it must not look like an option."""
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """What became of one command.
+
+    * `problem`: why it has failed; empty if it ended with exit code 0, printed no secret, and did so in time.
+    * `output`: the end of what it printed, without secrets.
+    """
+
+    words: list[str]
+    exit_code: int | None
+    took_s: float
+    output: str
+    problem: str
+
+
+@dataclass(frozen=True, repr=False)
+class Commands:
+    """The commands of one file. `environment` has the variables that they get, and may hold secrets."""
+
+    file: Path
+    described: CommandsFile
+    operator: OperatorCommands
+    environment: dict[str, str]
+
+    def run(
+        self, action: str, values: dict[str, str], secrets: Iterable[str], started: Callable[[int], None]
+    ) -> Ordered:
+        """Runs the command for `action`. `values` has the placeholders, `secrets` what must not be kept of its output.
+        `started` is called with the number of its process group."""
+        of_action = self.operator.actions[action]
+        words = of_action.words({**values, "home": str(self.file.parent)})
+        try:
+            _require_host(values["host"], words)
+            ended = command.run(words, self.environment, self.file.parent, of_action.deadline_s, started)
+        except (OSError, BadInput) as error:
+            return Ordered(words, None, 0.0, "", f"{words[0]} was not started: {error}")
+        known = _spellings([*secrets, *self._secret_variables])
+        text, count = redact(ended.output.decode(errors="replace"), known, by_pattern=False)
+        problem = _problem(ended, of_action.deadline_s)
+        if count and not problem:
+            problem = "it printed a secret of the connection, or of its environment"
+        shown, _ = redact(redacted_end(text, known)[-SHOWN:], [])
+        return Ordered([redact(word, known)[0] for word in words], ended.exit_code, ended.took_s, shown, problem)
+
+    @property
+    def _secret_variables(self) -> list[str]:
+        """The values of the variables that the operator passes on, if their names say that they are secret."""
+        named = [name for name in self.operator.environment if SECRET_VARIABLE.search(name)]
+        return [self.environment[name] for name in named if not Path(self.environment[name]).exists()]
+
+
+def named(reference: str) -> Path:
+    """Returns the file of the commands that `reference` names (see PATTERN). Raises BadInput if there is none."""
+    if not re.fullmatch(PATTERN, reference):
+        raise bad_input(OPTION, reference, "the name of a file, of A-Z a-z 0-9 _ . -", "commands are never typed here")
+    folder, name = folders.commands_dir(), reference.partition("@")[0]
+    there = sorted(path.stem for path in folder.glob(f"*{SUFFIX}"))
+    if name not in there:
+        choice(OPTION, name, there, f"write it to {folder}/{name}{SUFFIX}; `kdv schema commands` has the form")
+    return folder / f"{name}{SUFFIX}"
+
+
+def read(reference: str) -> Commands:
+    """Returns the commands that `reference` names.
+
+    Raises BadInput if there are none, if others may write the file, if its content is wrong, if a program or a variable
+    is missing on this host, or if `reference` has the digest of another file.
+    """
+    file = named(reference)
+    content = _private_content(file)
+    operator, digest = parse(content, file), hashlib.sha256(content).hexdigest()
+    name, _, begin = reference.partition("@")
+    if not digest.startswith(begin):
+        raise BadInput(
+            f"{OPTION} is {reference}, and {file} is another file now (SHA-256 {digest[:12]}); allowed: the file as it "
+            f"was; to go on with the file as it is, name it {name} alone"
+        )
+    if absent := [each for each in operator.environment if each not in os.environ]:
+        raise BadInput(f"{file}: environment names {', '.join(absent)}, which is not set here; set it, or leave it out")
+    variables = [each for each in (*INHERITED, *operator.environment) if each in os.environ]
+    environment = {each: os.environ[each] for each in variables}
+    for action, of_action in operator.actions.items():
+        _require_program(f"{file}: actions.{action}", of_action.words({"home": str(file.parent)}), environment)
+    described = CommandsFile(name=name, sha256=digest, actions=tuple(sorted(operator.actions)))
+    return Commands(file, described, operator, environment)
+
+
+def of_run(described: CommandsFile) -> Commands:
+    """Returns the commands of a run that was planned with `described`. Raises BadInput as `read` does, and StepFailed
+    if the file has changed since."""
+    commands = read(described.name)
+    if commands.described.sha256 != described.sha256:
+        raise StepFailed(f"{commands.file} has changed since the run was planned: leave it alone, and run again")
+    return commands
+
+
+def secrets_to_hide(access: ClusterAccess) -> list[str]:
+    """Returns the secrets that no output of a command may keep: those of the connection of the run, and of all
+    connections of this operator."""
+    own = [value for name, value in read_access(access).security.items() if name in names.SECRETS]
+    return [*own, *command_config.known_secrets()]
+
+
+def _spellings(secrets: Iterable[str]) -> list[str]:
+    """Returns `secrets` as they may be printed, longest first: as they are, in URLs, and as kubectl shows them."""
+    texts = {text for text in secrets if len(text) >= SHORTEST}
+    texts |= {line for text in texts for line in text.splitlines() if len(line) >= _LINE_OF_A_KEY}
+    texts |= {quote(text, safe="") for text in texts} | {base64.b64encode(text.encode()).decode() for text in texts}
+    return sorted(texts, key=lambda text: (-len(text), text))
+
+
+def _problem(ended: command.Ended, deadline_s: float) -> str:
+    if ended.exit_code is None:
+        return f"it had not ended after {deadline_s:g} s, and was ended"
+    return f"it ended with {how_it_ended(ended.exit_code)}" if ended.exit_code else ""
+
+
+def _require_host(host: str, words: list[str]) -> None:
+    """Raises BadInput if the cluster calls a host something that a program could take for an option."""
+    if any(host in word for word in words) and not _HOST.fullmatch(host):
+        raise BadInput(f"the cluster calls the host of the broker {host!r}, which is no name of a host")
+
+
+def _require_program(field: str, words: list[str], environment: dict[str, str]) -> None:
+    if not words:
+        return
+    program = shutil.which(words[0], path=environment.get("PATH", os.defpath))
+    if program is None:
+        raise BadInput(
+            f"{field} has the program {words[0]!r}, which this user cannot run here; install it, or correct its path"
+        )
+    _require_unwritable(Path(program), Path(program).stat())
+
+
+def _private_content(file: Path) -> bytes:
+    """Returns the content of `file`. Raises BadInput if another than its owner may write it, or replace it."""
+    _require_owned(file.parent, file.parent.stat(), sticky=True)
+    try:
+        with file.open("rb") as stream:
+            _require_owned(file, os.fstat(stream.fileno()))
+            return stream.read()
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read ({error.strerror}); allowed: a file that this user can read") from None
+
+
+def _require_owned(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:
+    _require_unwritable(path, status, sticky=sticky)
+    if status.st_uid not in (os.geteuid(), 0):
+        raise BadInput(f"{path} belongs to another user; allowed: your own, or root's; remedy: chown it")
+
+
+def _require_unwritable(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o022 and not (sticky and mode & stat.S_ISVTX):
+        raise BadInput(
+            f"{path} has mode {mode:04o}, so others may write it, and with it start programs as you; "
+            f"remedy: chmod go-w {path}"
+        )

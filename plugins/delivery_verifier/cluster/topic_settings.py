@@ -1,0 +1,75 @@
+"""The settings of topics, as they are watched on a cluster that somebody else runs: another value is written down.
+
+A setting that was altered and set back between two looks is not seen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from delivery_verifier.cluster.protocol.requests import BrokerRequests
+from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.history import Observation
+
+EVERY_S = 1.0
+"""Seconds between two looks."""
+WATCHED = (
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "flush.messages",
+    "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
+)
+"""The settings of topics on which what is promised, or what is left of the log, depends."""
+
+
+class TopicSettings:
+    """Asks for the settings of the topics that `topics` returns. Calls `record` for each that is new or has changed.
+
+    Always asks the same broker while it answers: others may know of an alteration a moment later.
+    """
+
+    def __init__(
+        self,
+        requests: BrokerRequests,
+        brokers: Sequence[int],
+        topics: Callable[[], list[str]],
+        record: Callable[[Observation], None],
+    ) -> None:
+        self._requests, self._brokers, self._topics, self._record = requests, list(brokers), topics, record
+        self._known: dict[tuple[str, str], str] = {}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="topic settings", daemon=True)
+
+    def start(self) -> None:
+        """Begins to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Looks no more."""
+        self._done.set()
+        self._thread.join(timeout=5)
+
+    def look(self) -> None:
+        """Looks once. If no broker answers, nothing is recorded."""
+        if topics := [name for name in self._topics() if not name.startswith("__")]:
+            for broker in self._brokers:
+                try:
+                    values = self._requests.topic_settings(broker, topics, WATCHED)
+                except (OSError, VerifierError):  # silent, or a right was withdrawn: the step settle then names it
+                    continue
+                self._brokers = [broker, *(other for other in self._brokers if other != broker)]
+                self._note(values)
+                return
+
+    def _poll(self) -> None:
+        while not self._done.wait(EVERY_S):
+            self.look()
+
+    def _note(self, values: dict[tuple[str, str], str]) -> None:
+        for (topic, setting), value in values.items():
+            if self._known.get((topic, setting)) != value:
+                self._known[topic, setting] = value
+                self._record(Observation(at_us=0, kind="setting", topic=topic, setting=setting, value=value))

@@ -1,0 +1,285 @@
+"""Actions on brokers that somebody else runs: a command of the operator orders each, and what the observer then sees
+from outside proves it.
+
+The exit code of a command proves nothing. A command that fails, hangs, or prints a secret has failed, whatever it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from delivery_verifier.cluster.external import commands
+from delivery_verifier.cluster.external.commands import Ordered
+from delivery_verifier.cluster.external.register import Entry, Register
+from delivery_verifier.cluster.external.whole import answers, is_cut_off, is_whole
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.contract.outside import Silence
+from delivery_verifier.faults import sightings
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done
+from delivery_verifier.faults.observing import has_own_addresses
+from delivery_verifier.faults.open_injection import OpenInjection, Order
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
+from delivery_verifier.model.act import links_cut
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.external_cluster import REBALANCE
+from delivery_verifier.model.history import Observation, now_us
+from delivery_verifier.model.operator_commands import COMMANDABLE, HEALED_BY
+from delivery_verifier.model.scenario import Scenario
+
+_LOOK_EVERY_S = 0.2
+
+
+class CommandFailed(VerifierError, RuntimeError):
+    """A command of the operator failed, or may not be run now."""
+
+
+class Orders:
+    """The commands of one run, and what they were ordered to do.
+
+    `log` has every command that was run. The constructor raises StepFailed if the file has changed since the run was
+    planned, and BadInput if it cannot be used any more.
+    """
+
+    def __init__(self, cluster: Cluster, scenario: Scenario) -> None:
+        external = scenario.cluster.external
+        assert external is not None and external.commands is not None, "only a run with commands has orders"
+        self._external, self._cluster, self._commands = external, cluster, commands.of_run(external.commands)
+        self._secrets = commands.secrets_to_hide(external.access)
+        self._register = Register.of_run(external.cluster_id, cluster.workspace.name)
+        self._standing: dict[int, dict[str, Entry]] = {}
+        self.log: list[Order] = []
+
+    @property
+    def effect_s(self) -> float:
+        """How long an effect may take to be seen, in seconds."""
+        return self._commands.operator.effect_s
+
+    @property
+    def whole_s(self) -> float:
+        """How long the cluster may take to be whole again, in seconds."""
+        return self._commands.operator.whole_s
+
+    @property
+    def leaders_return(self) -> bool:
+        """Whether leaders move back by themselves, or nobody knows whether they do."""
+        return (self._external.settings or {}).get(REBALANCE, "true") != "false"
+
+    def broken(self) -> list[int]:
+        """Returns the brokers that were ordered to be broken, and have not been seen to be whole since."""
+        return sorted(self._standing)
+
+    def in_evidence(self, injections: Sequence[OpenInjection]) -> None:
+        """Adds to each injection the commands that were run for its brokers, to break or to heal them, until the next
+        injection of them. An injection one of whose commands failed has no proof, whatever was seen."""
+        for order in self.log:
+            of_broker = [each for each in injections if order.broker in each.brokers]
+            if before := [each for each in of_broker if each.requested_at_us <= order.at_us]:
+                in_proof = before[-1].proofs.ordered
+                in_proof[f"{len(in_proof) + 1}: {order.action} of broker {order.broker}"] = order
+                if order.problem and before[-1].proofs.failed is None:
+                    before[-1].fail(f"a command failed: {order.action} of broker {order.broker}: {order.problem}")
+
+    def stands(self, action: str, broker: int) -> bool:
+        """Returns whether `action` was ordered for `broker`, and nothing has ended it."""
+        return action in self._standing.get(broker, {})
+
+    def order(self, action: str, brokers: Sequence[int], options: Mapping[str, Setting] | None = None) -> None:
+        """Runs the command for `action` for all `brokers` at once.
+
+        Raises CommandFailed if one of the commands failed. What they did until then is not known.
+        """
+        if COMMANDABLE[action].takes_effect:
+            for broker in brokers:
+                entry = self._register.ordered(action, broker)
+                self._standing.setdefault(broker, {})[action] = entry
+        links = ",".join(links_cut(options or {}))
+        at_us = now_us()
+        with ThreadPoolExecutor(len(brokers), "command") as pool:
+            ended = list(pool.map(lambda broker: self._run(action, broker, links), brokers))
+        entries = [_order(action, broker, at_us, each) for broker, each in zip(brokers, ended, strict=True)]
+        self.log += entries
+        if problems := [f"{action} of broker {each.broker}: {each.problem}" for each in entries if each.problem]:
+            raise CommandFailed(f"a command of {self._commands.described.name} failed: {'; '.join(problems)}")
+
+    def _run(self, action: str, broker: int, links: str) -> Ordered:
+        address = self._cluster.connection.brokers[broker]
+        values = {"broker": str(broker), "host": address.host, "links": links}
+        # If this process is killed, the run's agent ends the command.
+        return self._commands.run(action, values, self._secrets, self._cluster.agent.adopt)
+
+    def end(self, healing: str, brokers: Sequence[int]) -> None:
+        """Waits until `brokers` are whole again, or orders `healing` for those that are not. If its command fails, what
+        is seen decides all the same.
+
+        Raises DeadlinePassed, which names the brokers, if they do not come back.
+        """
+        of_action = self._commands.operator.actions[healing]
+        brokers = [
+            each for each in brokers if each in self._standing
+        ]  # nothing is done to one that no order has broken
+        if of_action.by_itself_s:
+            with suppress(DeadlinePassed):
+                self._await_whole(brokers, of_action.by_itself_s)
+        if of_action.command and (down := self._not_whole(brokers)):
+            with suppress(CommandFailed):  # stands in the log, so the injection has no proof
+                self.order(healing, down)
+        self._await_whole(brokers, self.whole_s)
+        for broker in brokers:
+            for action in COMMANDABLE[healing].heals:
+                self._ended(action, broker)
+
+    def replaced(self, action: str, brokers: Sequence[int]) -> None:
+        """Notes that `action` has ended what others had done to `brokers`, e.g. a kill the freeze."""
+        for broker in brokers:
+            for before in COMMANDABLE[action].heals:
+                self._ended(before, broker)
+
+    def heal(self) -> Done:
+        """Ends all that was ordered and has not been ended. Orders nothing for a broker that is whole, or that no order
+        has broken. Raises as `end` does."""
+        at_us = now_us()
+        for healing in ("rejoin", "resume", "start"):
+            faults = [fault for fault, by in HEALED_BY.items() if by == healing]
+            if brokers := [each for each in self.broken() if any(self.stands(fault, each) for fault in faults)]:
+                self.end(healing, brokers)
+        return Done(at_us)
+
+    def give_up(self) -> None:
+        """Orders nothing any more. The register keeps the brokers that are not back."""
+        self._standing.clear()
+
+    def _ended(self, action: str, broker: int) -> None:
+        standing = self._standing.get(broker, {})
+        if entry := standing.pop(action, None):
+            self._register.gone(entry)
+        if not standing:
+            self._standing.pop(broker, None)
+
+    def _not_whole(self, brokers: Sequence[int]) -> list[int]:
+        return [broker for broker in brokers if not is_whole(self._cluster.backend, broker)]
+
+    def _await_whole(self, brokers: Sequence[int], deadline_s: float) -> None:
+        def said() -> str:
+            return f"({', '.join(f'broker {broker}' for broker in self._not_whole(brokers)) or 'now all'} not back)"
+
+        message = f"brokers {list(brokers)} to be whole again; if they stay away, start them by hand"
+        wait_until(lambda: not self._not_whole(brokers), message, deadline_s, _LOOK_EVERY_S, said)
+
+
+def _order(action: str, broker: int, at_us: int, ended: Ordered) -> Order:
+    return Order(
+        action=action,
+        broker=broker,
+        at_us=at_us,
+        command=ended.words,
+        exit_code=ended.exit_code,
+        took_s=round(ended.took_s, 3),
+        output=ended.output,
+        problem=ended.problem,
+    )
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Orders the fault `name`, and waits until it is seen that the brokers that were meant are the ones that are hit.
+
+    Proof, of each broker: it answered until the order, and after it nothing for some time. If it was frozen
+    before, it must have refused connections since. A frozen broker never refuses. A broker that is cut off from the
+    controller alone goes on answering, and no other broker knows it as one that lives.
+    """
+
+    name: str
+    orders: Orders
+
+    def do(self, context: ActionContext) -> Done:
+        """Orders the fault, and waits for its effect. Raises CommandFailed and DeadlinePassed."""
+        self._require_answers(context)
+        asked_us = now_us()
+        try:
+            self.orders.order(self.name, context.brokers, context.options)
+        except CommandFailed:
+            with suppress(DeadlinePassed):  # what a failed command has begun may come late, and has to be healed
+                self._await(context, asked_us)
+            raise
+        self._await(context, asked_us)
+        self.orders.replaced(self.name, context.brokers)
+        observed = sightings.observations(context.cluster)
+        begins = [self._began_us(observed, broker, asked_us) for broker in context.brokers]
+        return Done(max(asked_us, min(begins)), {"ordered_at_us": asked_us})
+
+    def _await(self, context: ActionContext, asked_us: int) -> None:
+        done, message = Done(asked_us), f"{self.name} of brokers {context.brokers} to be seen from outside"
+        wait_until(lambda: bool(self.proof(context, done)), message, self.orders.effect_s, _LOOK_EVERY_S)
+
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
+        """Returns what shows the effect on each broker. The keys are `broker <id>`. Empty if one shows none."""
+        asked_us = int(str(done.facts.get("ordered_at_us", done.at_us)))
+        if self._leaves_it_answering(context):
+            cut = all(is_cut_off(context.cluster.backend, broker) for broker in context.brokers)
+            text = "it answers, and no other broker knows it as one that lives"
+            return {f"broker {broker}": text for broker in context.brokers} if cut else {}
+        observed, proofs = sightings.observations(context.cluster), dict[str, str]()
+        for broker in context.brokers:
+            if silence := self._silence(observed, broker, asked_us):
+                proofs[f"broker {broker}"] = _in_words(silence)
+        return proofs if len(proofs) == len(context.brokers) else {}
+
+    def _leaves_it_answering(self, context: ActionContext) -> bool:
+        return self.name == "isolate" and "client" not in links_cut(context.options)
+
+    def _require_answers(self, context: ActionContext) -> None:
+        """Raises CommandFailed if nobody could tell what the order did: a broker did not answer before, or brokers have
+        one address, e.g. that of a load balancer."""
+        if not has_own_addresses(context.cluster.connection):
+            raise CommandFailed(f"{self.name} was not ordered: brokers have one address, so nobody sees which answers")
+        healed = COMMANDABLE[self.name].heals
+        for broker in context.brokers:
+            if any(self.orders.stands(fault, broker) for fault in healed):
+                continue
+            if not answers(context.cluster.backend, broker):
+                raise CommandFailed(f"{self.name} was not ordered: broker {broker} did not answer before")
+
+    def _silence(self, observed: Sequence[Observation], broker: int, asked_us: int) -> Silence | None:
+        """Returns the silence of `broker` that the order has begun, if it has lasted long enough."""
+        silence = sightings.silence_since(observed, broker, asked_us, now_us())
+        is_frozen = COMMANDABLE[self.name].does == "frozen"
+        return None if silence is not None and is_frozen and silence.refused else silence
+
+    def _began_us(self, observed: Sequence[Observation], broker: int, asked_us: int) -> int:
+        """Returns the first sign of the effect, as µs since the epoch: the last answer, or when the broker was seen to
+        be deposed. If it always answered: the order."""
+        silence, deposed = self._silence(observed, broker, asked_us), sightings.deposed_us(observed, broker, asked_us)
+        signs = [silence.since_us] if silence else [asked_us]
+        return min([*signs, *([deposed] if deposed is not None else [])])
+
+
+def _in_words(silence: Silence) -> str:
+    how = "it refused connections" if silence.refused else "nothing came back"
+    return f"no answer from {silence.seen_us} to {silence.until_us or 'now'} (µs since the epoch): {how}"
+
+
+@dataclass(frozen=True)
+class Healed:
+    """Ends what was ordered: waits until the brokers come back by themselves, or orders the action `name`."""
+
+    name: str
+    orders: Orders
+
+    def do(self, context: ActionContext) -> Done:
+        """Waits until the brokers are whole again. Raises DeadlinePassed."""
+        at_us = now_us()
+        self.orders.end(self.name, context.brokers)
+        return Done(at_us)
+
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
+        """Returns an empty proof: `do` has seen them."""
+        return {}
+
+
+def actions(orders: Orders) -> dict[str, Action]:
+    """Returns the actions that commands order, by name."""
+    return {name: (Broken if act.takes_effect else Healed)(name, orders) for name, act in COMMANDABLE.items()}

@@ -1,0 +1,48 @@
+"""The settings of topics are looked at by one broker after another, and each change is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delivery_verifier.cluster.topic_settings import TopicSettings
+from delivery_verifier.model.history import Observation
+
+NAME = "min.insync.replicas"
+
+
+class Brokers:
+    """Brokers that know the settings of the topic `t`. Those in `silent` do not answer."""
+
+    def __init__(self) -> None:
+        self.value, self.silent, self.asked = "2", set[int](), list[int]()
+
+    def topic_settings(self, broker: int, topics: Sequence[str], settings: Sequence[str]) -> dict[tuple[str, str], str]:
+        self.asked.append(broker)
+        if broker in self.silent:
+            raise TimeoutError
+        return {(topic, NAME): self.value for topic in topics}
+
+
+def test_a_change_is_written_down_once_and_a_silent_broker_is_passed_over() -> None:
+    brokers, seen = Brokers(), list[Observation]()
+    watched = ["__transaction_state", "t"]
+    settings = TopicSettings(brokers, (1, 2), lambda: watched, seen.append)  # type: ignore[arg-type]
+    settings.look()
+    settings.look()
+    brokers.value = "1"
+    settings.look()
+    assert [(it.kind, it.topic, it.setting, it.value) for it in seen] == [
+        ("setting", "t", NAME, "2"),
+        ("setting", "t", NAME, "1"),
+    ]
+    brokers.silent.add(1)
+    settings.look()
+    brokers.silent.clear()
+    settings.look()
+    assert brokers.asked == [1, 1, 1, 1, 2, 2], "who answered last is asked first: others may know of it later"
+    brokers.silent |= {1, 2}
+    settings.look()
+    watched.clear()
+    count = len(brokers.asked)
+    settings.look()
+    assert len(brokers.asked) == count and len(seen) == 2
