@@ -23,7 +23,11 @@ from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def plan_from_params(
-    params: Mapping[str, Any], name: str, external: ClusterAccess | None = None, spark: Location = spark_options.HERE
+    params: Mapping[str, Any],
+    name: str,
+    external: ClusterAccess | None = None,
+    spark: Location = spark_options.HERE,
+    notes: Mapping[str, str] | None = None,
 ) -> Path:
     """Plans the run called `name`, and returns its run directory, which now holds scenario.json.
 
@@ -34,8 +38,8 @@ def plan_from_params(
     and Unavailable if the host can never do the run (see `preflight.require`).
 
     `external` names the cluster if somebody else runs it, and the fields do not. `spark` says where Spark will run. On
-    such a cluster, also raises what `external_runs.planned` raises: above
-    all ClusterUnfit, if the cluster lacks something that the run needs.
+    such a cluster, also raises what `external_runs.planned` raises: above all ClusterUnfit, if the cluster lacks
+    something that the run needs. `notes` are added to the manifest.
     """
     lease.require_free_host()  # fail fast if the host is busy
     variables.check()
@@ -51,7 +55,7 @@ def plan_from_params(
     run.path.mkdir(parents=True, exist_ok=True)
     with run.writing("plan") as output:
         output.write_json("scenario.json", scenario)
-        output.notes["verifier"] = __version__
+        output.notes.update({"verifier": __version__, **(notes or {})})
         if owner := params.get("owner"):
             output.notes["owner"] = _owner(owner)
     folders.point_latest_at(run.path)
