@@ -76,5 +76,5 @@ def test_the_request_has_no_fault_and_may_run_on_a_cluster_that_somebody_else_ru
     scenario = scenario_from_params(request, "r")
     require_possible(scenario)
     assert scenario.fault.steps == () and scenario.load.duration_s < 20
-    with pytest.raises(BadInput, match="cluster is empty"):
+    with pytest.raises(BadInput, match="allowed: the name of a cluster"):
         sentinel.request_of(params | {"cluster": ""})
