@@ -287,6 +287,7 @@ def test_the_newest_dag_runs_are_read_from_airflows_database(tmp_path: Path, mon
     assert known[folders.run_directory_name(RUN_ID)].page == f"../dags/{DAG_ID}/runs/{quoted}"
     monkeypatch.setattr(airflow_runs, "LISTED", 1)
     assert list(airflow_runs.newest()) == ["done"]
+    assert airflow_runs.sentinels() == {}
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,14 @@ def test_a_result_is_overdue_after_three_times_the_usual_time() -> None:
     assert figures.overdue_s(results[:2], newest_us + 99 * MINUTE_US) is None
 
 
+def test_results_in_one_state_are_one_stretch_and_a_skipped_run_ends_none() -> None:
+    states: list[State] = ["HELD", "SKIPPED", "HELD", "VIOLATED", "SKIPPED", "HELD", "SKIPPED", "SKIPPED"]
+    results = [result(state, minute) for minute, state in enumerate(states)][::-1]
+    found = [(each.newest.state, len(each.results), each.skipped) for each in figures.stretches(results)]
+    assert found == [("SKIPPED", 2, 0), ("HELD", 1, 1), ("VIOLATED", 1, 0), ("HELD", 2, 1)]
+    assert figures.stretches(results)[-1].oldest == results[-1] and figures.stretches([]) == []
+
+
 # ---- The picture.
 
 

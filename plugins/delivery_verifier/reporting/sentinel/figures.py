@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 from statistics import median
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from delivery_verifier.model.sentinel import SentinelResult, State
 
@@ -40,9 +41,11 @@ class Window(Struct, frozen=True, kw_only=True):
 
 
 class Stretch(Struct, frozen=True):
-    """Consecutive results in one state, newest first."""
+    """Consecutive results in one state, newest first. `skipped`: how many runs between and before them were skipped.
+    Only the newest stretch can be one of runs that were skipped."""
 
     results: list[SentinelResult]
+    skipped: int = 0
 
     @property
     def newest(self) -> SentinelResult:
@@ -98,8 +101,17 @@ def late(result: SentinelResult) -> int | None:
 
 
 def stretches(results: Sequence[SentinelResult]) -> list[Stretch]:
-    """Returns the stretches of `results`, newest first."""
-    return [Stretch(list(group)) for _, group in groupby(results, key=lambda result: result.state)]
+    """Returns the stretches of `results`, newest first. A run that was skipped changes nothing, so it ends none."""
+    found = list[Stretch]()
+    for state, group in groupby(results, key=lambda result: result.state):
+        members = list(group)
+        if found and state == "SKIPPED":
+            found[-1] = replace(found[-1], skipped=found[-1].skipped + len(members))
+        elif found and state == found[-1].newest.state:
+            found[-1] = replace(found[-1], results=[*found[-1].results, *members])
+        else:
+            found.append(Stretch(members))
+    return found
 
 
 def overdue_s(results: Sequence[SentinelResult], at_us: int) -> float | None:
