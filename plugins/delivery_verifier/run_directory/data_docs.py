@@ -35,12 +35,12 @@ def forget(run: Path) -> None:
 
     Raises OSError if something cannot be removed."""
     site = run.parent / folders.DATA_DOCS
-    found = [path for part in _PARTS for path in site.glob(part.format(name_of(run.name))) if path.is_dir()]
-    if not found:
+    parts = [path for part in _PARTS for path in site.glob(part.format(name_of(run.name))) if path.is_dir()]
+    if not parts:
         return
     try:
         with FileLock(run.parent / LOCK, timeout=LOCK_S):
-            for path in found:
+            for path in parts:
                 shutil.rmtree(path)
     except Timeout:
         _log.warning("Data Docs still list %s: another process writes them", run.name)

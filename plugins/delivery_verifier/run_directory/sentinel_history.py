@@ -84,8 +84,8 @@ def newest_of(cluster: str, most: int = LISTED) -> History:
 
 def find(run: str) -> SentinelResult | None:
     """Returns the result of the run called `run`, if it is among the newest of a cluster."""
-    found = (result for cluster in clusters() for result in newest_of(cluster).results if result.run == run)
-    return next(found, None)
+    matching = (result for cluster in clusters() for result in newest_of(cluster).results if result.run == run)
+    return next(matching, None)
 
 
 def before(result: SentinelResult) -> SentinelResult | None:

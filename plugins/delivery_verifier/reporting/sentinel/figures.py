@@ -61,12 +61,12 @@ class Stretch(Struct, frozen=True):
 def windows(results: Sequence[SentinelResult], at_us: int) -> list[Window]:
     """Returns the figures of the times of WINDOWS_US before `at_us`. A longer time is left out if it has no more
     results than a shorter one."""
-    found = list[Window]()
+    shown = list[Window]()
     for title, long_us in WINDOWS_US.items():
         within = [result for result in results if result.at_us > at_us - long_us]
-        if within and (not found or len(within) > sum(found[-1].counts.values())):
-            found.append(window(f"Last {title}", within))
-    return found
+        if within and (not shown or len(within) > sum(shown[-1].counts.values())):
+            shown.append(window(f"Last {title}", within))
+    return shown
 
 
 def window(title: str, results: Sequence[SentinelResult]) -> Window:
@@ -102,16 +102,16 @@ def late(result: SentinelResult) -> int | None:
 
 def stretches(results: Sequence[SentinelResult]) -> list[Stretch]:
     """Returns the stretches of `results`, newest first. A run that was skipped changes nothing, so it ends none."""
-    found = list[Stretch]()
+    joined = list[Stretch]()
     for state, group in groupby(results, key=lambda result: result.state):
         members = list(group)
-        if found and state == "SKIPPED":
-            found[-1] = replace(found[-1], skipped=found[-1].skipped + len(members))
-        elif found and state == found[-1].newest.state:
-            found[-1] = replace(found[-1], results=[*found[-1].results, *members])
+        if joined and state == "SKIPPED":
+            joined[-1] = replace(joined[-1], skipped=joined[-1].skipped + len(members))
+        elif joined and state == joined[-1].newest.state:
+            joined[-1] = replace(joined[-1], results=[*joined[-1].results, *members])
         else:
-            found.append(Stretch(members))
-    return found
+            joined.append(Stretch(members))
+    return joined
 
 
 def overdue_s(results: Sequence[SentinelResult], at_us: int) -> float | None:

@@ -60,8 +60,8 @@ def metrics(results: list[SentinelResult]) -> list[Metric]:
     """Returns the metrics of one cluster. `results` are its newest results, newest first. SKIPPED runs only count in
     the counter: the gauges are those of the newest run that was not skipped."""
     last = next((result for result in results if result.state != "SKIPPED"), None)
-    found = [_runs(results[0])] if results else []
-    return [*found, *_of_last(last)] if last else found
+    counted = [_runs(results[0])] if results else []
+    return [*counted, *_of_last(last)] if last else counted
 
 
 def _runs(newest: SentinelResult) -> Metric:
