@@ -88,7 +88,8 @@ def conclude() -> None:
     try:
         verdict = steps.judge_run(context)
     except (Exception, AirflowTaskTimeout) as error:
-        _remember(context, "NO VERDICT", _said(context, "failed", _FAILED) or str(error)[:LONGEST])
+        short = str(error).partition(" (")[0]  # without the states of all tasks
+        _remember(context, "NO VERDICT", _said(context, "failed", _FAILED) or short[:LONGEST])
         raise
     _remember_verdict(context, verdict)
     if not verdict.green:
