@@ -43,15 +43,17 @@ def plan() -> str:
     Waits until a sentinel has ended that works on this host. Raises what `plan_run` raises, and DeadlinePassed if the
     sentinel does not end.
     """
-    context = get_current_context()
-    return plan_run(context, context["params"])
+    return plan_run(get_current_context())
 
 
-def plan_run(context: Context, params: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> str:
-    """Checks `params`, the fields of a run, and creates the run directory. Returns the path of this directory.
+def plan_run(
+    context: Context, fields_instead: Mapping[str, Any] | None = None, notes: Mapping[str, str] | None = None
+) -> str:
+    """Checks the fields of the form and creates the run directory. Returns the path of this directory.
 
-    `context` is the context of the task plan. `notes` are added to the manifest of the step. Without them, waits until
-    a sentinel has ended that works on this host. Raises
+    `context` is the context of the task plan. `fields_instead`: the fields of the run, if they are not those of the
+    form. `notes` are added to the manifest of the step. Without them, waits until a sentinel has ended that works on
+    this host. Raises
 
     * BadInput if a field is not allowed
     * lease.HostBusy if another run uses this host
@@ -64,7 +66,7 @@ def plan_run(context: Context, params: Mapping[str, Any], notes: Mapping[str, st
 
     name = folders.run_directory_name(context["run_id"])
     # The form has no field for the owner: only a command that starts a run from a terminal names an owner.
-    fields = {**params, "owner": (context["dag_run"].conf or {}).get("owner")}
+    fields = {**(fields_instead or context["params"]), "owner": (context["dag_run"].conf or {}).get("owner")}
     # The input comes first: it may not have come through the form, which would have refused it. What the host lacks now
     # may be there when the user has corrected the input.
     scenario_from_params(fields, name)
