@@ -34,14 +34,15 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.external.runs import ClusterTaken
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.sentinel import State
+from delivery_verifier.model.sentinel import NOTE, State
 from delivery_verifier.model.steps import BEFORE_GATE, GATE, STEPS
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID, SENTINEL_DAG_ID
 from delivery_verifier.orchestration.tasks import gate, give_way, notify, sentinel_form, verify_sentinel
 from delivery_verifier.orchestration.tasks import verify_delivery as steps
 from delivery_verifier.orchestration.tasks.sentinel_message import of_sentinel
 from delivery_verifier.pipeline.steps import conclude as conclude_step
-from delivery_verifier.planning import sentinel
+from delivery_verifier.pipeline.steps.plan import plan_from_params
+from delivery_verifier.planning import preflight, sentinel
 from delivery_verifier.planning.request import FIELDS
 from delivery_verifier.run_directory import sentinel_history
 from delivery_verifier.run_directory.run_directory import RunDirectory
@@ -252,7 +253,15 @@ def test_the_plan_is_that_of_a_run_without_a_fault_and_its_directory_says_whose_
     assert verify_sentinel.plan() == "path"
     ((fields, notes),) = planned
     assert fields["fault"] == "none" and fields["cluster"] == CLUSTER
-    assert notes == {give_way.SENTINEL: CLUSTER}
+    assert notes == {NOTE: CLUSTER}
+
+
+def test_a_run_of_a_sentinel_is_not_the_latest_run(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "require", lambda _: None)
+    plan_from_params({"fault": "none"}, "of-a-user")
+    path = plan_from_params({"fault": "none"}, "of-a-sentinel", notes={NOTE: CLUSTER})
+    assert (runs / "latest").resolve().name == "of-a-user"
+    assert RunDirectory(path).manifest("plan").notes[NOTE] == CLUSTER
 
 
 def concluded(
@@ -320,7 +329,7 @@ def test_of_held_runs_the_newest_are_kept_and_of_all_others_every_one(
 ) -> None:
     for number, state in enumerate(["HELD", "VIOLATED", "HELD", "HELD"]):
         sentinel_history.add(result(state, number))  # type: ignore[arg-type]
-        whose = {give_way.SENTINEL: CLUSTER if number != 2 else "another"}
+        whose = {NOTE: CLUSTER if number != 2 else "another"}
         RunBuilder(begun(f"scheduled__{number:05}").plan, **whose).write(runs)
     docs = runs / "data_docs" / "validations" / "evidence" / "scheduled__00000"
     docs.mkdir(parents=True)
@@ -347,7 +356,7 @@ sys.stdin.read()
 def test_another_run_waits_for_a_sentinel_and_for_nobody_else(
     runs: Path, monkeypatch: pytest.MonkeyPatch, is_sentinel: bool
 ) -> None:
-    run = RunBuilder(begun("a").plan, **({give_way.SENTINEL: CLUSTER} if is_sentinel else {})).write(runs)
+    run = RunBuilder(begun("a").plan, **({NOTE: CLUSTER} if is_sentinel else {})).write(runs)
     looks: list[bool] = []
 
     def looked(condition: Any, *_: object, **__: object) -> None:

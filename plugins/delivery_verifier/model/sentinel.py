@@ -11,6 +11,8 @@ from delivery_verifier.model.scenario import VerdictName
 State = Literal["HELD", "VIOLATED", "INCONCLUSIVE", "NO VERDICT", "SKIPPED"]
 """How a run of a sentinel ended. NO VERDICT: it failed. SKIPPED: it did not begin, because another run was there."""
 STATES: tuple[State, ...] = get_args(State)
+NOTE = "sentinel"
+"""The note in the manifest of the step plan that makes a run one of a sentinel. Its text is the name of the cluster."""
 IN_TIME_MS = 1000.0
 """The latency in ms up to which an acknowledgement counts as in time. It is the limit of a bucket of timeline/latency,
 so their number is exact."""

@@ -11,11 +11,10 @@ import logging
 from airflow.sdk import Context
 
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.sentinel import NOTE
 from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
-SENTINEL = "sentinel"
-"""The note in the manifest of the step plan that makes a run one of a sentinel: the name of its cluster."""
 AFTER_S = 240.0
 """How long a run waits for the end of a sentinel's cluster, in seconds. The step plan may take a little longer."""
 _log = logging.getLogger(__name__)
@@ -35,7 +34,7 @@ def _is_sentinel_at_work() -> bool:
     if owner is None or owner.run_dir is None:
         return False
     try:
-        return SENTINEL in RunDirectory(owner.run_dir).manifest("plan").notes
+        return NOTE in RunDirectory(owner.run_dir).manifest("plan").notes
     except IncompleteRun:
         return False
 

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 from delivery_verifier.host import folders
 from delivery_verifier.host.optional import optional
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.sentinel import SentinelArm, SentinelResult, State
+from delivery_verifier.model.sentinel import NOTE, SentinelArm, SentinelResult, State
 from delivery_verifier.model.steps import GATE
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.names import SENTINEL_DAG_ID
@@ -46,7 +46,7 @@ def plan() -> str:
         fields = sentinel.request_of(context["params"])
         if busy := give_way.busy_with(context):
             _skip(context, busy)
-        return steps.plan_run(context, fields, {give_way.SENTINEL: fields["cluster"]})
+        return steps.plan_run(context, fields, {NOTE: fields["cluster"]})
 
 
 def start_cluster() -> None:
@@ -157,7 +157,7 @@ def _clear_up(cluster: str) -> None:
     held = [each for each in sentinel_history.newest_of(cluster).results if each.state == "HELD"]
     for result in held[sentinel.settings().keep :]:
         run = folders.runs_dir() / result.run
-        if run.is_dir() and RunDirectory(run).manifest("plan").notes.get(give_way.SENTINEL) == cluster:
+        if run.is_dir() and RunDirectory(run).manifest("plan").notes.get(NOTE) == cluster:
             folders.remove_folder(run)
             data_docs.forget(run)
 

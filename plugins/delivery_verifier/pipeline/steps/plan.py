@@ -17,6 +17,7 @@ from delivery_verifier.host import folders, variables
 from delivery_verifier.host.processes import process_of
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.sentinel import NOTE
 from delivery_verifier.planning import external_runs, preflight
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.run_directory.run_directory import RunDirectory
@@ -31,7 +32,7 @@ def plan_from_params(
 ) -> Path:
     """Plans the run called `name`, and returns its run directory, which now holds scenario.json.
 
-    Also points the link `latest` in the runs folder at this directory.
+    Also points the link `latest` in the runs folder at this directory, unless the run is one of a sentinel.
 
     `params` holds the fields of a form or of a command line, by name. Raises BadInput if a field is wrong or the run
     exists already, and lease.HostBusy if another run uses this host. Raises Unfit if the host cannot do the run now,
@@ -58,7 +59,8 @@ def plan_from_params(
         output.notes.update({"verifier": __version__, **(notes or {})})
         if owner := params.get("owner"):
             output.notes["owner"] = _owner(owner)
-    folders.point_latest_at(run.path)
+    if NOTE not in (notes or {}):  # a sentinel's runs would hide all others
+        folders.point_latest_at(run.path)
     return run.path
 
 
