@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,14 @@ def test_a_time_without_runs_is_a_gap() -> None:
     results = [result("HELD", minute) for minute in (100, 99, 1, 0)]
     first, second, third, last = picture.lanes(results)[0].bars
     assert second.x + second.width < 100 and third.x > 900 and first.x == 0 and last.x > third.x
+
+
+def test_bars_are_narrow_enough_for_runs_that_are_close_and_never_vanish() -> None:
+    minutes = [0, 1, 2, 3, 60, 120, 180]
+    bars = picture.lanes([result("HELD", minute) for minute in reversed(minutes)])[0].bars
+    assert all(left.x + left.width <= right.x for left, right in pairwise(bars))
+    bars = picture.lanes([replace(result("HELD", 0), run=f"r{number}") for number in range(9)])[0].bars
+    assert {(bar.x, bar.width) for bar in bars} == {(0.0, bars[0].width)} and bars[0].width > 2
 
 
 # ---- The page.

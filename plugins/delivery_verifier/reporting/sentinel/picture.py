@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -17,8 +18,9 @@ RUNS_DRAWN = 300
 """The greatest number of runs in the picture: a little more than a day of a run each five minutes."""
 WIDTH, HEIGHT, _LEAST = 1000.0, 40.0, 2.5
 """Sizes in the units of the SVG drawing. WIDTH, HEIGHT: the size of a chart. _LEAST: the least height of a bar."""
-_FEWEST = 30
-"""The bars are as narrow as if there were at least so many."""
+_FEWEST, _NARROWEST = 30, 2.5
+"""The bars are as narrow as if there were at least _FEWEST. _NARROWEST: the least width of a bar, in units of the SVG
+drawing."""
 
 
 class Bar(Struct, frozen=True):
@@ -102,8 +104,16 @@ def _unknown(shown: list[SentinelResult], index: int) -> Bar:
     return Bar(bar.result, bar.x, HEIGHT - 8, bar.width, 6.0, bar.text, is_known=False)
 
 
+def _width(shown: list[SentinelResult]) -> float:
+    """Returns the width of all bars: four of five runs that follow each other do not overlap."""
+    widest, lasted_us = 0.8 * WIDTH / max(len(shown), _FEWEST), shown[-1].at_us - shown[0].at_us
+    gaps_us = sorted(newer.at_us - older.at_us for older, newer in pairwise(shown))
+    close = 0.9 * WIDTH * gaps_us[len(gaps_us) // 5] / lasted_us if lasted_us else widest
+    return min(widest, max(_NARROWEST, close))
+
+
 def _bar(shown: list[SentinelResult], index: int, height: float, text: str, mark: float | None = None) -> Bar:
     result, began_us, lasted_us = shown[index], shown[0].at_us, shown[-1].at_us - shown[0].at_us
-    width = 0.8 * WIDTH / max(len(shown), _FEWEST)
+    width = _width(shown)
     x = (result.at_us - began_us) / lasted_us * (WIDTH - width) if lasted_us else 0.0
     return Bar(result, round(x, 2), round(HEIGHT - height, 2), round(width, 2), round(height, 2), text, mark)
