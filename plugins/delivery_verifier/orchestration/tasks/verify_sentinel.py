@@ -124,9 +124,9 @@ def _remember_verdict(context: Context, verdict: RunVerdict) -> None:
         from delivery_verifier.reporting.sentinel.result import arms_of, state_of
 
         _add(context, state_of(verdict), verdict.sentence, arms_of(run_dir, verdict))
-        _clear_up(_cluster(context))
 
     optional("the history of the sentinel", work, RESULT_S)
+    optional("the removal of old runs", lambda: _clear_up(_cluster(context)), RESULT_S)
 
 
 def _remember(context: Context, state: State, why: str) -> None:
