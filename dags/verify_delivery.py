@@ -49,30 +49,10 @@ Only one run works at a time. A run that is triggered meanwhile waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from airflow.sdk import DAG
 
-from airflow.sdk import DAG, setup, task, teardown
-
-from delivery_verifier.model.steps import TIMEOUTS
 from delivery_verifier.orchestration.names import DAG_ID
-from delivery_verifier.orchestration.tasks import form, notify, verdict_event
-from delivery_verifier.orchestration.tasks import verify_delivery as steps
-
-if TYPE_CHECKING:
-    from airflow.sdk.definitions.xcom_arg import XComArg
-
-SHORT = timedelta(minutes=5)
-
-
-def step(function: Callable[[], str | None]) -> Callable[[], XComArg]:
-    """Returns a function that makes the Airflow task of a step. The task calls `function`, and the name of `function`
-    is the task id."""
-    name = function.__name__
-    decorated: Callable[[], XComArg] = task(task_id=name, execution_timeout=TIMEOUTS[name])(function)
-    return decorated
-
+from delivery_verifier.orchestration.tasks import form, graph, notify
 
 with DAG(
     dag_id=DAG_ID,
@@ -88,32 +68,4 @@ with DAG(
     params=form.params(),
     on_failure_callback=notify.on_red(),
 ) as dag:
-    plan = step(steps.plan)()
-    start_cluster = setup(step(steps.start_cluster))()
-    create_topics = step(steps.create_topics)()
-    produce, inject_fault = step(steps.produce)(), step(steps.inject_fault)()
-    settle = step(steps.settle)()
-    reconcile = steps.SubmitReconcile(task_id="reconcile", execution_timeout=TIMEOUTS["reconcile"])
-    validate = step(steps.validate)()
-    # conclude is the gate. The gate asks Airflow for the states of all tasks before it. So a run with a failed task, or
-    # a run that a user ended, cannot be green.
-    conclude = teardown(on_failure_fail_dagrun=True)(step(steps.conclude))()
-    # No verdict rests on stop_cluster. If it fails, the cluster ends by itself, once the cluster agent's lease is over.
-    stop_cluster = teardown(on_failure_fail_dagrun=False)(step(steps.stop_cluster))()
-    # publish_verdict comes after the gate, and succeeds for a red run, too. Airflow derives the colour of a run from
-    # its leaf tasks. A teardown that cannot fail the run does not count, so conclude is a leaf all the same. Any other
-    # task in this place would make red runs green.
-    publish = task(task_id="publish_verdict", execution_timeout=SHORT, outlets=[verdict_event.ASSET])
-    publish_verdict = teardown(on_failure_fail_dagrun=False)(publish(steps.publish_verdict))()
-
-    plan >> start_cluster >> create_topics >> [produce, inject_fault] >> settle >> reconcile >> validate >> conclude
-    conclude >> publish_verdict
-    # No step comes after stop_cluster: a teardown between two steps would hide the failure of the first step.
-    # stop_cluster waits for produce, inject_fault and reconcile: the brokers must not vanish during an injection.
-    start_cluster >> stop_cluster
-    [produce, inject_fault, reconcile] >> stop_cluster
-
-    # Airflow gives each task a copy of the form, and serializes all copies whenever it reads this file. A task takes
-    # the default values from the DAG and the chosen values from the run, so it needs no copy.
-    for each in dag.tasks:
-        each.params = {}
+    graph.add_tasks(dag)

@@ -9,7 +9,6 @@ a result only if the expectation was planned, and if the evaluation covered the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from filelock import FileLock
 
 from delivery_verifier.host.optional import optional
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.run_directory import data_docs
 from delivery_verifier.run_directory.manifests import NOT_WRITTEN
 from delivery_verifier.run_directory.run_directory import RunDirectory
 from delivery_verifier.run_directory.tally import with_totals
@@ -91,7 +91,7 @@ class _Session:
         gx = vocabulary.great_expectations
 
         self._gx, self.version = gx, str(gx.__version__)
-        self._run_name = re.sub(r"[^A-Za-z0-9_.-]", "_", run_id)
+        self._run_name = data_docs.name_of(run_id)
         self._context = gx.get_context(mode="ephemeral", project_config=in_memory())
         self._source = self._context.data_sources.add_pandas("tally")
         self._suites: dict[Suite, Any] = {}
@@ -125,7 +125,7 @@ class _Session:
         from expectations.library import ExpectationSuiteIdentifier, ValidationResultIdentifier
 
         (runs / SITE).mkdir(parents=True, exist_ok=True)
-        with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
+        with FileLock(runs / data_docs.LOCK, timeout=SITE_LOCK_S):
             context = self._gx.get_context(mode="ephemeral", project_config=of_site(runs / SITE, SITE))
             suites = {suite: ExpectationSuiteIdentifier(name=suite) for suite in self._suites}
             for suite in self._suites:

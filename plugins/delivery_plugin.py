@@ -1,6 +1,7 @@
-"""The Airflow plugin. It adds two pages to Airflow's UI, and two tabs to each DAG run.
+"""The Airflow plugin. It adds three pages to Airflow's UI, and two tabs to each DAG run.
 
 The first page lists all runs. The second page is the matrix, which shows how each scenario of a catalogue run ended.
+The third page shows the history of the sentinels, the small verified loads that a schedule puts on clusters.
 The first tab shows the report of the run. The second tab shows the Data Docs, the pages that Great Expectations writes.
 """
 
@@ -16,8 +17,8 @@ from delivery_verifier.orchestration.plugin.request_validation import RequestVal
 
 
 class DeliveryPlugin(AirflowPlugin):
-    """The plugin. Adds two pages to Airflow's navigation, `Delivery` and `Matrix`. Adds two tabs to each DAG run,
-    `Delivery report` and `Data Docs`.
+    """The plugin. Adds three pages to Airflow's navigation, `Delivery`, `Matrix` and `Sentinel`. Adds two tabs to each
+    DAG run, `Delivery report` and `Data Docs`.
 
     The listener `current_code` makes tasks run the code that is on disk. The middleware `RequestValidation` checks the
     input when a user triggers a run, and refuses bad input.
@@ -63,5 +64,14 @@ class DeliveryPlugin(AirflowPlugin):
             "nav_top_level": True,
             "icon": "delivery/icon/matrix-light.svg",
             "icon_dark_mode": "delivery/icon/matrix-dark.svg",
+        },
+        {
+            "name": "Sentinel",
+            "href": "delivery/sentinel/",
+            "destination": "nav",
+            "url_route": "delivery-sentinel",
+            "nav_top_level": True,
+            "icon": "delivery/icon/sentinel-light.svg",
+            "icon_dark_mode": "delivery/icon/sentinel-dark.svg",
         },
     ]

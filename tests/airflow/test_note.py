@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.run_builder import begun, unjudged
@@ -14,10 +15,11 @@ from support.run_builder import begun, unjudged
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import BEFORE_GATE
 from delivery_verifier.orchestration.client import AirflowError, Client, Task
-from delivery_verifier.orchestration.names import MARK
+from delivery_verifier.orchestration.names import DAG_ID, MARK
 from delivery_verifier.orchestration.tasks import note, verify_delivery
 from delivery_verifier.orchestration.tasks.gate import GateClosed
 
+CONTEXT: Any = {"run_id": "manual__1", "ti": SimpleNamespace(dag_id=DAG_ID)}
 WORK = [step for step in BEFORE_GATE if step != "reconcile"]
 
 
@@ -51,14 +53,14 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
 
 
 def test_the_verdict_is_noted_with_its_sentence(noted: list[tuple[str, str]], tmp_path: Path) -> None:
-    note.attach_verdict(tmp_path, "manual__1")
+    note.attach_verdict(tmp_path, CONTEXT)
     assert noted == [("manual__1", "**VIOLATED**: 3 records lost.")]
 
 
 @pytest.mark.parametrize("gone", ["verdict.json", "conclude.json"])
 def test_without_a_sealed_verdict_there_is_no_note(noted: list[tuple[str, str]], tmp_path: Path, gone: str) -> None:
     (tmp_path / gone).unlink()
-    note.attach_verdict(tmp_path, "manual__1")
+    note.attach_verdict(tmp_path, CONTEXT)
     assert noted == []
 
 
@@ -66,7 +68,8 @@ def test_without_a_sealed_verdict_there_is_no_note(noted: list[tuple[str, str]],
 def test_the_note_of_an_earlier_try_is_withdrawn_when_a_cleared_task_begins(
     noted: list[tuple[str, str]], number: int, withdrawn: bool
 ) -> None:
-    note.withdraw({"run_id": "manual__1", "ti": SimpleNamespace(try_number=number)})  # type: ignore[typeddict-item]
+    instance = SimpleNamespace(try_number=number, dag_id=DAG_ID)
+    note.withdraw({"run_id": "manual__1", "ti": instance})  # type: ignore[typeddict-item]
     assert noted == ([("manual__1", note.AGAIN)] if withdrawn else [])
 
 
@@ -90,7 +93,7 @@ def test_in_another_airflow_there_is_no_note(
     noted: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(MARK)
-    note.attach_verdict(tmp_path, "manual__1")
+    note.attach_verdict(tmp_path, CONTEXT)
     assert noted == []
 
 
@@ -102,7 +105,7 @@ def test_a_note_that_cannot_be_written_changes_nothing(
         raise error
 
     monkeypatch.setattr(Client, "note", refuse)
-    note.attach_verdict(tmp_path, "manual__1")
+    note.attach_verdict(tmp_path, CONTEXT)
     assert noted == []
 
 
@@ -128,7 +131,7 @@ def test_a_run_without_a_verdict_says_in_its_note_why(
     noted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, states: dict[str, str], text: str
 ) -> None:
     _tasks(monkeypatch, **states)
-    with pytest.raises(GateClosed, match="there is none"), note.of_failure("manual__1"):
+    with pytest.raises(GateClosed, match="there is none"), note.of_failure(CONTEXT):
         raise GateClosed("there is none")
     assert noted == [("manual__1", text)]
 
@@ -139,7 +142,7 @@ def test_a_run_without_a_verdict_whose_evidence_is_complete_says_first_how_to_ju
     _tasks(monkeypatch, validate="failed")
     monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
     unjudged(tmp_path / "runs", "manual__1")
-    with pytest.raises(GateClosed), note.of_failure("manual__1"):
+    with pytest.raises(GateClosed), note.of_failure(CONTEXT):
         raise GateClosed("there is none")
     remedy = "The evidence of this run is complete. To judge it: kdv reconcile manual__1"
     assert noted[0][1].split("\n\n")[:2] == ["**NO VERDICT**: step `validate` failed.", remedy]
@@ -147,7 +150,7 @@ def test_a_run_without_a_verdict_whose_evidence_is_complete_says_first_how_to_ju
 
 
 def test_the_end_of_a_red_run_leaves_the_note_of_its_verdict(noted: list[tuple[str, str]]) -> None:
-    with pytest.raises(SystemExit), note.of_failure("manual__1"):
+    with pytest.raises(SystemExit), note.of_failure(CONTEXT):
         raise SystemExit(1)
     assert noted == []
 
@@ -160,6 +163,6 @@ def test_the_error_of_the_run_stays_though_the_note_cannot_be_written(
         raise error
 
     monkeypatch.setattr(Client, "tasks", refuse)
-    with pytest.raises(GateClosed, match="there is none"), note.of_failure("manual__1"):
+    with pytest.raises(GateClosed, match="there is none"), note.of_failure(CONTEXT):
         raise GateClosed("there is none")
     assert noted == []

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
-from support import catalogue_runs, live_runs, report_material, run_builder
+from support import catalogue_runs, live_runs, report_material, run_builder, sentinels
 from support.browser import CHROMIUM, browser, check_look, shots  # noqa: F401  (two are fixtures)
 
 from delivery_verifier.catalogue.prices import PRICES
@@ -36,6 +36,8 @@ from delivery_verifier.reporting.overview.unfinished import AirflowRun
 from delivery_verifier.reporting.price import page as price_page
 from delivery_verifier.reporting.price.price import price
 from delivery_verifier.reporting.report import page as report
+from delivery_verifier.reporting.sentinel import page as sentinel_page
+from delivery_verifier.run_directory import sentinel_history
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 STORED = Path(__file__).parents[1] / "data" / "runs"
@@ -43,7 +45,7 @@ WIDTHS = (400, 1400, 1920)
 TAB = {"width": 1031, "height": 617}
 """What the frame of the report's tab shows in Airflow, in a window of 1400 x 900."""
 REPORTS = ("held", "violated", "inconclusive", "gave-up", "stored-held", "stored-violated")
-OTHERS = ("no-verdict", "price", "matrix", "compare", "overview", "live", "failed")
+OTHERS = ("no-verdict", "price", "matrix", "compare", "overview", "live", "failed", "sentinel")
 LONG = "manual__2026-11-22T06-12-36.120261-00-00-a75fee16"
 """The name of a run as Airflow makes it, too long for a column."""
 _BOTTOM = "element => element.getBoundingClientRect().bottom + scrollY"
@@ -85,7 +87,20 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "live.html").write_text(_live(folder))
     failed = State("failed", [Step("plan", "success"), Step("settle", "failed", ["a line of the log"])])
     (folder / "failed.html").write_text(unreported.run_without_report(LONG, failed))
+    (folder / "sentinel.html").write_text(_sentinel(folder / "watched"))
     return folder
+
+
+def _sentinel(runs: Path) -> str:
+    """The page of a sentinel whose results have every state, and of one that has just begun."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KDV_RUNS", str(runs))
+        newest = sentinels.all_day()[-1]
+        sentinel_history.add(sentinels.result("SKIPPED", 5, "airflow:kafka_of_a_cluster_with_a_long_name"))
+        histories = {name: sentinel_history.newest_of(name) for name in sentinel_history.clusters()}
+    at_us = newest.at_us + 30 * sentinels.MINUTE_US
+    lost = ["scheduled__2026-11-19T02:00:00+00:00"]
+    return sentinel_page.render(histories, at_us, runs=runs, dag_path="../../dags/x", without_result=lost)
 
 
 def _overview(runs: Path) -> str:

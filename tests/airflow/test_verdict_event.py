@@ -216,6 +216,7 @@ def test_an_event_that_airflow_does_not_take_is_a_warning(tmp_path: Path, caplog
     def refuse(**_: object) -> None:
         raise OSError("no answer")
 
-    context: Any = {"run_id": "r", "ti": SimpleNamespace(xcom_push=refuse), "dag_run": SimpleNamespace(clear_number=0)}
+    instance = SimpleNamespace(xcom_push=refuse, dag_id=DAG_ID)
+    context: Any = {"run_id": "r", "ti": instance, "dag_run": SimpleNamespace(clear_number=0)}
     verdict_event.remember(context, judged(tmp_path, "r").verdict())
     assert "warning: the event of the verdict failed: OSError: no answer" in caplog.text

@@ -66,19 +66,19 @@ class LocalAirflow:
         with self.environment():
             return access.client_of(settings.base_url(self.port), user)
 
-    def wait_until_ended(self, run_id: str) -> None:
-        """Waits until the run of verify_delivery has ended, green or red. Raises DeadlinePassed with the states of its
-        tasks after PATIENCE_S seconds."""
+    def wait_until_ended(self, run_id: str, dag_id: str = DAG_ID, deadline_s: float = PATIENCE_S) -> None:
+        """Waits until the run of `dag_id` has ended, green or red. Raises DeadlinePassed with the states of its tasks
+        after `deadline_s` seconds."""
         client = self.client()
 
         def ended() -> bool:
-            return patiently(lambda: client.state(DAG_ID, run_id)) in ENDED
+            return patiently(lambda: client.state(dag_id, run_id)) in ENDED
 
         def states() -> str:
-            return str({task.task_id: task.state for task in patiently(lambda: client.tasks(DAG_ID, run_id))})
+            return str({task.task_id: task.state for task in patiently(lambda: client.tasks(dag_id, run_id))})
 
         with self.environment():  # `patiently` asks again only while this Airflow lives
-            wait_until(ended, f"run {run_id} to end", PATIENCE_S, LOOK_EVERY_S, detail=states)
+            wait_until(ended, f"run {run_id} to end", deadline_s, LOOK_EVERY_S, detail=states)
 
     def verdict_events(self, run_id: str) -> list[dict[str, Any]]:
         """Returns what the events of the verdict's asset say that the run emitted."""

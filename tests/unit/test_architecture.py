@@ -41,6 +41,7 @@ PACKAGES = (
     ROOT / "dags" / "verify_delivery.py",
     ROOT / "dags" / "verify_catalogue.py",
     ROOT / "dags" / "audit_delivery.py",
+    ROOT / "dags" / "verify_sentinel.py",
 )
 
 _ALL = (
@@ -50,9 +51,10 @@ _ALL = (
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
     for room, rooms in {
-        "verify_delivery": "orchestration suite pipeline catalogue model",
+        "verify_delivery": "orchestration",
         "verify_catalogue": "orchestration suite pipeline catalogue model",
         "audit_delivery": "orchestration audit",
+        "verify_sentinel": "orchestration planning",
         "delivery_plugin": "orchestration",
         "__main__": "command_line",
         "command_line": f"maintenance local_airflow orchestration progress expectations spark_jobs {_ALL}",
@@ -109,11 +111,15 @@ FLOORS_OF_SPARK: dict[str, tuple[str, ...]] = {
 """Maps each folder of `spark_jobs`, and each module beside the folders, to those that it may import."""
 
 WITHOUT_INTRODUCTION = {
-    *("verify_delivery", "verify_catalogue", "audit_delivery", "delivery_plugin", "__main__", "delivery_verifier")
+    *("verify_delivery", "verify_catalogue", "audit_delivery", "verify_sentinel", "delivery_plugin"),
+    *("__main__", "delivery_verifier"),
 }
 
 IMPORT_POINTS: dict[str, tuple[str, ...]] = {
-    "airflow": ("orchestration", "verify_delivery", "verify_catalogue", "audit_delivery", "delivery_plugin"),
+    "airflow": (
+        *("orchestration", "verify_delivery", "verify_catalogue", "audit_delivery", "verify_sentinel"),
+        "delivery_plugin",
+    ),
     "pyspark": ("spark_jobs", "host.java.lock_jars"),
     "great_expectations": ("expectations.library",),
     "confluent_kafka": (

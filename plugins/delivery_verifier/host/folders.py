@@ -23,6 +23,9 @@ may have this name."""
 CATALOGUES = "catalogues"
 """The name of the folder, below the runs folder, that holds the catalogue runs: runs of many scenarios one
 after another, with one result page. No run directory may have this name."""
+SENTINELS = "sentinels"
+"""The name of the folder, below the runs folder, that holds the results of the sentinels: of small verified loads that
+a schedule puts on a cluster. No run directory may have this name."""
 LATEST = "latest"
 """The name of a symbolic link, below the runs folder, to the directory of the run that was planned last. No run
 directory may have this name."""
@@ -97,7 +100,7 @@ def run_directory_name(run_id: str) -> str:
     `run_id`.
 
     A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, and begins with a letter or digit. The names `data_docs`,
-    `catalogues` and `latest` are not safe. An unsafe run id becomes safe in these steps:
+    `catalogues`, `sentinels` and `latest` are not safe. An unsafe run id becomes safe in these steps:
 
     1. Each character that is not allowed becomes `-`.
     2. If the first character is not a letter or digit, `run` is put before it.
@@ -113,7 +116,7 @@ def run_directory_name(run_id: str) -> str:
     safe = _UNSAFE.sub("-", run_id)
     if not safe[0].isalnum():
         safe = f"run{safe}"
-    if safe == run_id and len(safe) <= _MAX_NAME and safe not in (DATA_DOCS, CATALOGUES, LATEST):
+    if safe == run_id and len(safe) <= _MAX_NAME and safe not in (DATA_DOCS, CATALOGUES, SENTINELS, LATEST):
         return safe
     return f"{safe[: _MAX_NAME - 9]}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
 

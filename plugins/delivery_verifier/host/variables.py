@@ -133,6 +133,7 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_NIGHTLY": cron,
     "KDV_NIGHTLY_CLUSTER": str,
     "KDV_AUDIT": path,
+    "KDV_SENTINEL": path,
     "KDV_EXPECT_UNAVAILABLE": str,
     "KDV_CLUSTER": str,
     "KDV_BOOTSTRAP_SERVERS": str,

@@ -23,7 +23,7 @@ from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.local_airflow import database, logs, settings, supervisor, tree
 from delivery_verifier.local_airflow.access import client_of
 from delivery_verifier.orchestration.client import AirflowError, Client
-from delivery_verifier.orchestration.names import AUDIT_DAG_ID, CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.names import AUDIT_DAG_ID, CATALOGUE_DAG_ID, DAG_ID, SENTINEL_DAG_ID
 
 START_WITHIN_S = 180.0
 """Seconds within which the local Airflow must become ready."""
@@ -184,7 +184,7 @@ def _problem(state: supervisor.State) -> str | None:
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
     """Returns a message about a DAG that Airflow has not parsed since `started_at`, or None if there is no such DAG."""
-    for dag_id in (DAG_ID, CATALOGUE_DAG_ID, AUDIT_DAG_ID):
+    for dag_id in (DAG_ID, CATALOGUE_DAG_ID, AUDIT_DAG_ID, SENTINEL_DAG_ID):
         if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
             return f"{dag_id} is not parsed yet"
     return None

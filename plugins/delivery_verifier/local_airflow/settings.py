@@ -135,9 +135,9 @@ def _airflow(port: int) -> dict[str, str]:
             "task_instance_heartbeat_timeout": 120,
             "enable_health_check": False,
         },
-        # A task gives up after five calls of the execution API without an answer. On a busy host an answer takes more
-        # than 5 s.
-        "workers": {"execution_api_timeout": 60},
+        # By default, a task gives up after five calls of the execution API, each of 5 s. On a busy host an answer takes
+        # longer. A scheduled run may begin before the web server that answers: then eight calls take two minutes.
+        "workers": {"execution_api_timeout": 60, "execution_api_retries": 8},
         # Airflow sees an edited DAG, or a new profile or application, within about 20 s.
         "dag_processor": {"refresh_interval": 15, "min_file_process_interval": 15, "parsing_processes": 1},
         "logging": {"base_log_folder": airflow_home() / "logs"},

@@ -13,7 +13,7 @@ from msgspec import Struct
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import identify, incarnations
-from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.run_directory import catalogue_runs, data_docs
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
 
 IDLE_S = 3600.0
@@ -95,7 +95,8 @@ def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Ret
 
 
 def remove(unit: Retained) -> None:
-    """Removes the directory of `unit` and then, for a catalogue run, the directories of its runs.
+    """Removes the directory of `unit` and then, for a catalogue run, the directories of its runs. Also removes what
+    Data Docs have of them.
 
     Each directory is renamed before its files are removed, so that nobody finds an incomplete run under its name.
     Raises OSError if a directory cannot be removed.
@@ -104,6 +105,7 @@ def remove(unit: Retained) -> None:
         doomed = path.with_name(f"{_PRUNED}{path.name}-{os.getpid()}")
         path.rename(doomed)
         shutil.rmtree(doomed)
+        data_docs.forget(path)
 
 
 def finish_removals(folder: Path) -> None:

@@ -5,7 +5,7 @@ its *manifest*: the file `<name of the step>.json`, with a checksum of every fil
 the step `conclude`, which gives the verdict.
 
 `DECLARED` has one entry per step. All other lists of steps are derived from it. The order of the steps also stands in
-the code of `pipeline/direct.py` and `dags/verify_delivery.py`, which perform the steps.
+the code of `pipeline/direct.py` and `orchestration/tasks/graph.py`, which perform the steps.
 """
 
 from __future__ import annotations

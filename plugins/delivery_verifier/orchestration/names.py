@@ -9,7 +9,8 @@ from delivery_verifier.host import variables
 DAG_ID = "verify_delivery"
 CATALOGUE_DAG_ID = "verify_catalogue"
 AUDIT_DAG_ID = "audit_delivery"
-WITH_REPORT = (DAG_ID, AUDIT_DAG_ID)
+SENTINEL_DAG_ID = "verify_sentinel"
+WITH_REPORT = (DAG_ID, AUDIT_DAG_ID, SENTINEL_DAG_ID)
 """The DAGs of which each run has a report of its own."""
 NIGHTLY = "0 2 * * *"
 """The schedule of catalogue runs that KDV_NIGHTLY=1 stands for: a cron expression in UTC."""

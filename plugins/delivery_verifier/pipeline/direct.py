@@ -1,7 +1,7 @@
 """The direct run, without Airflow: performs all steps in one process with one Spark session.
 
 `observe` and `judge` call the steps in order. The DAG has the same order, as edges between its tasks
-(dags/verify_delivery.py).
+(orchestration/tasks/graph.py).
 """
 
 from __future__ import annotations

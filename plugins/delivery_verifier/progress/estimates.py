@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Load
+from delivery_verifier.model.sentinel import NOTE
 from delivery_verifier.model.steps import DECLARED
 from delivery_verifier.progress.phases import Steps
 from delivery_verifier.run_directory.run_directory import RunDirectory
@@ -37,10 +38,25 @@ class _Times(Struct):
     finished_at_us: int
 
 
+class _Noted(Struct):
+    """The notes of a manifest."""
+
+    notes: dict[str, str] = {}
+
+
 def finished(run_dirs: Iterable[Path]) -> list[Path]:
     """Returns those of `run_dirs` whose runs have a verdict, at most RUNS_READ of them. `run_dirs` must be sorted,
-    newest first. The result has the same order."""
-    return list(islice((run for run in run_dirs if (run / "conclude.json").is_file()), RUNS_READ))
+    newest first. The result has the same order. Leaves out the runs of sentinels: they start no cluster, and there are
+    so many of them that nothing else would count."""
+    has_verdict = (run for run in run_dirs if (run / "conclude.json").is_file())
+    return list(islice((run for run in has_verdict if not _is_of_sentinel(run)), RUNS_READ))
+
+
+def _is_of_sentinel(run: Path) -> bool:
+    try:
+        return NOTE in msgspec.json.decode((run / "plan.json").read_bytes(), type=_Noted).notes
+    except (OSError, msgspec.MsgspecError):
+        return False
 
 
 def seconds_of(run_dirs: Iterable[Path], defaults_s: Mapping[str, float] = DEFAULTS_S) -> dict[str, float]:

@@ -9,7 +9,9 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import ON_SIGTERM, Arm
 
-SYMBOLS = {"HELD": "✔", "VIOLATED": "✘", "INCONCLUSIVE": "?", "NO VERDICT": "–", "RUNNING": "▸", "QUEUED": "…"}
+SYMBOLS = {"HELD": "✔", "VIOLATED": "✘", "INCONCLUSIVE": "?", "NO VERDICT": "–", "RUNNING": "▸", "QUEUED": "…"} | {
+    "SKIPPED": "»"
+}
 MEANINGS = {
     "HELD": "Everything that was claimed was found to be true, within the limits stated here.",
     "VIOLATED": "Something that was claimed is not true; the cases are shown below.",

@@ -56,6 +56,14 @@ def test_the_oldest_go(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[0].startswith(f"removed {runs / 'r0'}")
 
 
+def test_data_docs_forget_what_goes(runs: Path) -> None:
+    parts = [runs / "data_docs" / "validations" / "evidence" / f"r{number}" for number in range(4)]
+    for part in parts:
+        part.mkdir(parents=True)
+    assert cli.main(["prune", "--keep", "2"]) == 0
+    assert [part.exists() for part in parts] == [False, False, True, True]
+
+
 def test_what_an_interrupted_removal_left_is_no_run_and_goes_with_the_next_one(runs: Path) -> None:
     catalogue_runs.write(catalogue(item("a")))
     halves = [runs / ".pruned-old-999999999", catalogue_runs.folder() / ".pruned-c-999999999"]

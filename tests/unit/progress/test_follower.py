@@ -31,6 +31,13 @@ def finished(folder: Path, reconcile_s: float) -> Path:
     return folder
 
 
+def test_the_runs_of_a_sentinel_say_nothing_about_other_runs(tmp_path: Path) -> None:
+    runs = [finished(tmp_path / str(number), 10.0) for number in range(3)]
+    of_sentinel = finished(tmp_path / "s", 1.0)
+    (of_sentinel / "plan.json").write_text('{"notes": {"sentinel": "staging"}}')
+    assert estimates.finished([of_sentinel, *runs]) == runs
+
+
 def test_a_step_takes_as_long_as_the_median_of_the_newest_finished_runs(tmp_path: Path) -> None:
     runs = [finished(tmp_path / str(number), seconds) for number, seconds in enumerate([9.0, 10.0, 50.0])]
     (unfinished := finished(tmp_path / "u", 500.0) / "conclude.json").unlink()

@@ -15,18 +15,21 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
+from delivery_verifier.model.history import now_us
 from delivery_verifier.model.steps import GATE
-from delivery_verifier.orchestration.names import CATALOGUE_DAG_ID, DAG_ID, WITH_REPORT
+from delivery_verifier.orchestration.names import AUDIT_DAG_ID, CATALOGUE_DAG_ID, DAG_ID, SENTINEL_DAG_ID, WITH_REPORT
 from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, icons, live_run, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.reporting.matrix import page as catalogue_page
 from delivery_verifier.reporting.overview import page
 from delivery_verifier.reporting.overview.run_filter import RunFilter
 from delivery_verifier.reporting.overview.unfinished import AirflowRun
-from delivery_verifier.run_directory import catalogue_runs
+from delivery_verifier.reporting.sentinel import page as sentinel_page
+from delivery_verifier.run_directory import catalogue_runs, sentinel_history
 from delivery_verifier.run_directory.judgeable import how_to_judge
 from delivery_verifier.run_directory.manifests import NOT_WRITTEN
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.run_directory.sentinel_history import History
 
 HEADERS = {
     # Only the Airflow UI may show these pages in frames.
@@ -39,6 +42,7 @@ LISTED = 100
 """The greatest number of catalogue runs in the list on the page of the matrix. The list shows the newest runs."""
 _Field = Annotated[str, Query(max_length=200)]
 _InAirflow = Annotated[dict[str, AirflowRun], Depends(airflow_runs.newest)]
+_Sentinels = Annotated[dict[str, AirflowRun], Depends(airflow_runs.sentinels)]
 _Known = Annotated[State | None, Depends(dag_runs.state)]
 # The page of a failed run quotes the log of the failed task.
 _MAY_READ_LOGS = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
@@ -127,13 +131,46 @@ def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
     )
 
 
+@app.get("/sentinel/")
+def sentinel(in_airflow: _Sentinels, reads_logs: _ReadsLogs, reads_runs: _ReadsRuns) -> HTMLResponse:
+    """Answers with the page that shows the history of the sentinel of each cluster.
+
+    `in_airflow` has the DAG runs of the sentinels. If the user may read runs (`reads_runs`), the page names those that
+    have ended without a result. For a user who may not read logs, it leaves out why a run has no verdict.
+    """
+    histories = {cluster: sentinel_history.newest_of(cluster) for cluster in sentinel_history.clusters()}
+    return HTMLResponse(
+        sentinel_page.render(
+            histories,
+            now_us(),
+            runs=folders.runs_dir(),
+            reads_logs=reads_logs,
+            dag_path=f"../../dags/{SENTINEL_DAG_ID}",
+            without_result=_without_result(in_airflow, histories) if reads_runs else (),
+        )
+    )
+
+
+def _without_result(in_airflow: dict[str, AirflowRun], histories: dict[str, History]) -> list[str]:
+    """Returns the ids of the DAG runs that have ended and left no result, newest first. Leaves out runs that are older
+    than all results: theirs may have been removed."""
+    known = {result.run for history in histories.values() for result in history.results}
+    since_us = min((history.results[-1].at_us for history in histories.values() if history.results), default=0)
+    return [
+        run.run_id
+        for name, run in in_airflow.items()
+        if run.has_ended and name not in known and run.begun_at.timestamp() * 1e6 > since_us
+    ]
+
+
 @app.get("/dag/{dag_id}/{run_id}/", response_model=None, dependencies=[_MAY_READ_LOGS])
 def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     """Answers with the content of the tab Delivery report of a DAG run.
 
-    For a run of verify_delivery or audit_delivery, the tab shows the report. For a run of verify_catalogue, the tab
-    shows the matrix. For any other run, and for a run without a report or matrix, the tab shows a page that says why
-    there is none. `known` is the state of the DAG run in Airflow, or None if Airflow has no such run.
+    For a run of verify_delivery, audit_delivery or verify_sentinel, the tab shows the report. For a run of
+    verify_catalogue, the tab shows the matrix. For any other run, and for a run without a report or matrix, the tab
+    shows a page that says why there is none. `known` is the state of the DAG run in Airflow, or None if Airflow has no
+    such run.
     """
     if (
         dag_id == CATALOGUE_DAG_ID
@@ -148,7 +185,9 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
         return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
     if unwritten := _not_written(run):
         return HTMLResponse(unwritten)
-    live = None if known is None or known.ended or dag_id != DAG_ID else live_run.look(run, known)
+    if dag_id == SENTINEL_DAG_ID and (known is None or known.ended) and (result := sentinel_history.find(name)):
+        return HTMLResponse(unreported.of_sentinel(result, known))
+    live = None if known is None or known.ended or dag_id == AUDIT_DAG_ID else live_run.look(run, known)
     return HTMLResponse(unreported.run_without_report(run_id, known, live, how_to_judge(run), dag_id))
 
 
@@ -184,14 +223,14 @@ def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
 
     * The address of a file ends with the file's path on disk. So a link between two reports works in the web server,
       and also when a user opens the files from disk.
-    * A user gets files of catalogue runs only if the user may read the logs of runs (`reads_logs`), because these files
-      quote errors of runs.
+    * A user gets files of catalogue runs and of sentinels only if the user may read the logs of runs (`reads_logs`),
+      because these files quote errors of runs.
     * A report is void once the step reconcile or validate of its run was repeated. Instead of a void report, the answer
       is a page that says that the report is void.
     """
     file = _file(folders.runs_dir(), path)
     inside = Path(file.path).relative_to(folders.runs_dir().resolve())
-    if inside.parts[0] == folders.CATALOGUES and not reads_logs:
+    if inside.parts[0] in (folders.CATALOGUES, folders.SENTINELS) and not reads_logs:
         raise HTTPException(403, "the errors of runs are in it, and you may not read their logs")
     if inside.name == _REPORT and len(inside.parts) == 2 and not _has_report(Path(file.path).parent):
         return HTMLResponse(unreported.void(inside.parts[0]))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from delivery_verifier.model.sentinel import SentinelResult
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.orchestration.names import AUDIT_DAG_ID, CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.names import AUDIT_DAG_ID, CATALOGUE_DAG_ID, DAG_ID, SENTINEL_DAG_ID
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.orchestration.plugin.live_run import LiveRun
 from delivery_verifier.reporting.overview import page
@@ -28,8 +29,8 @@ def another_dag() -> str:
     matrix. A run of any third DAG always gets this page.
     """
     explanation = (
-        f"Only runs of the DAGs {DAG_ID} and {AUDIT_DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once "
-        "their plan is made."
+        f"Only runs of the DAGs {DAG_ID}, {AUDIT_DAG_ID} and {SENTINEL_DAG_ID} have one, and those of "
+        f"{CATALOGUE_DAG_ID} a matrix once their plan is made."
     )
     return _page("This DAG has no delivery report", explanation, [], [], None)
 
@@ -90,6 +91,20 @@ def run_without_report(
     coming = live.coming if live and not failures else ""
     explanation = " ".join(filter(None, (live.busy if live else "", explanation, coming)))
     return _page(headline, explanation, state.steps, failures, LOOKS_AGAIN_S, live)
+
+
+def of_sentinel(result: SentinelResult, state: State | None) -> str:
+    """Returns the page that the tab Delivery report shows for a run of a sentinel that has ended and has no report: it
+    was skipped, it failed, or its run directory was removed. `state` is the state of the run in Airflow, or None."""
+    tasks = [] if state is None else state.steps
+    failures = [] if state is None else [_failure(SENTINEL_DAG_ID, result.run_id, step) for step in _failed(state)]
+    if result.state == "SKIPPED":
+        return _page("The run was skipped", f"Nothing was learnt of the cluster: {result.why}", tasks, failures, None)
+    if result.state == "NO VERDICT":
+        explanation = f"The run ended without a verdict: nothing is known about the claim. {result.why}"
+        return _page("The run failed", explanation, tasks, failures, None)
+    explanation = f"{result.why} Its run directory was removed; the page Sentinel has its figures."
+    return _page("The report is gone", explanation, tasks, failures, None)
 
 
 def _failed(state: State) -> list[Step]:

@@ -26,8 +26,8 @@ _SILENT = logging.getLogger(f"{__name__}.webhook")
 _SILENT.setLevel(logging.CRITICAL + 1)
 _MARKUP, _SIGNS = re.compile(r"(?<![A-Za-z0-9*_~])[*_~]+|[*_~]+(?![A-Za-z0-9*_~])|`"), str.maketrans("*_~`", "∗ˍ∼ˋ")
 _STATUS = re.compile(r"\b[1-5][0-9]{2}\b")
-MessageOf = Callable[[Context], Message]
-"""A function that returns the message about a red run, from Airflow's context of the callback."""
+MessageOf = Callable[[Context], Message | None]
+"""A function that returns the message about a run, from Airflow's context of the callback; None: nobody is told."""
 
 
 def chosen(message_of: MessageOf) -> list[Any]:
@@ -49,7 +49,9 @@ def _slack(connection: str, message_of: MessageOf) -> Any:
 
     class RedRunSlack(SlackWebhookNotifier):  # type: ignore[misc, unused-ignore]
         def notify(self, context: Context) -> None:
-            self.text = slack_text(message_of(context))
+            if (message := message_of(context)) is None:
+                return
+            self.text = slack_text(message)
             with _naming_no_address(connection):
                 self.hook.client.logger = _SILENT
                 super().notify(context)  # type: ignore[no-untyped-call, unused-ignore]
@@ -62,7 +64,9 @@ def _webhook(connection: str, message_of: MessageOf) -> Any:
 
     class RedRunWebhook(HttpNotifier):  # type: ignore[misc, unused-ignore]
         def notify(self, context: Context) -> None:
-            self.json = message_of(context).as_json()
+            if (message := message_of(context)) is None:
+                return
+            self.json = message.as_json()
             self.hook._log = _SILENT  # type: ignore[assignment, unused-ignore]
             with _naming_no_address(connection):
                 super().notify(context)

@@ -24,7 +24,7 @@ variable. Without the variable, no mail is sent."""
 
 class RedRunMail(SmtpNotifier):
     """A mail that reports a red run. It is sent over the Airflow connection smtp_default. `message_of` returns the
-    content of the mail."""
+    content of the mail. If it returns None, no mail is sent."""
 
     def __init__(self, *, message_of: MessageOf, **more: Any) -> None:
         super().__init__(**more)
@@ -37,6 +37,8 @@ class RedRunMail(SmtpNotifier):
         of a notifier as templates before it calls this method, and texts of the run must not be rendered.
         """
         content = self._message_of(context)
+        if content is None:
+            return
         self.subject, self.html_content = content.subject, html_text(content)
         super().notify(context)
 

@@ -16,18 +16,20 @@ from delivery_verifier.host.optional import warned
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.steps import GATE
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.orchestration.names import DAG_ID
 from delivery_verifier.orchestration.tasks import gate
 from delivery_verifier.orchestration.tasks.addresses import report_url
 from delivery_verifier.reporting.doubts import doubt_groups
 
 ASSET = Asset(name="kafka_delivery_verdict", uri="kafka-delivery://verdict/")
-"""The asset. Each verdict of a run of verify_delivery is one event of the asset."""
+"""The asset. Each verdict of a run is one event of the asset."""
 _KEY, _TRY_KEY = "verdict", "try"
 """The keys of the XCom values in which `conclude` stores the summary, and the try of the run to which it belongs."""
 
 
-def summary(verdict: RunVerdict, run_id: str) -> dict[str, Any]:
-    """Returns what the event says about the verdict of the DAG run `run_id`, as JSON values.
+def summary(verdict: RunVerdict, run_id: str, dag_id: str = DAG_ID) -> dict[str, Any]:
+    """Returns what the event says about the verdict of `run_id`, a run of the DAG `dag_id`, as JSON
+    values.
 
     * `run`: the id of the run, which names its run directory. `run_id`: the id of the DAG run.
     * `scenario`, `verdict`, `green`, `exit_code`, `sentence`, `advice`, `repeat`: as in `RunVerdict`.
@@ -50,7 +52,7 @@ def summary(verdict: RunVerdict, run_id: str) -> dict[str, Any]:
         ],
         "advice": to_builtins(verdict.advice),
         "repeat": verdict.repeat,
-        "report": report_url(run_id),
+        "report": report_url(run_id, dag_id),
     }
 
 
@@ -62,7 +64,7 @@ def remember(context: Context, verdict: RunVerdict) -> None:
     Airflow does not store the summary, this is a warning, and there is no event.
     """
     try:
-        context["ti"].xcom_push(key=_KEY, value=summary(verdict, str(context["run_id"])))
+        context["ti"].xcom_push(key=_KEY, value=summary(verdict, str(context["run_id"]), context["ti"].dag_id))
         context["ti"].xcom_push(key=_TRY_KEY, value=context["dag_run"].clear_number)
     except Exception as error:
         warned("the event of the verdict", error)

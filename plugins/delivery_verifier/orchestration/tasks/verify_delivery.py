@@ -9,8 +9,9 @@ Reason: Airflow's DAG processor imports this module every few seconds, and every
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context, get_current_context
@@ -21,6 +22,7 @@ from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.tasks import (
     connections,
     gate,
+    give_way,
     kafka_connection,
     note,
     red_run,
@@ -31,11 +33,27 @@ from delivery_verifier.orchestration.tasks import (
 from delivery_verifier.orchestration.tasks.server_job import ServerJob
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
+if TYPE_CHECKING:
+    from delivery_verifier.model.verdict import RunVerdict
+
 
 def plan() -> str:
     """The step plan: checks the fields of the form and creates the run directory. Returns the path of this directory.
 
-    Raises
+    Waits until a sentinel has ended that works on this host. Raises what `plan_run` raises, and DeadlinePassed if the
+    sentinel does not end.
+    """
+    return plan_run(get_current_context())
+
+
+def plan_run(
+    context: Context, fields_instead: Mapping[str, Any] | None = None, notes: Mapping[str, str] | None = None
+) -> str:
+    """Checks the fields of the form and creates the run directory. Returns the path of this directory.
+
+    `context` is the context of the task plan. `fields_instead`: the fields of the run, if they are not those of the
+    form. `notes` are added to the manifest of the step. Without them, waits until a sentinel has ended that works on
+    this host. Raises
 
     * BadInput if a field is not allowed
     * lease.HostBusy if another run uses this host
@@ -43,28 +61,30 @@ def plan() -> str:
     * Unfit if this host cannot do the run, and the errors of `external_runs.planned` if somebody else runs the cluster
     * gate.GatePassed if the gate has succeeded already.
     """
-    context = get_current_context()
     _begin(context)
     from delivery_verifier.planning.build import scenario_from_params
 
     name = folders.run_directory_name(context["run_id"])
     # The form has no field for the owner: only a command that starts a run from a terminal names an owner.
-    fields = {**context["params"], "owner": (context["dag_run"].conf or {}).get("owner")}
+    fields = {**(fields_instead or context["params"]), "owner": (context["dag_run"].conf or {}).get("owner")}
     # The input comes first: it may not have come through the form, which would have refused it. What the host lacks now
     # may be there when the user has corrected the input.
     scenario_from_params(fields, name)
     from delivery_verifier.cluster import lease
 
+    if not notes:
+        give_way.wait_for_sentinel()
     lease.require_free_host()
     spark = spark_connection.location()
     from delivery_verifier.pipeline.steps.plan import plan_from_params
 
-    return str(plan_from_params(fields, name, spark=spark))
+    return str(plan_from_params(fields, name, spark=spark, notes=notes))
 
 
 def start_cluster() -> None:
     """The step start_cluster: starts a fresh Kafka cluster for this run, or goes to the one that the run names."""
-    run_dir = _open_run_directory()
+    run_dir = open_run_directory()
+    give_way.wait_for_sentinel()
     from delivery_verifier.pipeline.steps import start_cluster as step
 
     step.start_cluster(run_dir)
@@ -72,7 +92,7 @@ def start_cluster() -> None:
 
 def create_topics() -> None:
     """The step create_topics: creates one topic for each arm."""
-    run_dir = _open_run_directory()
+    run_dir = open_run_directory()
     from delivery_verifier.pipeline.steps import create_topics as step
 
     step.create_topics(run_dir)
@@ -80,7 +100,7 @@ def create_topics() -> None:
 
 def produce() -> None:
     """The step produce: sends the load. The step inject_fault runs at the same time."""
-    run_dir = _open_run_directory()
+    run_dir = open_run_directory()
     connections.provide(run_dir)
     from delivery_verifier.pipeline.steps import produce as step
 
@@ -89,7 +109,7 @@ def produce() -> None:
 
 def inject_fault() -> None:
     """The step inject_fault: carries out the fault plan. The step produce sends the load at the same time."""
-    run_dir = _open_run_directory()
+    run_dir = open_run_directory()
     connections.provide(run_dir)
     from delivery_verifier.pipeline.steps import inject_fault as step
 
@@ -99,7 +119,7 @@ def inject_fault() -> None:
 def settle() -> None:
     """The step settle: ends all faults, waits until all replicas are in sync, and stores the end offset of each
     partition."""
-    run_dir = _open_run_directory()
+    run_dir = open_run_directory()
     connections.provide(run_dir)
     from delivery_verifier.pipeline.steps import settle as step
 
@@ -108,7 +128,7 @@ def settle() -> None:
 
 def validate() -> None:
     """The step validate: uses Great Expectations to check the counts that the step reconcile has written."""
-    run_dir = _open_run_directory()
+    run_dir = open_run_directory()
     from delivery_verifier.pipeline.steps import validate as step
 
     step.validate(run_dir)
@@ -117,23 +137,31 @@ def validate() -> None:
 def conclude() -> None:
     """The step conclude, which is the gate: writes the verdict. Fails if the run is not green.
 
-    In the local Airflow, writes the note of the DAG run. The note has the verdict, or the reason why there is none.
-    Raises gate.GateClosed if a step before the gate did not succeed. If the run has a verdict but is not green, logs
-    the verdict and raises SystemExit, because Airflow would log any other exception with its traceback.
+    Raises what `judge_run` raises. If the run has a verdict but is not green, logs the verdict and raises SystemExit,
+    because Airflow would log any other exception with its traceback.
     """
     context = get_current_context()
-    run_id = str(context["run_id"])
+    verdict = judge_run(context)
+    if not verdict.green:
+        red_run.end(verdict, str(context["run_id"]))
+
+
+def judge_run(context: Context) -> RunVerdict:
+    """Writes and returns the verdict of the run. `context` is the context of the task conclude.
+
+    In the local Airflow, writes the note of the DAG run. The note has the verdict, or the reason why there is none.
+    Raises gate.GateClosed if a step before the gate did not succeed, and the errors of the step.
+    """
     note.withdraw(context)
-    with note.of_failure(run_id):
+    with note.of_failure(context):
         gate.require_success(context, BEFORE_GATE)
         run_dir = _run_directory(context)
         from delivery_verifier.pipeline.steps import conclude as step
 
         verdict = step.judge_and_report(run_dir)
     verdict_event.remember(context, verdict)
-    note.attach_verdict(run_dir, run_id)
-    if not verdict.green:
-        red_run.end(verdict, run_id)
+    note.attach_verdict(run_dir, context)
+    return verdict
 
 
 def publish_verdict() -> None:
@@ -155,7 +183,7 @@ def stop_cluster() -> None:
     step.stop_cluster(run_dir)
 
 
-def _open_run_directory() -> Path:
+def open_run_directory() -> Path:
     """Returns the run directory of the current DAG run. Raises gate.GatePassed if the gate has succeeded already.
 
     Raises StepFailed if the task `plan` returned no run directory.

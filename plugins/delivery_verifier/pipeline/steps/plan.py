@@ -17,25 +17,30 @@ from delivery_verifier.host import folders, variables
 from delivery_verifier.host.processes import process_of
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.sentinel import NOTE
 from delivery_verifier.planning import external_runs, preflight
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 
 def plan_from_params(
-    params: Mapping[str, Any], name: str, external: ClusterAccess | None = None, spark: Location = spark_options.HERE
+    params: Mapping[str, Any],
+    name: str,
+    external: ClusterAccess | None = None,
+    spark: Location = spark_options.HERE,
+    notes: Mapping[str, str] | None = None,
 ) -> Path:
     """Plans the run called `name`, and returns its run directory, which now holds scenario.json.
 
-    Also points the link `latest` in the runs folder at this directory.
+    Also points the link `latest` in the runs folder at this directory, unless the run is one of a sentinel.
 
     `params` holds the fields of a form or of a command line, by name. Raises BadInput if a field is wrong or the run
     exists already, and lease.HostBusy if another run uses this host. Raises Unfit if the host cannot do the run now,
     and Unavailable if the host can never do the run (see `preflight.require`).
 
     `external` names the cluster if somebody else runs it, and the fields do not. `spark` says where Spark will run. On
-    such a cluster, also raises what `external_runs.planned` raises: above
-    all ClusterUnfit, if the cluster lacks something that the run needs.
+    such a cluster, also raises what `external_runs.planned` raises: above all ClusterUnfit, if the cluster lacks
+    something that the run needs. `notes` are added to the manifest.
     """
     lease.require_free_host()  # fail fast if the host is busy
     variables.check()
@@ -53,10 +58,11 @@ def plan_from_params(
     run.path.mkdir(parents=True, exist_ok=True)
     with run.writing("plan") as output:
         output.write_json("scenario.json", scenario)
-        output.notes["verifier"] = __version__
+        output.notes.update({"verifier": __version__, **(notes or {})})
         if owner := params.get("owner"):
             output.notes["owner"] = _owner(owner)
-    folders.point_latest_at(run.path)
+    if NOTE not in (notes or {}):  # a sentinel's runs would hide all others
+        folders.point_latest_at(run.path)
     return run.path
 
 

@@ -25,13 +25,15 @@ class AirflowRun(Struct, frozen=True, kw_only=True):
 
     `name`: the name of the run directory, whether or not this directory exists. `page`: the address of the DAG run in
     Airflow's UI, relative to the page of all runs. `state`: the state of the DAG run. `begun_at`: the time from which
-    Airflow may start the DAG run.
+    Airflow may start the DAG run. `run_id`: the id of the DAG run. `is_sentinel`: whether it is one of a sentinel.
     """
 
     name: str
     page: str
     state: Literal["queued", "running", "success", "failed"]
     begun_at: datetime
+    run_id: str = ""
+    is_sentinel: bool = False
 
     @property
     def has_ended(self) -> bool:
@@ -50,7 +52,7 @@ _WITHOUT_DIRECTORY = {
 
 def merged(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun], runs: Path) -> list[StoredRunRow]:
     """Returns the rows in `stored`, and a row for each run in `in_airflow` that has no run directory. The newest run
-    comes first.
+    comes first. A sentinel's run that has ended without a directory is left out: the page of the sentinels has it.
 
     `in_airflow`: the runs that Airflow knows, by the name of the run directory. `runs`: the folder of the run
     directories. In a row without a verdict, the field `verdict` becomes RUNNING if the run still runs, and QUEUED if
@@ -67,7 +69,8 @@ def merged(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun],
         else:
             rows.append(row)
     known = {row.name for row in stored}
-    rows += [_without_directory(run) for name, run in in_airflow.items() if name not in known]
+    listed = (run for run in in_airflow.values() if not (run.is_sentinel and run.has_ended))
+    rows += [_without_directory(run) for run in listed if run.name not in known]
     return sorted(rows, key=lambda row: (row.planned_at, row.name), reverse=True)
 
 
