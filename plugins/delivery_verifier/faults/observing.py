@@ -59,13 +59,13 @@ class Watch:
         load, began_s = self._scenario.load, time.monotonic()
         outside = self._outside(self._await_load())
         self._listener(WAITS, outside.load_us[0])
-        told = list[Injection]()
+        shown = list[Injection]()
 
         def is_over() -> bool:
             self._check_load()
             derived = _derived(self._cluster, outside)
-            for injection in derived[len(told) :]:
-                told.append(injection)
+            for injection in derived[len(shown) :]:
+                shown.append(injection)
                 self._listener(f"broker {injection.brokers[0]} was taken out", injection.effect_at_us)
             lasted = time.monotonic() - began_s >= load.duration_s
             whole = all(injection.recovered_at_us is not None for injection in derived)
