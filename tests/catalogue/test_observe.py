@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka import ElectionType, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, PartitionMetadata, ResourceType
 from pyspark.sql import SparkSession
 from support.patience import PATIENCE_S
 from support.secured_cluster import SecuredCluster, secured_cluster
@@ -279,3 +280,42 @@ def test_if_all_brokers_lose_their_power_acks_all_loses_and_is_not_convicted(
     safe = arm(verdict, "safe")
     assert safe.tally["lost"] > 0, "the power cut took records"
     assert safe.verdict == "INCONCLUSIVE" and "brokers_unwatched" in {doubt.name for doubt in safe.doubts}, why(verdict)
+
+
+def given_to_a_replica_outside_the_isr(cluster: SecuredCluster, leader: int) -> int:
+    """The follower dies, then the leader. The follower comes back, and the operator has it elected."""
+    at_us, name = now_us(), next(name for name in cluster.operator.list_topics().topics if name.endswith("-safe"))
+
+    def partition() -> PartitionMetadata:
+        return cluster.operator.list_topics(name, timeout=PATIENCE_S).topics[name].partitions[0]
+
+    def kill(broker: int) -> None:
+        cluster.processes[broker].kill()
+        cluster.processes[broker].wait()
+
+    (follower,) = {*partition().replicas} - {leader}
+    kill(follower)
+    wait_until(lambda: partition().isrs == [leader], "the follower to leave the ISR", 2 * PATIENCE_S, 0.2)
+    pause(2)  # what is acknowledged now, the leader alone has
+    kill(leader)
+    wait_until(lambda: partition().leader < 0, "the partition to have no leader", 2 * PATIENCE_S, 0.2)
+    cluster.launch(follower)
+    is_back = lambda: follower in cluster.operator.list_topics(timeout=PATIENCE_S).brokers  # noqa: E731
+    wait_until(is_back, "the follower to be back", 3 * PATIENCE_S, 0.2)
+    cluster.operator.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(name, 0)]).result(PATIENCE_S)
+    wait_until(lambda: partition().leader == follower, "the follower to lead", 2 * PATIENCE_S, 0.2)
+    cluster.launch(leader)
+    return at_us
+
+
+def test_an_unclean_election_that_somebody_asked_for_convicts_nobody(
+    strangers: SecuredCluster, kafka_spark: SparkSession, host_folder: Path
+) -> None:
+    asked = {"partitions": 1, "replication_factor": 2, "min_insync_replicas": 1, "duration_s": 20}
+    deed = given_to_a_replica_outside_the_isr
+    verdict, _, breaker = observed(strangers, kafka_spark, host_folder, deed, **asked)
+    safe = arm(verdict, "safe")
+    assert safe.tally["lost"] > 0, "the election took what the leader alone had"
+    assert safe.verdict == "INCONCLUSIVE", why(verdict)
+    assert "brokers_unwatched" in {doubt.name for doubt in safe.doubts}, why(verdict)
+    assert breaker.leader in strangers.brokers
