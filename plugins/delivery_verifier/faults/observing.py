@@ -92,8 +92,9 @@ class Watch:
     def _outside(self, began_us: int) -> Outside:
         external = self._scenario.cluster.external
         settings = (external.settings if external is not None else None) or {}
+        loaded = [arm.topic_name for arm in self._scenario.loaded]
         usual = Outside(
-            replicas={key: frozenset(state.replicas) for key, state in self._cluster.partitions(self._topics).items()},
+            replicas={key: frozenset(state.replicas) for key, state in self._cluster.partitions(loaded).items()},
             load_us=(began_us, began_us),
             leaders_return=settings.get(REBALANCE, "true") != "false",
             silence_counts=has_own_addresses(self._cluster.connection),
