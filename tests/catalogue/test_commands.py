@@ -121,8 +121,9 @@ def test_a_scenario_of_the_catalogue_is_played_there_and_one_that_lacks_a_comman
         finished = Loop(started, direct_runner, lambda catalogue_run, item: None).run()
     played, lacking = (next(item for item in finished.items if item.name == each) for each in names)
     said = [attempt.sentence or attempt.error for attempt in played.attempts]
-    proofs = [(folders.runs_dir() / each.run / "injections.json").read_text() for each in played.attempts]
-    assert played.state == "as expected", (said, proofs)
+    proofs = [json.loads((folders.runs_dir() / each.run / "injections.json").read_text()) for each in played.attempts]
+    why = [{**each["proof"], "before": {}, "ordered": {}} for of_run in proofs for each in of_run]
+    assert played.state == "as expected", f"{said}\n{json.dumps(why, indent=1)}"
     assert (lacking.state, lacking.green) == ("unavailable", True)
     assert "the commands freezer have none for stop" in lacking.unavailable
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka import ElectionType, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, PartitionMetadata, ResourceType
 from pyspark.sql import SparkSession
 from support.patience import PATIENCE_S
 from support.secured_cluster import SecuredCluster, secured_cluster
@@ -50,19 +51,21 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredClust
 
 
 class Breaker(threading.Thread):
-    """Breaks brokers once a run waits for it. `deed` gets the cluster and the leader of the subject's partition 0, and
-    returns when it sent its first signal (µs since the epoch)."""
+    """Breaks brokers once a run waits for it; at once if `waits` is false, because the run has gone on. `deed` gets the
+    cluster, and the leader of the subject's partition 0, and returns when it sent its first signal (µs since the
+    epoch)."""
 
-    def __init__(self, cluster: SecuredCluster, run: RunDirectory, deed: Deed) -> None:
+    def __init__(self, cluster: SecuredCluster, run: RunDirectory, deed: Deed, *, waits: bool = True) -> None:
         super().__init__(name="breaker")
-        self.cluster, self.run_directory, self.deed = cluster, run, deed
+        self.cluster, self.run_directory, self.deed, self.waits = cluster, run, deed, waits
         self.failure, self.at_us, self.leader = list[BaseException](), 0, -1
 
     def run(self) -> None:
         try:
             workspace = Path(self.run_directory.manifest("start_cluster").notes["workspace"])
             waits = lambda: any(mark.text == WAITS for mark in Marks(workspace).read())  # noqa: E731
-            wait_until(waits, "the run to wait for somebody", 4 * PATIENCE_S, 0.1)
+            if self.waits:
+                wait_until(waits, "the run to wait for somebody", 4 * PATIENCE_S, 0.1)
             self.leader = self.leader_of_first()
             self.at_us = self.deed(self.cluster, self.leader)
         except BaseException as error:  # raised again by the test
@@ -79,19 +82,21 @@ def observed(
     spark: SparkSession,
     folder: Path,
     deed: Deed,
+    at: tuple[str, str] = ("inject_fault", "running"),
     **asked: object,
 ) -> tuple[RunVerdict, list[Injection], Breaker]:
-    """Runs with the fault `observe`, and lets `deed` break brokers meanwhile."""
+    """Runs with the fault `observe`, and lets `deed` break brokers: when the step `at[0]` has come to the state `at[1]`
+    and, if that is the watch, once the run waits for it."""
     params = {"profile": "safe", "fault": "observe", "records": 6000, "duration_s": 12, "rate": 500, **asked}
     cluster.grant_exactly(params)
     config = folder / "observe.properties"
     config.write_text("".join(f"{name}={value}\n" for name, value in cluster.properties().items()))
     config.chmod(0o600)
     run = RunDirectory(folders.runs_dir() / f"observe-{uuid.uuid4().hex[:6]}")
-    breaker = Breaker(cluster, run, deed)
+    breaker = Breaker(cluster, run, deed, waits=at == ("inject_fault", "running"))
 
     def begin(progress: StepProgress) -> None:
-        if (progress.step, progress.state) == ("inject_fault", "running"):
+        if (progress.step, progress.state) == at:
             breaker.start()
 
     access = ClusterAccess(command_config=str(config))
@@ -205,6 +210,15 @@ def test_if_nobody_breaks_anything_nothing_is_held(
     assert {doubt.name for doubt in arm(verdict, "safe").doubts} == {"nothing_broken"}, why(verdict)
 
 
+@pytest.mark.parametrize("at", [("create_topics", "success"), ("inject_fault", "success")], ids=["before", "after"])
+def test_what_was_broken_before_the_load_or_after_it_is_no_fault_that_was_watched(
+    strangers: SecuredCluster, kafka_spark: SparkSession, host_folder: Path, at: tuple[str, str]
+) -> None:
+    verdict, injections, _ = observed(strangers, kafka_spark, host_folder, restarted_at_once, at=at)
+    assert (verdict.verdict, injections) == ("INCONCLUSIVE", []), why(verdict)
+    assert "nothing_broken" in {doubt.name for doubt in arm(verdict, "safe").doubts}
+
+
 def test_a_broker_without_a_replica_of_the_run_is_nobody(
     strangers: SecuredCluster, kafka_spark: SparkSession, host_folder: Path
 ) -> None:
@@ -266,3 +280,42 @@ def test_if_all_brokers_lose_their_power_acks_all_loses_and_is_not_convicted(
     safe = arm(verdict, "safe")
     assert safe.tally["lost"] > 0, "the power cut took records"
     assert safe.verdict == "INCONCLUSIVE" and "brokers_unwatched" in {doubt.name for doubt in safe.doubts}, why(verdict)
+
+
+def given_to_a_replica_outside_the_isr(cluster: SecuredCluster, leader: int) -> int:
+    """The follower dies, then the leader. The follower comes back, and the operator has it elected."""
+    at_us, name = now_us(), next(name for name in cluster.operator.list_topics().topics if name.endswith("-safe"))
+
+    def partition() -> PartitionMetadata:
+        return cluster.operator.list_topics(name, timeout=PATIENCE_S).topics[name].partitions[0]
+
+    def kill(broker: int) -> None:
+        cluster.processes[broker].kill()
+        cluster.processes[broker].wait()
+
+    (follower,) = {*partition().replicas} - {leader}
+    kill(follower)
+    wait_until(lambda: partition().isrs == [leader], "the follower to leave the ISR", 2 * PATIENCE_S, 0.2)
+    pause(2)  # what is acknowledged now, the leader alone has
+    kill(leader)
+    wait_until(lambda: partition().leader < 0, "the partition to have no leader", 2 * PATIENCE_S, 0.2)
+    cluster.launch(follower)
+    is_back = lambda: follower in cluster.operator.list_topics(timeout=PATIENCE_S).brokers  # noqa: E731
+    wait_until(is_back, "the follower to be back", 3 * PATIENCE_S, 0.2)
+    cluster.operator.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(name, 0)]).result(PATIENCE_S)
+    wait_until(lambda: partition().leader == follower, "the follower to lead", 2 * PATIENCE_S, 0.2)
+    cluster.launch(leader)
+    return at_us
+
+
+def test_an_unclean_election_that_somebody_asked_for_convicts_nobody(
+    strangers: SecuredCluster, kafka_spark: SparkSession, host_folder: Path
+) -> None:
+    asked = {"partitions": 1, "replication_factor": 2, "min_insync_replicas": 1, "duration_s": 20}
+    deed = given_to_a_replica_outside_the_isr
+    verdict, _, breaker = observed(strangers, kafka_spark, host_folder, deed, **asked)
+    safe = arm(verdict, "safe")
+    assert safe.tally["lost"] > 0, "the election took what the leader alone had"
+    assert safe.verdict == "INCONCLUSIVE", why(verdict)
+    assert "brokers_unwatched" in {doubt.name for doubt in safe.doubts}, why(verdict)
+    assert breaker.leader in strangers.brokers

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from delivery_verifier.cluster.protocol.requests import BrokerRequests
+from delivery_verifier.cluster.protocol.asking import Asking
+from delivery_verifier.cluster.protocol.requests import VIEW_S
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.history import Observation
 
@@ -25,6 +26,10 @@ WATCHED = (
 """The settings of topics on which what is promised, or what is left of the log, depends."""
 
 
+_TOPIC = 2
+"""The code in Kafka's protocol for a resource that is a topic."""
+
+
 class TopicSettings:
     """Asks for the settings of the topics that `topics` returns. Calls `record` for each that is new or has changed.
 
@@ -33,7 +38,7 @@ class TopicSettings:
 
     def __init__(
         self,
-        requests: BrokerRequests,
+        requests: Asking,
         brokers: Sequence[int],
         topics: Callable[[], list[str]],
         record: Callable[[Observation], None],
@@ -50,19 +55,31 @@ class TopicSettings:
     def stop(self) -> None:
         """Looks no more."""
         self._done.set()
-        self._thread.join(timeout=5)
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
 
     def look(self) -> None:
         """Looks once. If no broker answers, nothing is recorded."""
         if topics := [name for name in self._topics() if not name.startswith("__")]:
             for broker in self._brokers:
                 try:
-                    values = self._requests.topic_settings(broker, topics, WATCHED)
-                except (OSError, VerifierError):  # silent, or a right was withdrawn: the step settle then names it
+                    values = self._settings(broker, topics)
+                except (OSError, VerifierError):  # it is silent, or speaks another protocol
                     continue
                 self._brokers = [broker, *(other for other in self._brokers if other != broker)]
                 self._note(values)
                 return
+
+    def _settings(self, broker: int, topics: list[str]) -> dict[tuple[str, str], str]:
+        """Returns the value of each setting by topic and name, without the topics that `broker` does not show."""
+        asked = [(_TOPIC, topic, list(WATCHED)) for topic in topics]
+        results = self._requests.ask(broker, "DescribeConfigs", VIEW_S, resources=asked).results or ()
+        return {
+            (result.resource_name, each.name): each.value or ""
+            for result in results
+            if not result.error_code
+            for each in result.configs or ()
+        }
 
     def _poll(self) -> None:
         while not self._done.wait(EVERY_S):

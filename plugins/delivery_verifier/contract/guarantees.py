@@ -109,6 +109,7 @@ UNCLASSED: dict[DisturbanceKind, str] = subset(
             ("application_crash", "application_freeze", "rewind"),
             "concerns only arms with an application: the matrix is about producer and topic",
         ),
+        "outage": "permits nothing: it is a loss of power, or another class of faults, and nobody saw which",
         "unclean_coordinator_election": "Kafka switches unclean elections off in the coordinators' topic: only an "
         "operator who asks for one there gets it",
     },

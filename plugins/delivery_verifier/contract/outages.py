@@ -63,4 +63,4 @@ def was_silent(observations: Sequence[Observation], since_us: int) -> list[int]:
 
 
 def _counting(observations: Sequence[Observation]) -> list[tuple[int, Silence]]:
-    return [(broker, each) for broker, found in silences(observations).items() for each in found if each.counts]
+    return [(broker, each) for broker, times in silences(observations).items() for each in times if each.counts]

@@ -117,7 +117,7 @@ def injections_from_outside(
 def silences(observations: Iterable[Observation]) -> dict[int, list[Silence]]:
     """Returns the times in which each broker did not answer, by broker id."""
     open_of: dict[int, Silence] = {}
-    found: dict[int, list[Silence]] = defaultdict(list)
+    ended: dict[int, list[Silence]] = defaultdict(list)
     for now in observations:
         if now.kind != "answers":
             continue
@@ -130,10 +130,10 @@ def silences(observations: Iterable[Observation]) -> dict[int, list[Silence]]:
                 known, refused=known.refused or refused, timed_out=known.timed_out or not refused
             )
         elif before is not None:
-            found[now.broker].append(replace(before, until_us=now.at_us))
+            ended[now.broker].append(replace(before, until_us=now.at_us))
     for broker, silence in open_of.items():
-        found[broker].append(silence)
-    return found
+        ended[broker].append(silence)
+    return ended
 
 
 def _outages(observations: Iterable[Observation], outside: Outside) -> list[_Outage]:

@@ -83,7 +83,8 @@ def _changes(before: _Partition, now: Observation, injected: list[Injection]) ->
                 yield _disturbance("unclean_election", now, planned and unclean, detail)
     gone = set(before.isr) - set(now.isr)
     if gone:
-        planned = any(_explains_shrink(cause, gone, before.leader) for cause in causes)
+        of_others = {broker for cause in causes if _by_others(cause) for broker in cause.brokers}
+        planned = gone <= of_others or any(_explains_shrink(cause, gone, before.leader) for cause in causes)
         yield _disturbance("isr_shrink", now, planned, f"ISR {before.isr} -> {now.isr}")
 
 
@@ -124,7 +125,9 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
     3. Only the epoch is new, and a target broker holds a replica: yes.
     4. The target brokers led no partition just before `cause` took effect: yes if one of them was the partition's last
        known leader.
-    5. Otherwise: yes if `cause` hit the partition, or if the old or the new leader is a target broker.
+    5. Somebody else did it: yes if the old or the new leader is the broker that was taken out. Such an injection may
+       last for minutes, and other leaders that move meanwhile are not its doing.
+    6. Otherwise: yes if `cause` hit the partition, or if the old or the new leader is a target broker.
     """
     act = ACTS.get(cause.action)
     if act is not None and "leader_change" not in act.observed_as:
@@ -138,6 +141,8 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
     if not cause.led:
         return before.leader in cause.brokers
     leaders = {before.leader, now.leader}
+    if _by_others(cause):
+        return bool(leaders & set(cause.brokers))
     return now.partition in cause.hit.get(now.topic, []) or bool(leaders & set(cause.brokers))
 
 
@@ -147,12 +152,18 @@ def _explains_shrink(cause: Injection, gone: set[int], leader: int) -> bool:
     The result is true if two conditions hold:
 
     * The action of `cause` may shrink ISRs: `ACTS` says so, or lacks the action.
-    * The target brokers include `leader`, or include all brokers in `gone`.
+    * The target brokers include `leader`, or include all brokers in `gone`. If somebody else did it, only the second
+      counts, and the brokers of all such injections together may include them.
     """
     act = ACTS.get(cause.action)
     if act is not None and "isr_shrink" not in act.observed_as:
         return False
-    return gone <= set(cause.brokers) or leader in cause.brokers
+    return gone <= set(cause.brokers) or (leader in cause.brokers and not _by_others(cause))
+
+
+def _by_others(cause: Injection) -> bool:
+    act = ACTS.get(cause.action)
+    return act is not None and act.by_others
 
 
 def _disturbance(kind: DisturbanceKind, now: Observation, planned: bool, detail: str) -> Disturbance:

@@ -59,16 +59,16 @@ class Watch:
         load, began_s = self._scenario.load, time.monotonic()
         outside = self._outside(self._await_load())
         self._listener(WAITS, outside.load_us[0])
-        seen = Counter[int]()
+        shown = list[Injection]()
 
         def is_over() -> bool:
             self._check_load()
-            found = _derived(self._cluster, outside)
-            for injection in found[len(list(seen.elements())) :]:
-                seen[injection.brokers[0]] += 1
+            derived = _derived(self._cluster, outside)
+            for injection in derived[len(shown) :]:
+                shown.append(injection)
                 self._listener(f"broker {injection.brokers[0]} was taken out", injection.effect_at_us)
             lasted = time.monotonic() - began_s >= load.duration_s
-            whole = all(injection.recovered_at_us is not None for injection in found)
+            whole = all(injection.recovered_at_us is not None for injection in derived)
             return lasted and whole and self._cluster.isr_full(self._topics)
 
         deadline_s = min(load.duration_s + RETURN_S, load.deadline_s - BEFORE_THE_END_S)
@@ -92,8 +92,9 @@ class Watch:
     def _outside(self, began_us: int) -> Outside:
         external = self._scenario.cluster.external
         settings = (external.settings if external is not None else None) or {}
+        loaded = [arm.topic_name for arm in self._scenario.loaded]
         usual = Outside(
-            replicas={key: frozenset(state.replicas) for key, state in self._cluster.partitions(self._topics).items()},
+            replicas={key: frozenset(state.replicas) for key, state in self._cluster.partitions(loaded).items()},
             load_us=(began_us, began_us),
             leaders_return=settings.get(REBALANCE, "true") != "false",
             silence_counts=has_own_addresses(self._cluster.connection),
@@ -111,10 +112,10 @@ def has_own_addresses(connection: Connection) -> bool:
     reached = Counter[object]()
     for address in connection.brokers.values():
         try:
-            found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            resolved = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         except OSError:
-            found = []
-        reached.update({each[4][:2] for each in found})
+            resolved = []
+        reached.update({each[4][:2] for each in resolved})
     return all(count == 1 for count in reached.values())
 
 

@@ -91,15 +91,15 @@ def _unseen(arm: ArmEvidence) -> Iterator[str]:
     elections = [each for each in arm.disturbances if each.kind == "unclean_election"]
     for text, unseen in _possible(arm):
         possible = effective(settings, arm.spec.claim, [*elections, *unseen])
-        found = [
+        named = [
             f"{sum(cases):,} {anomaly}"
             for anomaly, ruling in arm.rulings.items()
             if any(cases := convicting_cases(arm, anomaly, ruling, explained))
             and possible[anomaly].tolerance is None
             and possible[anomaly].because
         ]
-        if found:
-            yield f"{', '.join(found)}, and {text}"
+        if named:
+            yield f"{', '.join(named)}, and {text}"
 
 
 def _possible(arm: ArmEvidence) -> Iterator[tuple[str, list[Disturbance]]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 from delivery_verifier.cluster.topic_settings import TopicSettings
 from delivery_verifier.model.history import Observation
@@ -16,11 +18,14 @@ class Brokers:
     def __init__(self) -> None:
         self.value, self.silent, self.asked = "2", set[int](), list[int]()
 
-    def topic_settings(self, broker: int, topics: Sequence[str], settings: Sequence[str]) -> dict[tuple[str, str], str]:
+    def ask(self, broker: int, name: str, timeout_s: float, resources: Sequence[tuple[int, str, list[str]]]) -> Any:
+        assert name == "DescribeConfigs" and all(NAME in settings for _, _, settings in resources)
         self.asked.append(broker)
         if broker in self.silent:
             raise TimeoutError
-        return {(topic, NAME): self.value for topic in topics}
+        config = SimpleNamespace(name=NAME, value=self.value)
+        results = [SimpleNamespace(resource_name=topic, error_code=0, configs=[config]) for _, topic, _ in resources]
+        return SimpleNamespace(results=[*results, SimpleNamespace(resource_name="gone", error_code=3, configs=None)])
 
 
 def test_a_change_is_written_down_once_and_a_silent_broker_is_passed_over() -> None:

@@ -204,6 +204,15 @@ def test_a_broker_that_is_taken_out_twice_gives_two_injections() -> None:
     assert [(it.id, it.cycle, it.effect_at_us) for it in derived([*KILLED, *again])] == [(0, 0, 20 * S), (1, 1, 50 * S)]
 
 
+def test_a_leader_that_an_operator_moves_between_others_is_no_part_of_a_long_injection() -> None:
+    moved = [at(50, 0, 3, 2, 1, 2, 3), at(60, 0, 1, 3, 1, 2, 3)]
+    seen = [*KILLED[:-1], *moved]
+    (injection,) = derived(seen)
+    assert injection.recovered_at_us == 60 * S
+    unplanned = [it.detail for it in disturbances([*BEFORE, *seen], [injection]) if not it.planned]
+    assert unplanned == ["t/0: leader 2 -> 3, epoch 1 -> 2"]
+
+
 def test_two_brokers_that_end_at_once_give_two_injections_that_name_one_broker_each() -> None:
     seen = [
         says(20.4, 1, "refuses", 0.4),
@@ -215,6 +224,7 @@ def test_two_brokers_that_end_at_once_give_two_injections_that_name_one_broker_e
     first, second = derived(seen)
     assert (first.brokers, first.hit, second.brokers, second.hit) == ([1], {"t": [0]}, [2], {"t": [1]})
     assert (first.cycle, second.cycle, first.recovered_at_us) == (0, 0, None)
+    assert all(it.planned for it in disturbances([*BEFORE, *seen], [first, second]) if it.kind != "outage")
 
 
 def test_a_partition_of_one_replica_is_out_while_nobody_leads_it() -> None:

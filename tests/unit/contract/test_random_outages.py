@@ -238,6 +238,18 @@ def _check_unplanned(life: Life) -> None:
             assert at_us in unplanned, deed
 
 
+def _check_planned(life: Life) -> None:
+    """All that is unplanned has a cause that takes no broker out, or that lies outside of the load."""
+    injections = life.derived()
+    derived = {(each.brokers[0], each.healed_at_us) for each in injections}
+    others = [deed for deed in life.deeds if (deed.broker, _us(deed.healed)) not in derived]
+    for each in disturbances(life.seen, injections):
+        if each.kind == "unclean_election":  # a broker that rejoined and was elected between two looks
+            continue
+        near = [deed for deed in others if deed.begin * STEP_US <= each.at_us <= (deed.back + 61 * S) * STEP_US]
+        assert each.planned or near or life.at_load != life.first, each
+
+
 def test_the_injections_of_random_lives_are_exactly_what_was_done_and_explain_nothing_else() -> None:
     first = in_this_round(0)
     for seed in range(first, first + COUNT):
@@ -245,6 +257,7 @@ def test_the_injections_of_random_lives_are_exactly_what_was_done_and_explain_no
         try:
             _check_derived(life)
             _check_unplanned(life)
+            _check_planned(life)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}") from error
 

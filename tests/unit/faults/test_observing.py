@@ -168,4 +168,5 @@ def test_what_is_known_of_the_brokers_is_taken_from_their_settings(tmp_path: Pat
     run = replace(run, cluster=replace(run.cluster, external=external))
     outside = watch(run, Cluster(run, tmp_path))[0]._outside(7)
     assert (outside.session_us, outside.lag_us, outside.leaders_return) == (3 * S, 30 * S, False)
+    assert {topic for topic, _ in outside.replicas} == {arm.topic_name for arm in run.loaded}
     assert outside.load_us == (7, 7) and all(brokers == {1, 2, 3} for brokers in outside.replicas.values())

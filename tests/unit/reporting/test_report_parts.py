@@ -23,6 +23,7 @@ from delivery_verifier.reporting.charts.series import POINTS, series
 from delivery_verifier.reporting.leadership import Clock, Leadership
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report.events import events
+from delivery_verifier.reporting.report.proofs import proof_of
 from delivery_verifier.reporting.words import clean, headline
 from delivery_verifier.run_directory import tables
 from delivery_verifier.verdict import (
@@ -301,3 +302,29 @@ def test_every_template_is_shown_by_a_page_or_by_another_template() -> None:
 def test_a_table_that_pages_do_not_read_is_no_missing_table(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="add it to COLUMNS"):
         material.Material(tmp_path, None).table(tables.PRODUCERS)
+
+
+def test_the_proof_of_what_somebody_else_did_shows_each_sign_and_what_was_assumed() -> None:
+    injection = Injection(
+        id=0,
+        cycle=0,
+        action="observe",
+        brokers=[11],
+        hit={"t": [0]},
+        requested_at_us=1,
+        effect_at_us=1,
+        took_effect=True,
+        proof={
+            "before": {"t-0": {"leader": 11, "leader_epoch": 0}},
+            "observed": {"refused connections": {"after_ms": 400}, "left the ISR of t-0": {"after_ms": 2900}},
+            "assumed": {"session_ms": 9000, "silence_counts": False},
+        },
+    )
+    proof = proof_of(injection)
+    assert proof.sentences == ["Assumed of the brokers: session (ms) 9,000, silence counts no."]
+    signs = proof.tables[1]
+    assert (signs.title, signs.headings) == (
+        "What was seen from outside, by the time since the begin",
+        ["of", "after (ms)"],
+    )
+    assert signs.rows == [["refused connections", "400"], ["left the ISR of t-0", "2,900"]]

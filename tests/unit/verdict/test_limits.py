@@ -63,7 +63,7 @@ def test_a_scenario_of_the_catalogue_is_repeated_as_a_whole(name: str, more: dic
 
 def test_nobody_is_told_to_repeat_what_somebody_else_did() -> None:
     text = advice("kdv run --records 2000", catalogue.FAULTS["observe"])
-    assert commands(text) == [] and "must be repeated 29 times" in text
+    assert list(commands(text)) == [] and "must be repeated 29 times" in text
 
 
 @pytest.mark.parametrize("fault", [name for name, plan in catalogue.FAULTS.items() if not plan.by_others])

@@ -197,16 +197,10 @@ class BrokerRequests(Asking):
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
         """Returns the value of `setting` by topic, as `broker` reports it."""
-        return {topic: value for (topic, _), value in self.topic_settings(broker, topics, [setting]).items()}
-
-    def topic_settings(self, broker: int, topics: Sequence[str], settings: Sequence[str]) -> dict[tuple[str, str], str]:
-        """Returns the values of `settings` by topic and setting, as `broker` reports them."""
-        asked = [(_TOPIC, topic, list(settings)) for topic in topics]
+        asked = [(_TOPIC, topic, [setting]) for topic in topics]
         results = self.ask(broker, "DescribeConfigs", VIEW_S, resources=asked).results or ()
         _require_settings(results, "DescribeConfigs")
-        return {
-            (result.resource_name, each.name): each.value or "" for result in results for each in result.configs or ()
-        }
+        return {result.resource_name: each.value or "" for result in results for each in result.configs or ()}
 
     def epoch_ends(
         self, broker: int, questions: Mapping[Partition, EpochQuestion], timeout_s: float = VIEW_S

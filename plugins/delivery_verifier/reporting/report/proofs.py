@@ -30,6 +30,8 @@ TITLES = {
     "wanted": "The effect that had to be seen",
     "ordered": "Commands that were run: they only order, and prove nothing",
     "brief": "Too short for the controller to notice",
+    "observed": "What was seen from outside, by the time since the begin",
+    "assumed": "Assumed of the brokers",
 }
 """Maps the name of a part of a proof to what people read. Another name is shown with spaces for underscores."""
 
