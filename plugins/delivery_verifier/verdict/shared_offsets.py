@@ -55,11 +55,10 @@ def _of_pair(first: Mapping[str, Any], second: Mapping[str, Any], offset: int, h
 
 def _between(before: int, after: int, offset: int, history: Elections) -> Origin:
     """Returns whether a leader that was elected after the epoch `before`, up to the epoch `after`, lacked the record
-    that was acknowledged in `before` at `offset`."""
-    answers = [answer for answer in history.answers if before < answer.epoch <= after]
-    if any(answer.lacks(offset, before) for answer in answers):
-        return Origin.TRUNCATED
-    return Origin.WRONG if answers and answers[-1].epoch == after else Origin.UNKNOWN
+    that was acknowledged in `before` at `offset`. The leader of `after` did, if it answered: its epoch starts at or
+    below the offset."""
+    is_lacking = any(answer.lacks(offset, before) for answer in history.answers if before < answer.epoch <= after)
+    return Origin.TRUNCATED if is_lacking else Origin.UNKNOWN
 
 
 def origins(arm: ArmEvidence) -> dict[Origin, list[tuple[int, int]]]:
