@@ -274,7 +274,7 @@ def test_a_connection_that_spark_cannot_use_is_refused_before_any_server_is_aske
 
 def test_observe_is_for_a_cluster_that_somebody_else_runs_and_knows_no_cycles() -> None:
     observed = scenario_from_params({"fault": "observe", "rate": 500}, "r")
-    external_runs.require_possible(observed)
+    external_runs.require_possible(observed, ACCESS)
     assert observed.load.deadline_s > observed.load.duration_s + RETURN_S
     with pytest.raises(BadInput, match=r"another fault, e\.g\. kill_leader"):
         external_runs.refuse_observing(observed)
