@@ -275,5 +275,5 @@ def _impossible(needed: Needs) -> list[Line]:
     remedy, lack = "--fault none or observe, or a fault of producers or applications", ", ".join(needed.impossible)
     if needed.commands:
         return [Line("fault", "refused", f"the commands {needed.commands} have none for {lack}", remedy)]
-    said = f"{lack}: without commands of yours, only a cluster of the verifier's own can be broken so"
-    return [Line("fault", "refused", said, f"{remedy}; or --commands NAME")]
+    said = f"{lack}: only a cluster of the verifier's own can be broken so"
+    return [Line("fault", "refused", said, f"{remedy}; or commands of your own: --commands NAME")]

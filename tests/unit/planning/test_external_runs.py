@@ -143,7 +143,7 @@ def test_a_fault_fits_if_the_commands_have_all_of_its_actions_and_the_missing_on
     external_runs.require_possible(killed, access)
     with pytest.raises(BadInput, match="the commands mine have none for pause, resume; allowed there"):
         external_runs.require_possible(paused, access)
-    with pytest.raises(BadInput, match=r"kill, start: without commands of yours.*or --commands NAME"):
+    with pytest.raises(BadInput, match=r"kill, start: only a cluster of the verifier's own.*commands of your own: --commands NAME"):
         external_runs.require_possible(killed, ACCESS)
     with pytest.raises(BadInput, match="commands is 'other'; allowed: mine"):
         external_runs.require_possible(killed, msgspec.structs.replace(access, commands="other"))
@@ -274,7 +274,7 @@ def test_a_connection_that_spark_cannot_use_is_refused_before_any_server_is_aske
 
 def test_observe_is_for_a_cluster_that_somebody_else_runs_and_knows_no_cycles() -> None:
     observed = scenario_from_params({"fault": "observe", "rate": 500}, "r")
-    external_runs.require_possible(observed)
+    external_runs.require_possible(observed, ACCESS)
     assert observed.load.deadline_s > observed.load.duration_s + RETURN_S
     with pytest.raises(BadInput, match=r"another fault, e\.g\. kill_leader"):
         external_runs.refuse_observing(observed)
