@@ -55,8 +55,9 @@ class Side:
     def __init__(self, checkout: Path, port: int, runs: Path, command: Sequence[str]) -> None:
         self._kdv = str(checkout / ".venv" / "bin" / "kdv")
         self._runs, self._command = runs, command
-        own = {"KDV_PORT": str(port), "KDV_RUNS": str(runs), TAG: f"{os.getpid()}-{port}", "SPT_NOENV": "1"}
-        self._environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own
+        modules = os.pathsep.join((str(checkout / "plugins"), str(checkout)))
+        own = {"KDV_PORT": str(port), "KDV_RUNS": str(runs), "PYTHONPATH": modules}
+        self._environment = os.environ | own | {TAG: f"{os.getpid()}-{port}", "SPT_NOENV": "1"}
         self.commit = subprocess.check_output(["git", "-C", str(checkout), "rev-parse", "--short=8", "HEAD"], text=True)
 
     def call(self, *arguments: str) -> int:
