@@ -143,7 +143,9 @@ def test_a_fault_fits_if_the_commands_have_all_of_its_actions_and_the_missing_on
     external_runs.require_possible(killed, access)
     with pytest.raises(BadInput, match="the commands mine have none for pause, resume; allowed there"):
         external_runs.require_possible(paused, access)
-    with pytest.raises(BadInput, match=r"kill, start: only a cluster of the verifier's own.*commands of your own: --commands NAME"):
+    with pytest.raises(
+        BadInput, match=r"kill, start: only a cluster of the verifier's own.*commands of your own: --commands NAME"
+    ):
         external_runs.require_possible(killed, ACCESS)
     with pytest.raises(BadInput, match="commands is 'other'; allowed: mine"):
         external_runs.require_possible(killed, msgspec.structs.replace(access, commands="other"))
