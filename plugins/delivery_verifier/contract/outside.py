@@ -96,8 +96,8 @@ def injections_from_outside(
 
     A broker is taken out when it leaves an ISR, or leads no more and nobody leads instead, and it did not answer then,
     or from then on (OBSERVER_LAG_US). A broker that led a partition until then, and answered throughout, is taken out
-    if it left all its ISRs: it may have been cut off from the others. A leader that moves, or a replica that lags,
-    takes no broker out. If silence does not count, every broker that has left all its ISRs is out. A broker that was
+    if it left all its ISRs: it may have been cut off from the others. A leader that moves, a replica that lags, or
+    one that is assigned to another broker, takes no broker out. If silence does not count, every broker that has left all its ISRs is out. A broker that was
     taken out again after it was back in all its ISRs gives another injection. Brokers that are out at the same time
     give injections of the same cycle.
 
@@ -163,7 +163,8 @@ def _outages(observations: Iterable[Observation], outside: Outside) -> list[_Out
             if before.leader not in (-1, now.leader):
                 handed_over[before.leader, key] = now.at_us, before.leader_epoch
             lost = {before.leader} if now.leader < 0 <= before.leader else set[int]()
-            for broker in sorted(((set(before.isr) - set(now.isr)) | lost) & outside.replicas[key]):
+            kept = outside.replicas[key] & set(now.replicas or outside.replicas[key])
+            for broker in sorted(((set(before.isr) - set(now.isr)) | lost) & kept):
                 if broker not in open_of:
                     open_of[broker] = _Outage(broker, now.at_us)
                     outages.append(open_of[broker])

@@ -178,8 +178,8 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One entry in the observer's record. An entry uses only the fields of its kind:
 
-    * `partition`, a change in the leadership or ISR of a partition. Fields: topic, partition, leader (-1: no leader),
-      leader_epoch, isr, elr (the eligible leader replicas).
+    * `partition`, a change in the leadership, ISR or replicas of a partition. Fields: topic, partition, leader (-1: no
+      leader), leader_epoch, isr, elr (the eligible leader replicas), replicas (empty in runs that did not record them).
     * `epochs`, the leader epochs in the log of a new leader. Fields: topic, partition, leader, leader_epoch, epochs,
       epoch_starts (the first offset of each of `epochs`). The last of `epochs` is leader_epoch. Its start is the end
       that the log had at the election.
@@ -209,6 +209,7 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     leader_epoch: int = -1
     isr: list[int] = []
     elr: list[int] = []
+    replicas: list[int] = []
     epochs: list[int] = []
     epoch_starts: list[int] = []
     broker: int = -1

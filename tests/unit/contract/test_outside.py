@@ -284,6 +284,18 @@ def test_a_broker_that_answered_for_a_moment_only_was_out_since_before() -> None
     assert injection.effect_at_us == 12_900_000, "no longer ago than the cluster waits"
 
 
+@pytest.mark.parametrize("known", [outside(partitions=1), outside(partitions=1, silence_counts=False)])
+def test_a_partition_whose_replica_is_assigned_elsewhere_is_no_outage_even_if_the_broker_had_no_other(
+    known: Outside,
+) -> None:
+    moved = replace(at(30, 0, 2, 1, 2, 3), replicas=[2, 3])
+    seen = [*BEFORE[:4], moved, at(50, 0, 2, 1, 1, 2, 3), at(55, 0, 1, 2, 1, 2, 3)]
+    assert injections_from_outside(seen, known) == []
+    still = [replace(it, replicas=[1, 2, 3]) if it is moved else it for it in seen]
+    assert [it.brokers for it in injections_from_outside(still, known)] == [[1]], "cut off"
+    assert any(not it.planned for it in disturbances(seen, []))
+
+
 def test_silences_join_refusals_and_begin_with_the_last_question_that_was_answered() -> None:
     seen = [says(1, 1, "answers", 0), says(5, 1, "silent", 1), says(8, 1, "refuses", 4), says(9, 1, "answers", 5)]
     ((silence,),) = silences([*seen, says(9, 2, "answers", 0)]).values()
