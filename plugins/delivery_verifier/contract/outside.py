@@ -97,9 +97,9 @@ def injections_from_outside(
     A broker is taken out when it leaves an ISR, or leads no more and nobody leads instead, and it did not answer then,
     or from then on (OBSERVER_LAG_US). A broker that led a partition until then, and answered throughout, is taken out
     if it left all its ISRs: it may have been cut off from the others. A leader that moves, a replica that lags, or
-    one that is assigned to another broker, takes no broker out. If silence does not count, every broker that has left all its ISRs is out. A broker that was
-    taken out again after it was back in all its ISRs gives another injection. Brokers that are out at the same time
-    give injections of the same cycle.
+    one that is assigned to another broker, takes no broker out. If silence does not count, every broker that has left
+    all its ISRs is out. A broker that was taken out again after it was back in all its ISRs gives another injection.
+    Brokers that are out at the same time give injections of the same cycle.
 
     * `brokers`: the one broker that was taken out. `hit`, `led`: as of every injection (see `Injection`).
     * `effect_at_us`: when the first sign was seen: the last question that the broker answered, or the change in which

@@ -193,6 +193,8 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
       was refused; or `silent`: no answer came in time, or there was no way to the broker.
     * `setting`, a setting of a topic, at the first look and whenever it has another value. Only on a cluster that
       somebody else runs. Fields: topic, setting, value.
+    * `look`, a look at these settings that saw all topics. Field: pause_us (µs), the time since the look before began;
+      0: the first look.
     * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us (µs), the longest time since
       the previous heartbeat for which the observer did not see the cluster. A negative pause_us shows that the clock
       was set back.
@@ -202,7 +204,7 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """
 
     at_us: int
-    kind: Literal["partition", "epochs", "deposed", "process", "answers", "setting", "heartbeat"]
+    kind: Literal["partition", "epochs", "deposed", "process", "answers", "setting", "look", "heartbeat"]
     topic: str = ""
     partition: int = -1
     leader: int = -1

@@ -11,12 +11,16 @@ from support.evidence import (
     LAST,
     RECOVERED,
     SECOND,
+    Change,
+    Rows,
     a_scenario,
+    answered,
     arm,
     beats,
     doubts,
     evidence_of,
     judged,
+    looks,
     lost,
     partition,
     setting,
@@ -169,6 +173,66 @@ def test_a_topic_that_somebody_altered_and_set_back_is_inconclusive() -> None:
     assert arm(verdict, NAME).verdict == "INCONCLUSIVE"
     assert ("coverage", "unplanned_disturbance") in doubts(verdict, NAME)
     assert arm(verdict_of(more=altered[:1])[0], NAME).verdict == "HELD"
+
+
+def last_of_the_isr(run: Scenario = RUN) -> list[Observation]:
+    """Brokers 1 and 3 are cut off from the others. Then broker 2, the last one in sync, refuses for a second."""
+    names, after = run.arm_names, EFFECT_AT + 2 * SECOND
+
+    def states(at_us: int, epoch: int, isr: list[int]) -> list[Observation]:
+        return [partition(run, at_us, name, at, 2, epoch * (at != 1), isr) for name in names for at in range(3)]
+
+    return [
+        *killed(run)[: 3 + 3 * len(names)],
+        *states(after, 1, [2]),
+        *(says(after + SECOND, 2, "refuses"), says(after + 2 * SECOND, 2, "answers")),
+        *states(RECOVERED - SECOND, 1, [1, 2, 3]),
+        *(partition(run, RECOVERED, name, at, at + 1, 2 * (at != 1), [1, 2, 3]) for name in names for at in range(3)),
+    ]
+
+
+def of_two(change: Change = lambda rows: None) -> Change:
+    """`change`, and counts of exposure to a second injection."""
+
+    def changed(rows: Rows) -> None:
+        rows["counts/exposure.parquet"] += [each | {"injection": 2} for each in rows["counts/exposure.parquet"]]
+        change(rows)
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("looked", "text"),
+    [
+        (looks(without=(EFFECT_AT, EFFECT_AT + 4 * SECOND)), "not for 5.0 s"),
+        (looks()[:50], "not for 63.0 s"),
+        (looks()[-50:], "not for 62.0 s"),
+    ],
+    ids=["meanwhile", "no_more", "too_late"],
+)
+def test_settings_that_nobody_looked_at_doubt_what_an_alteration_permits_and_nothing_else(
+    looked: list[Observation], text: str
+) -> None:
+    seen = [*last_of_the_isr(), *beats()]
+    every = [sorted([*seen, *it], key=lambda each: each.at_us) for it in (looks(), looked)]
+    watched, unwatched = [{"observations": it, "injections": derived(RUN, it)} for it in every]
+    assert arm(verdict_of(of_two(lost(1, NAME)), **watched)[0], NAME).verdict == "VIOLATED", "min.insync.replicas was 2"
+    verdict, _ = verdict_of(of_two(lost(1, NAME)), **unwatched)
+    assert arm(verdict, NAME).verdict == "INCONCLUSIVE"
+    (doubt,) = arm(verdict, NAME).doubts
+    assert f"the settings of its topic were {text} looked at" in doubt.detail
+    verdict, evidence = verdict_of(of_two(), **unwatched)
+    assert arm(verdict, NAME).verdict == "HELD", doubts(verdict, NAME)
+    assert any(text in each for each in limits(evidence))
+    repeated = setting("counts/producers.parquet", "duplicated", 1, arm=NAME, producer=0, partition=0)
+    assert arm(verdict_of(of_two(repeated), **unwatched)[0], NAME).verdict == "VIOLATED", "no setting lets that happen"
+
+
+def test_settings_that_nobody_could_look_at_at_all_are_said_to_be_so() -> None:
+    seen = sorted([*last_of_the_isr(), *beats()], key=lambda each: each.at_us)
+    evidence = evidence_of(RUN, lost(1, NAME), raw=True, observations=answered(seen), injections=derived(RUN, seen))
+    assert "were never looked at" in " ".join(each.detail for each in arm(judged(evidence), NAME).doubts)
+    assert any("Nobody could look at their settings" in each for each in limits(evidence))
 
 
 def test_an_observer_that_paused_meanwhile_is_inconclusive() -> None:
