@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
-from delivery_verifier.contract.outages import was_silent
+from delivery_verifier.contract.outages import was_over, was_silent
 from delivery_verifier.contract.rulings import effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.application import IN_TRANSACTIONS, STORED, Discipline
 from delivery_verifier.model.external_cluster import LAG, REBALANCE, SESSION
+from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import TRANSACTION_STATE, Disturbance
 from delivery_verifier.run_directory.group_log import Row
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
@@ -119,11 +120,15 @@ def _unseen(arm: ArmEvidence) -> Iterator[str]:
 def _possible(arm: ArmEvidence) -> Iterator[tuple[str, list[Disturbance]]]:
     """Yields pairs: what may have happened to the arm without being seen, in words and as disturbances."""
     run, is_transactional = arm.run, bool(arm.spec.transactional_id)
-    of_topic = [each for each in arm.disturbances if each.kind == "outage"]
+    of_topic = [each for each in arm.disturbances if each.kind == "outage" and _may_matter(each, run)]
     losses = [replace(each, kind="isr_power_loss") for each in of_topic]
     if losses:
         yield f"{of_topic[0].detail}: nobody saw whether they did", losses
-    of_coordinators = [each for each in run.disturbances if (each.kind, each.topic) == ("outage", TRANSACTION_STATE)]
+    of_coordinators = [
+        each
+        for each in run.disturbances
+        if (each.kind, each.topic) == ("outage", TRANSACTION_STATE) and _may_matter(each, run)
+    ]
     if of_coordinators and is_transactional:
         losses = [replace(each, kind="coordinator_power_loss", topic="") for each in of_coordinators]
         yield f"{of_coordinators[0].detail}: nobody saw whether they did", losses
@@ -150,11 +155,18 @@ def _possible(arm: ArmEvidence) -> Iterator[tuple[str, list[Disturbance]]]:
         looked = "never" if unlooked_us is None else f"not for {unlooked_us / 1e6:.1f} s"
         text = f"the settings of its topic were {looked} looked at: they may have been altered, and set back"
         yield text, [*arm.disturbances, *losses, *altered]
-    silent = was_silent(run.observations, run.load_began_us) if is_transactional else []
+    out = {broker for each in run.injections if ACTS[each.action].by_others for broker in each.brokers}
+    silent = sorted(out.union(was_silent(run.observations, run.load_began_us))) if is_transactional else []
     if silent:
         brokers = ", ".join(map(str, silent))
-        text = f"requests that end transactions may have come late to the brokers that did not answer ({brokers})"
+        text = (
+            f"requests that end transactions may have come late to brokers that did not answer, or were out ({brokers})"
+        )
         yield text, [Disturbance(kind="late_end", at_us=run.load_began_us, planned=True, topic=arm.spec.topic_name)]
+
+
+def _may_matter(outage: Disturbance, run: Evidence) -> bool:
+    return not was_over(outage, run.observations, run.load_began_us)
 
 
 def _unlooked_us(run: Evidence) -> int | None:

@@ -159,7 +159,36 @@ def test_a_transaction_that_is_torn_while_a_broker_was_silent_convicts_nobody(co
     torn = setting("counts/producers.parquet", column, 1, arm=name, producer=0, partition=0)
     verdict, _ = verdict_of(torn, run=run)
     texts = [each.detail for each in arm(verdict, name).doubts if each.name == "brokers_unwatched"]
-    assert any("may have come late to the brokers that did not answer (1)" in text for text in texts), texts
+    assert any("may have come late to brokers that did not answer, or were out (1)" in text for text in texts), texts
+    answers = [each for each in killed(run) if each.kind != "answers" or each.state == "answers"]
+    cut_off = sorted([*answers, *beats()], key=lambda each: each.at_us)
+    verdict, evidence = verdict_of(torn, run=run, observations=cut_off, injections=derived(run, cut_off))
+    assert evidence.injections and arm(verdict, name).verdict == "INCONCLUSIVE", "cut off, and answered us throughout"
+
+
+def test_a_torn_transaction_while_a_coordinator_stood_still_for_a_second_convicts_nobody() -> None:
+    run, name = observed("transactional"), "transactional"
+    torn = setting("counts/producers.parquet", "torn", 1, arm=name, producer=0, partition=0)
+    late = [says(EFFECT_AT + SECOND, 2, "silent"), says(EFFECT_AT + 3 * SECOND // 2, 2, "answers")]
+    verdict, _ = verdict_of(torn, run=run, more=late)
+    texts = [each.detail for each in arm(verdict, name).doubts if each.name == "brokers_unwatched"]
+    assert any("were out (1, 2)" in text for text in texts), texts
+
+
+@pytest.mark.parametrize("closed_us", [RECOVERED + 2 * SECOND, EFFECT_AT - 60 * SECOND])
+def test_connections_that_were_closed_once_are_no_outage_and_a_loss_still_violates(closed_us: int) -> None:
+    closed = [says(closed_us, broker, "refuses") for broker in (1, 2, 3)]
+    closed += [says(closed_us + SECOND // 10, broker, "answers") for broker in (1, 2, 3)]
+    verdict, _ = verdict_of(lost(1, NAME), more=closed)
+    assert arm(verdict, NAME).verdict == "VIOLATED", doubts(verdict, NAME)
+
+
+def test_an_outage_that_was_over_before_the_load_explains_no_loss() -> None:
+    early = [msgspec.structs.replace(each, at_us=each.at_us - 90 * SECOND) for each in OUTAGE]
+    early += [says(EFFECT_AT - 90 * SECOND, 1, "refuses"), says(EFFECT_AT - 80 * SECOND, 1, "answers")]
+    for began_us, expected in ((1, "INCONCLUSIVE"), (EFFECT_AT - 70 * SECOND, "VIOLATED")):
+        verdict, _ = verdict_of(lost(1, NAME), more=early, load_began_us=began_us)
+        assert arm(verdict, NAME).verdict == expected, doubts(verdict, NAME)
 
 
 def test_a_topic_that_somebody_altered_and_set_back_is_inconclusive() -> None:
