@@ -199,6 +199,11 @@ def beats(first_us: int = 1, last_us: int = LAST, without: tuple[int, int] = (0,
     return [beat(at, pause if pause > SECOND else 100_000) for at, pause in zip(looks, pauses, strict=True)]
 
 
+def looks(without: tuple[int, int] = (0, 0)) -> list[Observation]:
+    """Returns a look at the settings of topics per second, but not between the times `without`."""
+    return [msgspec.structs.replace(each, kind="look") for each in beats(without=without)]
+
+
 CUT = 300
 """The end that the log of each new leader has in a hand-made run, unless a test says what the leaders answer."""
 ABOVE = 350
@@ -231,9 +236,11 @@ def answer(of: Observation, starts: Mapping[int, int]) -> Observation:
 
 def watched(of: Scenario, observations: Sequence[Observation]) -> list[Observation]:
     """Returns the observations with what new leaders say of their logs, a heartbeat per second and, if `of` is
-    transactional, the coordinators' topic."""
+    transactional, the coordinators' topic. On a cluster that somebody else runs, also with looks at settings."""
     coordinator = Observation(at_us=1, kind="partition", topic="__transaction_state", partition=0, leader=1, isr=[1])
     seen = [*answered(observations), *beats(), *([coordinator] if of.transactional else [])]
+    if of.cluster.external is not None and not any(each.kind == "look" for each in observations):
+        seen += looks()
     return sorted(seen, key=lambda item: item.at_us)
 
 

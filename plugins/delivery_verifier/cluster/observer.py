@@ -279,6 +279,7 @@ class Observer:
                 leader_epoch=state.leader_epoch,
                 isr=list(state.isr),
                 elr=list(state.elr),
+                replicas=list(state.replicas),
             )
         )
 
@@ -290,4 +291,4 @@ class Observer:
 
 
 def _observed_fields(state: PartitionState) -> tuple[object, ...]:
-    return state.leader, state.leader_epoch, state.isr, state.elr
+    return state.leader, state.leader_epoch, state.isr, state.elr, state.replicas

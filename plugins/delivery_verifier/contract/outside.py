@@ -17,6 +17,8 @@ from delivery_verifier.model.history import Injection, Observation
 
 HICCUP_US = 2_000_000
 """A silence that is shorter (µs) is no sign of anything: on a busy host, a request of the observer comes late."""
+REFUSED_US = 500_000
+"""A broker that refuses connections for a shorter time (µs) was not taken out: a kept connection may be closed."""
 Partition = tuple[str, int]
 
 
@@ -55,8 +57,16 @@ class Silence:
 
     @property
     def counts(self) -> bool:
-        """Whether it is more than a request that came late."""
+        """Whether it is more than a request that came late. Then it may have been anything, and convicts nobody."""
         return self.refused or self.until_us is None or self.until_us - self.since_us >= HICCUP_US
+
+    @property
+    def is_sign(self) -> bool:
+        """Whether it shows that the broker was out. A single connection that was closed shows nothing."""
+        if self.until_us is None:
+            return True
+        refused_long = self.refused and self.until_us - self.seen_us >= REFUSED_US
+        return refused_long or self.until_us - self.since_us >= HICCUP_US
 
     def reaches(self, at_us: int) -> bool:
         """Returns whether the broker did not answer from before `at_us` until about then, or longer."""
@@ -84,11 +94,12 @@ def injections_from_outside(
     """Returns an injection for each time that a broker was taken out while the load flowed, in the order in which they
     began. `observations` must be in the order in which they were made.
 
-    A broker is taken out when it leaves an ISR, or leads no more and nobody leads instead, and either it led a
-    partition until then, or it did not answer. A leader that moves, or a replica that lags, takes no broker out. If
-    silence does not count, a broker that led nothing is out only when it has left all its ISRs. A broker that was taken
-    out again after it was back in all its ISRs gives another injection. Brokers that are out at the same time give
-    injections of the same cycle.
+    A broker is taken out when it leaves an ISR, or leads no more and nobody leads instead, and it did not answer then,
+    or from then on (OBSERVER_LAG_US). A broker that led a partition until then, and answered throughout, is taken out
+    if it left all its ISRs: it may have been cut off from the others. A leader that moves, a replica that lags, or
+    one that is assigned to another broker, takes no broker out. If silence does not count, every broker that has left
+    all its ISRs is out. A broker that was taken out again after it was back in all its ISRs gives another injection.
+    Brokers that are out at the same time give injections of the same cycle.
 
     * `brokers`: the one broker that was taken out. `hit`, `led`: as of every injection (see `Injection`).
     * `effect_at_us`: when the first sign was seen: the last question that the broker answered, or the change in which
@@ -152,7 +163,8 @@ def _outages(observations: Iterable[Observation], outside: Outside) -> list[_Out
             if before.leader not in (-1, now.leader):
                 handed_over[before.leader, key] = now.at_us, before.leader_epoch
             lost = {before.leader} if now.leader < 0 <= before.leader else set[int]()
-            for broker in sorted(((set(before.isr) - set(now.isr)) | lost) & outside.replicas[key]):
+            kept = outside.replicas[key] & set(now.replicas or outside.replicas[key])
+            for broker in sorted(((set(before.isr) - set(now.isr)) | lost) & kept):
                 if broker not in open_of:
                     open_of[broker] = _Outage(broker, now.at_us)
                     outages.append(open_of[broker])
@@ -212,19 +224,17 @@ def _is_whole(states: Mapping[Partition, Observation], first: Mapping[Partition,
 
 
 def _is_taken_out(outage: _Outage, outside: Outside, silent: Iterable[Silence]) -> bool:
-    if outage.led:
-        return True
-    if not outside.silence_counts:
-        held = {key for key, replicas in outside.replicas.items() if outage.broker in replicas}
-        return held <= outage.left.keys()
-    return any(_shows(each, outage) for each in silent)
+    held = {key for key, replicas in outside.replicas.items() if outage.broker in replicas}
+    return any(_shows(each, outage) for each in silent) or (
+        held <= outage.left.keys() and (bool(outage.led) or not outside.silence_counts)
+    )
 
 
 def _shows(silence: Silence, outage: _Outage) -> bool:
-    """Returns whether the broker was silent when it was deposed, or fell silent before it was back."""
-    before_back = outage.back_us is None or silence.since_us <= outage.back_us
-    is_later = silence.since_us >= outage.deposed_us
-    return silence.counts and before_back and (is_later or silence.reaches(outage.deposed_us))
+    """Returns whether the broker was silent when it was deposed, or fell silent at once after that, as in an orderly
+    stop. A silence that begins later has another reason, e.g. of a broker that merely lagged."""
+    is_next = 0 <= silence.since_us - outage.deposed_us <= OBSERVER_LAG_US
+    return silence.is_sign and (is_next or silence.reaches(outage.deposed_us))
 
 
 def _begin_us(outage: _Outage, outside: Outside, silent: Sequence[Silence]) -> int | None:
@@ -234,9 +244,7 @@ def _begin_us(outage: _Outage, outside: Outside, silent: Sequence[Silence]) -> i
     """
     usual_us = outside.session_us if outage.led else max(outside.session_us, outside.lag_us)
     early_us = outage.deposed_us - usual_us - OBSERVER_LAG_US
-    signs = [
-        each for each in silent if each.counts and each.since_us <= outage.deposed_us and _ends_after(each, early_us)
-    ]
+    signs = _first_signs(outage, silent)
     sign_us = min([each.since_us for each in signs], default=outage.deposed_us)
     seen_us = min([outage.deposed_us, *(each.seen_us for each in signs)])
     began_us, ended_us = outside.load_us
@@ -247,8 +255,15 @@ def _begin_us(outage: _Outage, outside: Outside, silent: Sequence[Silence]) -> i
     return early_us
 
 
-def _ends_after(silence: Silence, at_us: int) -> bool:
-    return silence.until_us is None or silence.until_us >= at_us
+def _first_signs(outage: _Outage, silent: Sequence[Silence]) -> list[Silence]:
+    """Returns the silence that lasted until the broker was deposed, and those after which it answered for a moment
+    only. A silence that was over before says nothing of this outage."""
+    signs, until_us = list[Silence](), outage.deposed_us
+    for silence in reversed(silent):
+        if silence.is_sign and silence.reaches(until_us):
+            signs.append(silence)
+            until_us = silence.since_us
+    return signs
 
 
 def _injections(

@@ -178,8 +178,8 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One entry in the observer's record. An entry uses only the fields of its kind:
 
-    * `partition`, a change in the leadership or ISR of a partition. Fields: topic, partition, leader (-1: no leader),
-      leader_epoch, isr, elr (the eligible leader replicas).
+    * `partition`, a change in the leadership, ISR or replicas of a partition. Fields: topic, partition, leader (-1: no
+      leader), leader_epoch, isr, elr (the eligible leader replicas), replicas (empty in runs that did not record them).
     * `epochs`, the leader epochs in the log of a new leader. Fields: topic, partition, leader, leader_epoch, epochs,
       epoch_starts (the first offset of each of `epochs`). The last of `epochs` is leader_epoch. Its start is the end
       that the log had at the election.
@@ -193,6 +193,8 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
       was refused; or `silent`: no answer came in time, or there was no way to the broker.
     * `setting`, a setting of a topic, at the first look and whenever it has another value. Only on a cluster that
       somebody else runs. Fields: topic, setting, value.
+    * `look`, a look at these settings that saw all topics. Field: pause_us (µs), the time since the look before began;
+      0: the first look.
     * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us (µs), the longest time since
       the previous heartbeat for which the observer did not see the cluster. A negative pause_us shows that the clock
       was set back.
@@ -202,13 +204,14 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """
 
     at_us: int
-    kind: Literal["partition", "epochs", "deposed", "process", "answers", "setting", "heartbeat"]
+    kind: Literal["partition", "epochs", "deposed", "process", "answers", "setting", "look", "heartbeat"]
     topic: str = ""
     partition: int = -1
     leader: int = -1
     leader_epoch: int = -1
     isr: list[int] = []
     elr: list[int] = []
+    replicas: list[int] = []
     epochs: list[int] = []
     epoch_starts: list[int] = []
     broker: int = -1

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from delivery_verifier.contract.outages import was_silent
+from delivery_verifier.contract.observer import OBSERVER_LAG_US
+from delivery_verifier.contract.outages import was_over, was_silent
 from delivery_verifier.contract.rulings import effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.application import IN_TRANSACTIONS, STORED, Discipline
 from delivery_verifier.model.external_cluster import LAG, REBALANCE, SESSION
+from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import TRANSACTION_STATE, Disturbance
 from delivery_verifier.run_directory.group_log import Row
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
@@ -23,6 +25,9 @@ from delivery_verifier.verdict.explained_by import convicting_cases, explained_c
 
 UNKNOWN = "not known"
 UNWATCHED, COMMITS_UNWATCHED = "brokers_unwatched", "commits_unwatched"
+_UNLOOKED_US = 2 * OBSERVER_LAG_US
+"""Settings of topics are looked at each second. In a longer time (µs), one may have been altered and set back."""
+_WEAKEST = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true", "flush.messages": str(2**63 - 1)}
 _SET_BACK = subset(
     "what an application may show if brokers forget a commit or the members of its group: it gets records again",
     (Anomaly.REAPPLIED, Anomaly.OVERTAKEN),
@@ -62,6 +67,16 @@ def doubts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
             yield arm.name, UNWATCHED, detail
         yield from ((arm.name, UNWATCHED, f"{arm.name}: {detail}") for detail in _unseen(arm))
         yield from ((arm.name, COMMITS_UNWATCHED, f"{arm.name}: {detail}") for detail in _commits(arm))
+
+
+def _looks(run: Evidence) -> str:
+    unlooked_us = _unlooked_us(run)
+    if unlooked_us is None:
+        return "Nobody could look at their settings, so it is not known whether they were altered and set back."
+    return (
+        "Their settings were looked at each second, and not for "
+        f"{unlooked_us / 1e6:.1f} s at the longest: what was altered and set back meanwhile was not seen."
+    )
 
 
 def _watched(evidence: Evidence) -> Iterator[str]:
@@ -105,11 +120,15 @@ def _unseen(arm: ArmEvidence) -> Iterator[str]:
 def _possible(arm: ArmEvidence) -> Iterator[tuple[str, list[Disturbance]]]:
     """Yields pairs: what may have happened to the arm without being seen, in words and as disturbances."""
     run, is_transactional = arm.run, bool(arm.spec.transactional_id)
-    of_topic = [each for each in arm.disturbances if each.kind == "outage"]
-    if of_topic:
-        losses = [replace(each, kind="isr_power_loss") for each in of_topic]
+    of_topic = [each for each in arm.disturbances if each.kind == "outage" and _may_matter(each, run)]
+    losses = [replace(each, kind="isr_power_loss") for each in of_topic]
+    if losses:
         yield f"{of_topic[0].detail}: nobody saw whether they did", losses
-    of_coordinators = [each for each in run.disturbances if (each.kind, each.topic) == ("outage", TRANSACTION_STATE)]
+    of_coordinators = [
+        each
+        for each in run.disturbances
+        if (each.kind, each.topic) == ("outage", TRANSACTION_STATE) and _may_matter(each, run)
+    ]
     if of_coordinators and is_transactional:
         losses = [replace(each, kind="coordinator_power_loss", topic="") for each in of_coordinators]
         yield f"{of_coordinators[0].detail}: nobody saw whether they did", losses
@@ -119,11 +138,46 @@ def _possible(arm: ArmEvidence) -> Iterator[tuple[str, list[Disturbance]]]:
             f"nobody saw who asked for the unclean election ({unclean.detail})",
             [replace(unclean, kind="unclean_request", planned=True)],
         )
-    silent = was_silent(run.observations, run.load_began_us) if is_transactional else []
+    unlooked_us = _unlooked_us(run)
+    if unlooked_us is None or unlooked_us > _UNLOOKED_US:
+        altered = [
+            Disturbance(
+                kind="topic_altered",
+                at_us=run.load_began_us,
+                planned=True,
+                topic=arm.spec.topic_name,
+                setting=setting,
+                value=value,
+                weakens_since_us=0,
+            )
+            for setting, value in _WEAKEST.items()
+        ]
+        looked = "never" if unlooked_us is None else f"not for {unlooked_us / 1e6:.1f} s"
+        text = f"the settings of its topic were {looked} looked at: they may have been altered, and set back"
+        yield text, [*arm.disturbances, *losses, *altered]
+    out = {broker for each in run.injections if ACTS[each.action].by_others for broker in each.brokers}
+    silent = sorted(out.union(was_silent(run.observations, run.load_began_us))) if is_transactional else []
     if silent:
         brokers = ", ".join(map(str, silent))
-        text = f"requests that end transactions may have come late to the brokers that did not answer ({brokers})"
+        text = (
+            f"requests that end transactions may have come late to brokers that did not answer, or were out ({brokers})"
+        )
         yield text, [Disturbance(kind="late_end", at_us=run.load_began_us, planned=True, topic=arm.spec.topic_name)]
+
+
+def _may_matter(outage: Disturbance, run: Evidence) -> bool:
+    return not was_over(outage, run.observations, run.load_began_us)
+
+
+def _unlooked_us(run: Evidence) -> int | None:
+    """Returns the longest time (µs) between the begin of the load and the snapshot in which nobody looked at the
+    settings of topics; None if nobody ever did."""
+    looks = [(each.at_us - each.pause_us, each.at_us) for each in run.observations if each.kind == "look"]
+    if not looks:
+        return None
+    taken_us = run.offsets.taken_at_us
+    times = [(0, looks[0][1]), *looks[1:], (looks[-1][1], taken_us)]
+    return max(0, *(min(to_us, taken_us) - max(from_us, run.load_began_us) for from_us, to_us in times))
 
 
 def _commits(arm: ArmEvidence) -> Iterator[str]:
@@ -167,9 +221,8 @@ def limits(evidence: Evidence) -> Iterator[str]:
         "was not seen."
     )
     yield (
-        "The ids and replicas of the run's topics were compared when they had been created and at the end. Their "
-        "settings were looked at each second, so what was altered and set back within a second was not seen. The "
-        "settings of brokers were read before the run, not again."
+        "The ids and replicas of the run's topics were compared when they had been created and at the end. "
+        f"{_looks(evidence)} The settings of brokers were read before the run, not again."
     )
     unknown = [name for name, value in external.assumed.items() if UNKNOWN in value]
     assumed = "; ".join(f"{name}: {value}" for name, value in external.assumed.items())

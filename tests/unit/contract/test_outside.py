@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 import pytest
@@ -149,6 +150,10 @@ def test_a_follower_that_ended_is_out_without_having_led() -> None:
     assert (injection.effect_at_us, injection.recovered_at_us) == (20.1 * S, 35 * S)
 
 
+LAGS = [at(30, 0, 1, 0, 1, 2), at(60, 0, 1, 0, 1, 2, 3)]
+"""Broker 3 lags in one of its partitions."""
+
+
 @pytest.mark.parametrize(
     "seen",
     [
@@ -159,8 +164,16 @@ def test_a_follower_that_ended_is_out_without_having_led() -> None:
         [says(20.8, 3, "silent", 0.8), says(25, 3, "answers"), at(31, 0, 1, 0, 1, 2), at(32, 0, 1, 0, 1, 2, 3)],
         [at(20, 0, 2, 1, 1, 2, 3), at(30, 0, 1, 2, 1, 2, 3)],
         [at(20, 0, 2, 1, 1, 2, 3), at(30, 0, 2, 1, 2, 3), at(31, 0, 2, 1, 1, 2, 3), at(32, 0, 1, 2, 1, 2, 3)],
+        [*LAGS, says(50, 3, "refuses"), says(50.1, 3, "answers")],
+        [*LAGS, says(30.5, 3, "refuses"), says(30.6, 3, "answers")],
+        [*LAGS, says(55, 3, "silent", 1), says(56.2, 3, "answers")],
+        [at(30, 0, 2, 1, 2, 3), at(50, 0, 2, 1, 1, 2, 3), at(55, 0, 1, 2, 1, 2, 3)],
     ],
-    ids=["nothing", "silence", "lag", "a_late_answer", "silence_long_before", "election", "election_and_later_lag"],
+    ids=[
+        *("nothing", "silence", "lag", "a_late_answer", "silence_long_before", "election", "election_and_later_lag"),
+        *("lag_and_a_closed_connection", "lag_and_one_at_once", "lag_and_a_silence_while_it_lags"),
+        "reassigned_away_and_back",
+    ],
 )
 def test_what_takes_no_broker_out_gives_no_injection_and_stays_unplanned(seen: list[Observation]) -> None:
     assert derived(seen) == []
@@ -255,6 +268,32 @@ def test_a_broker_that_was_silent_for_long_before_is_not_the_begin_of_what_came_
     long_silent = [says(12, 1, "silent", 0.5), *out(60), says(70, 1, "answers"), *back(72), *leads(80)]
     (injection,) = derived(long_silent)
     assert injection.effect_at_us == (60 - SESSION_S - 1) * S
+
+
+@pytest.mark.parametrize(("session_s", "killed_s"), [(9, 16), (60, 40)])
+def test_a_connection_that_was_closed_before_the_load_hides_no_kill(session_s: int, killed_s: int) -> None:
+    closed = [says(9.5, 1, "refuses"), says(9.6, 1, "answers")]
+    killed = [replace(it, at_us=it.at_us + (killed_s - 20) * S) for it in KILLED]
+    (injection,) = derived([*closed, *killed], dataclasses.replace(outside(), session_us=session_s * S))
+    assert injection.effect_at_us == killed_s * S
+
+
+def test_a_broker_that_answered_for_a_moment_only_was_out_since_before() -> None:
+    twice = [says(12, 1, "silent", 0.5), says(19.9, 1, "answers"), *KILLED]
+    (injection,) = derived(twice)
+    assert injection.effect_at_us == 12_900_000, "no longer ago than the cluster waits"
+
+
+@pytest.mark.parametrize("known", [outside(partitions=1), outside(partitions=1, silence_counts=False)])
+def test_a_partition_whose_replica_is_assigned_elsewhere_is_no_outage_even_if_the_broker_had_no_other(
+    known: Outside,
+) -> None:
+    moved = replace(at(30, 0, 2, 1, 2, 3), replicas=[2, 3])
+    seen = [*BEFORE[:4], moved, at(50, 0, 2, 1, 1, 2, 3), at(55, 0, 1, 2, 1, 2, 3)]
+    assert injections_from_outside(seen, known) == []
+    still = [replace(it, replicas=[1, 2, 3]) if it is moved else it for it in seen]
+    assert [it.brokers for it in injections_from_outside(still, known)] == [[1]], "cut off"
+    assert any(not it.planned for it in disturbances(seen, []))
 
 
 def test_silences_join_refusals_and_begin_with_the_last_question_that_was_answered() -> None:

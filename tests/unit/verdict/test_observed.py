@@ -11,12 +11,16 @@ from support.evidence import (
     LAST,
     RECOVERED,
     SECOND,
+    Change,
+    Rows,
     a_scenario,
+    answered,
     arm,
     beats,
     doubts,
     evidence_of,
     judged,
+    looks,
     lost,
     partition,
     setting,
@@ -155,7 +159,36 @@ def test_a_transaction_that_is_torn_while_a_broker_was_silent_convicts_nobody(co
     torn = setting("counts/producers.parquet", column, 1, arm=name, producer=0, partition=0)
     verdict, _ = verdict_of(torn, run=run)
     texts = [each.detail for each in arm(verdict, name).doubts if each.name == "brokers_unwatched"]
-    assert any("may have come late to the brokers that did not answer (1)" in text for text in texts), texts
+    assert any("may have come late to brokers that did not answer, or were out (1)" in text for text in texts), texts
+    answers = [each for each in killed(run) if each.kind != "answers" or each.state == "answers"]
+    cut_off = sorted([*answers, *beats()], key=lambda each: each.at_us)
+    verdict, evidence = verdict_of(torn, run=run, observations=cut_off, injections=derived(run, cut_off))
+    assert evidence.injections and arm(verdict, name).verdict == "INCONCLUSIVE", "cut off, and answered us throughout"
+
+
+def test_a_torn_transaction_while_a_coordinator_stood_still_for_a_second_convicts_nobody() -> None:
+    run, name = observed("transactional"), "transactional"
+    torn = setting("counts/producers.parquet", "torn", 1, arm=name, producer=0, partition=0)
+    late = [says(EFFECT_AT + SECOND, 2, "silent"), says(EFFECT_AT + 3 * SECOND // 2, 2, "answers")]
+    verdict, _ = verdict_of(torn, run=run, more=late)
+    texts = [each.detail for each in arm(verdict, name).doubts if each.name == "brokers_unwatched"]
+    assert any("were out (1, 2)" in text for text in texts), texts
+
+
+@pytest.mark.parametrize("closed_us", [RECOVERED + 2 * SECOND, EFFECT_AT - 60 * SECOND])
+def test_connections_that_were_closed_once_are_no_outage_and_a_loss_still_violates(closed_us: int) -> None:
+    closed = [says(closed_us, broker, "refuses") for broker in (1, 2, 3)]
+    closed += [says(closed_us + SECOND // 10, broker, "answers") for broker in (1, 2, 3)]
+    verdict, _ = verdict_of(lost(1, NAME), more=closed)
+    assert arm(verdict, NAME).verdict == "VIOLATED", doubts(verdict, NAME)
+
+
+def test_an_outage_that_was_over_before_the_load_explains_no_loss() -> None:
+    early = [msgspec.structs.replace(each, at_us=each.at_us - 90 * SECOND) for each in OUTAGE]
+    early += [says(EFFECT_AT - 90 * SECOND, 1, "refuses"), says(EFFECT_AT - 80 * SECOND, 1, "answers")]
+    for began_us, expected in ((1, "INCONCLUSIVE"), (EFFECT_AT - 70 * SECOND, "VIOLATED")):
+        verdict, _ = verdict_of(lost(1, NAME), more=early, load_began_us=began_us)
+        assert arm(verdict, NAME).verdict == expected, doubts(verdict, NAME)
 
 
 def test_a_topic_that_somebody_altered_and_set_back_is_inconclusive() -> None:
@@ -169,6 +202,66 @@ def test_a_topic_that_somebody_altered_and_set_back_is_inconclusive() -> None:
     assert arm(verdict, NAME).verdict == "INCONCLUSIVE"
     assert ("coverage", "unplanned_disturbance") in doubts(verdict, NAME)
     assert arm(verdict_of(more=altered[:1])[0], NAME).verdict == "HELD"
+
+
+def last_of_the_isr(run: Scenario = RUN) -> list[Observation]:
+    """Brokers 1 and 3 are cut off from the others. Then broker 2, the last one in sync, refuses for a second."""
+    names, after = run.arm_names, EFFECT_AT + 2 * SECOND
+
+    def states(at_us: int, epoch: int, isr: list[int]) -> list[Observation]:
+        return [partition(run, at_us, name, at, 2, epoch * (at != 1), isr) for name in names for at in range(3)]
+
+    return [
+        *killed(run)[: 3 + 3 * len(names)],
+        *states(after, 1, [2]),
+        *(says(after + SECOND, 2, "refuses"), says(after + 2 * SECOND, 2, "answers")),
+        *states(RECOVERED - SECOND, 1, [1, 2, 3]),
+        *(partition(run, RECOVERED, name, at, at + 1, 2 * (at != 1), [1, 2, 3]) for name in names for at in range(3)),
+    ]
+
+
+def of_two(change: Change = lambda rows: None) -> Change:
+    """`change`, and counts of exposure to a second injection."""
+
+    def changed(rows: Rows) -> None:
+        rows["counts/exposure.parquet"] += [each | {"injection": 2} for each in rows["counts/exposure.parquet"]]
+        change(rows)
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("looked", "text"),
+    [
+        (looks(without=(EFFECT_AT, EFFECT_AT + 4 * SECOND)), "not for 5.0 s"),
+        (looks()[:50], "not for 63.0 s"),
+        (looks()[-50:], "not for 62.0 s"),
+    ],
+    ids=["meanwhile", "no_more", "too_late"],
+)
+def test_settings_that_nobody_looked_at_doubt_what_an_alteration_permits_and_nothing_else(
+    looked: list[Observation], text: str
+) -> None:
+    seen = [*last_of_the_isr(), *beats()]
+    every = [sorted([*seen, *it], key=lambda each: each.at_us) for it in (looks(), looked)]
+    watched, unwatched = [{"observations": it, "injections": derived(RUN, it)} for it in every]
+    assert arm(verdict_of(of_two(lost(1, NAME)), **watched)[0], NAME).verdict == "VIOLATED", "min.insync.replicas was 2"
+    verdict, _ = verdict_of(of_two(lost(1, NAME)), **unwatched)
+    assert arm(verdict, NAME).verdict == "INCONCLUSIVE"
+    (doubt,) = arm(verdict, NAME).doubts
+    assert f"the settings of its topic were {text} looked at" in doubt.detail
+    verdict, evidence = verdict_of(of_two(), **unwatched)
+    assert arm(verdict, NAME).verdict == "HELD", doubts(verdict, NAME)
+    assert any(text in each for each in limits(evidence))
+    repeated = setting("counts/producers.parquet", "duplicated", 1, arm=NAME, producer=0, partition=0)
+    assert arm(verdict_of(of_two(repeated), **unwatched)[0], NAME).verdict == "VIOLATED", "no setting lets that happen"
+
+
+def test_settings_that_nobody_could_look_at_at_all_are_said_to_be_so() -> None:
+    seen = sorted([*last_of_the_isr(), *beats()], key=lambda each: each.at_us)
+    evidence = evidence_of(RUN, lost(1, NAME), raw=True, observations=answered(seen), injections=derived(RUN, seen))
+    assert "were never looked at" in " ".join(each.detail for each in arm(judged(evidence), NAME).doubts)
+    assert any("Nobody could look at their settings" in each for each in limits(evidence))
 
 
 def test_an_observer_that_paused_meanwhile_is_inconclusive() -> None:
