@@ -108,10 +108,13 @@ class Orders:
             raise CommandFailed(f"a command of {self._commands.described.name} failed: {'; '.join(problems)}")
 
     def _run(self, action: str, broker: int, links: str) -> Ordered:
-        address = self._cluster.connection.brokers[broker]
-        values = {"broker": str(broker), "host": address.host, "links": links}
+        values = {"broker": str(broker), "host": self._cluster.connection.brokers[broker].host, "links": links}
         # If this process is killed, the run's agent ends the command.
-        return self._commands.run(action, values, self._secrets, self._cluster.agent.adopt)
+        try:
+            return self._commands.run(action, values, self._secrets, self._cluster.agent.adopt)
+        except Exception as error:  # what the command did is not known, so it has failed, and is healed
+            problem = f"it could not be followed to its end ({type(error).__name__})"
+            return Ordered(list(self._commands.operator.actions[action].command), None, 0.0, "", problem)
 
     def saw(self, action: str, broker: int) -> None:
         """Notes that the effect of `action` on `broker` was seen, and that its command did not fail."""
@@ -145,9 +148,9 @@ class Orders:
             with suppress(DeadlinePassed):
                 self._await_whole(brokers, of_action.by_itself_s)
         not_whole = self._not_whole(brokers)
-        if of_action.command and (left := [b for b in brokers if b in not_whole or self._unseen(healing, b)]):
+        if of_action.command and (due := [b for b in brokers if b in not_whole or self._unseen(healing, b)]):
             with suppress(CommandFailed):  # stands in the log, so the injection has no proof
-                self.order(healing, left)
+                self.order(healing, due)
 
     def _faults(self, healing: str, broker: int) -> list[str]:
         """Returns the standing faults of `broker` that `healing` ends."""

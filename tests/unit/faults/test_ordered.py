@@ -228,6 +228,31 @@ def test_a_command_that_fails_has_failed_and_what_it_may_have_done_is_healed(wor
     assert world.ran() == ["kill 12", "start 12"] and standing(world) == ["kill of broker 12"]
 
 
+def test_a_command_that_nobody_can_follow_has_failed_and_is_healed_and_stands_in_the_log(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unfollowed(pid: int) -> None:
+        raise KeyError("hush-hush")
+
+    orders = orders_of(world)
+    monkeypatch.setattr(world.cluster.agent, "adopt", unfollowed)
+    with pytest.raises(CommandFailed, match=r"kill of broker 12: it could not be followed to its end \(KeyError\)"):
+        Broken("kill", orders).do(world.context(12))
+    orders.heal()
+    assert [(order.action, bool(order.problem)) for order in orders.log] == [("kill", True), ("start", True)]
+    assert "hush" not in str(orders.log) and standing(world) == ["kill of broker 12"]
+
+
+def test_a_long_secret_does_not_end_a_run_in_the_middle_of_a_fault(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER_TOKEN", "e" * 900)
+    orders = orders_of(world, "environment = ['CLUSTER_TOKEN']")
+    Broken("kill", orders).do(world.context(12))
+    orders.heal()
+    assert world.ran() == ["kill 12", "start 12"] and len(orders.log) == 2 and standing(world) == []
+
+
 def test_a_broker_that_did_not_answer_before_is_not_touched(world: World) -> None:
     orders = orders_of(world)
     (world.folder / "12").write_text("refuses")
