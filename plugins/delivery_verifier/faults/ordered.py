@@ -215,8 +215,9 @@ class Broken:
     """Orders the fault `name`, and waits until it is seen that the brokers that were meant are the ones that are hit.
 
     Proof, of each broker: it answered until the order, and after it nothing for some time. If it was frozen
-    before, it must have refused connections since. A frozen broker never refuses. A broker that is cut off from the
-    controller alone goes on answering, and no other broker knows it as one that lives.
+    before, it must have refused connections since. A frozen broker never refuses, and answers nothing until it is
+    resumed: an answer that only came late is no freeze. A broker that is cut off from the controller alone goes on
+    answering, and no other broker knows it as one that lives.
     """
 
     name: str
@@ -279,7 +280,9 @@ class Broken:
         """Returns the silence of `broker` that the order has begun, if it has lasted long enough."""
         silence = sightings.silence_since(observed, broker, asked_us, now_us())
         is_frozen = COMMANDABLE[self.name].does == "frozen"
-        return None if silence is not None and is_frozen and silence.refused else silence
+        if silence is None or not is_frozen:
+            return silence
+        return None if silence.refused or silence.until_us is not None else silence
 
     def _began_us(self, observed: Sequence[Observation], broker: int, asked_us: int) -> int:
         """Returns the first sign of the effect, as µs since the epoch: the last answer, or when the broker was seen to

@@ -297,6 +297,20 @@ def test_a_frozen_broker_never_refuses_and_one_that_is_killed_afterwards_does(wo
     assert world.ran() == ["pause 12", "kill 12", "start 12"]
 
 
+def test_a_broker_that_answers_again_before_it_is_resumed_was_late_and_not_frozen(world: World) -> None:
+    orders = orders_of(world)
+    pause, context = Broken("pause", orders), world.context(12)
+    done = pause.do(context)
+    world.saw(12, "answers", now_us())
+    assert pause.proof(context, done) == {}
+    world.behaves(lies=("pause",))
+    asked_us = now_us()
+    world.saw(11, "silent", asked_us + 1_000)
+    world.saw(11, "answers", asked_us + 50_000)
+    with pytest.raises(DeadlinePassed):
+        pause.do(world.context(11))
+
+
 def test_a_broker_that_is_cut_off_answers_and_no_other_knows_it(world: World) -> None:
     orders = orders_of(world)
     isolate, context = Broken("isolate", orders), world.context(12)

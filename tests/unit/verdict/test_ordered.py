@@ -118,6 +118,23 @@ def test_who_was_silent_before_the_load_or_after_the_snapshot_was_not_hit(from_u
     assert not [each for each in ordered_doubts(evidence) if "broker 2" in each[2]]
 
 
+@pytest.mark.parametrize(
+    ("broker", "from_s", "until_s", "blind"),
+    [(1, 1, 4, False), (1, 1, 1.5, True), (1, -60, -50, True), (2, 1, 4, True)],
+    ids=["the target", "only late", "at another time", "another broker"],
+)
+def test_a_freeze_too_brief_to_change_leaders_is_seen_by_its_silence(
+    broker: int, from_s: float, until_s: float, blind: bool
+) -> None:
+    run = ordered()
+    at_us, until_us = (int(EFFECT_AT + seconds * SECOND) for seconds in (from_s, until_s))
+    whole = [partition(run, 1, name, at, at + 1, 0, [1, 2, 3]) for name in run.arm_names for at in range(3)]
+    asked = [says(at_us, broker, "silent"), says(until_us, broker, "answers")]
+    observed = sorted([*whole, *asked], key=lambda each: each.at_us)
+    verdict = judged(evidence_of(run, injections=but(run, action="pause"), observations=observed))
+    assert (("checker", "observer_blind") in doubts(verdict, "idempotent")) == blind
+
+
 def test_on_a_cluster_of_the_verifiers_own_a_loss_violates_whatever_was_proven() -> None:
     run = a_scenario("idempotent")
     verdict = judged(evidence_of(run, lost(1, "idempotent"), injections=but(run, took_effect=False)))

@@ -195,7 +195,7 @@ def _is_path(text: str) -> bool:
 
 def _below_home(operator: OperatorCommands, file: Path) -> list[str]:
     """Returns the files below {home} that the commands name, as paths from there. A placeholder stands for any text."""
-    named = set[str]()
+    named = set[Path]()
     for word in (word for of_action in operator.actions.values() for word in of_action.command):
         for pattern in _patterns(word):
             named |= {path for path in file.parent.glob(pattern) if path.is_file()}
