@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 import uuid
+from collections.abc import Iterator
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
@@ -56,12 +57,23 @@ def _remove(register: Register, cluster: SharedCluster) -> list[str]:
             register.gone(entry)
         except _FAILURES as error:
             (broken if entry.kind == "broker" else remaining).append(f"{entry.name} ({error})")
-    left = "not removed from the cluster: {}; remedy: the next run there, or kdv doctor --heal, removes it"
-    by_hand = f"not healed: {{}}; remedy: by hand, or, if one is gone for good, remove {register.path}; no run does it"
-    if said := [text.format(", ".join(each)) for text, each in ((left, remaining), (by_hand, broken)) if each]:
-        raise StepFailed("; ".join(said))
+    if message := "; ".join(_problems(remaining, broken, register)):
+        raise StepFailed(message)
     register.end()
     return removed
+
+
+def _problems(remaining: list[str], broken: list[str], register: Register) -> Iterator[str]:
+    if remaining:
+        yield (
+            f"not removed from the cluster: {', '.join(remaining)}; remedy: the next run there, or kdv doctor --heal, "
+            "removes it"
+        )
+    if broken:
+        yield (
+            f"not healed: {', '.join(broken)}; remedy: by hand, or, if one is gone for good, remove {register.path}; "
+            "no run does it"
+        )
 
 
 def _require_whole(entry: Entry, cluster: SharedCluster) -> None:
@@ -69,8 +81,8 @@ def _require_whole(entry: Entry, cluster: SharedCluster) -> None:
     the operator can end the fault: the run is over."""
     if not is_whole(cluster, entry.broker):
         ends_it = HEALED_BY[entry.name.partition(" ")[0]]
-        at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_us / 1e6))
-        raise StepFailed(f"ordered at {at}, and it is not back: {ends_it} it by hand")
+        ordered_at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_us / 1e6))
+        raise StepFailed(f"ordered at {ordered_at}, and it is not back: {ends_it} it by hand")
 
 
 def ids(client: AdminClient, names: list[str]) -> dict[str, str]:
