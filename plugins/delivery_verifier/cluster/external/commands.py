@@ -22,7 +22,7 @@ from delivery_verifier.cluster.external.owned_files import content_of_owned, req
 from delivery_verifier.cluster.security import command_config, names
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import how_it_ended
-from delivery_verifier.host.redaction import redact
+from delivery_verifier.host.redaction import SECRET_VARIABLE, redact
 from delivery_verifier.host.supervision import command
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.external_cluster import ClusterAccess
@@ -37,6 +37,8 @@ SHOWN = 2_000
 """How many characters of the end of an output are kept as evidence."""
 SHORTEST, _LINE_OF_A_KEY = 6, 16
 """The least length of a secret that is looked for, and of a line of one: shorter texts are also ordinary ones."""
+_SECRET_NAME = re.compile(f"{SECRET_VARIABLE.pattern}|pass|key|auth|(?:^|_)pat(?:_|$)", re.IGNORECASE)
+"""Matches the name of a variable whose value no command may print."""
 _GLOB = re.compile(r"([*?[])")
 _HOST = re.compile(r"[A-Za-z0-9:\[][A-Za-z0-9._:\[\]-]*")
 """What a host may be called that is put into a command: it must not look like an option."""
@@ -73,7 +75,9 @@ class Commands:
         `started` is called with the number of its process group."""
         of_action = self.operator.actions[action]
         words = of_action.words({**values, "home": str(self.file.parent)})
-        known = _spellings([*secrets, *self._secret_values])  # before anything runs: nothing may fail afterwards
+        passed_on = self._passed_on()  # before anything runs: nothing may fail afterwards
+        named = [value for name, value in passed_on.items() if _SECRET_NAME.search(name)]
+        known, others = _spellings([*secrets, *named]), _spellings(passed_on.values())
         try:
             _require_host(values["host"], words)
             ended = command.run(words, self.environment, self.file.parent, of_action.deadline_s, started)
@@ -83,15 +87,17 @@ class Commands:
         problem = _problem(ended, of_action.deadline_s)
         if count and not problem:
             problem = "it printed a secret of the connection, or of its environment"
-        shown, _ = redact(redacted_end(text, known)[-SHOWN:], [])
-        return Ordered([redact(word, known)[0] for word in words], ended.exit_code, ended.took_s, shown, problem)
+        kept = redact(redacted_end(text, known), others, by_pattern=False)[0]
+        shown, _ = redact(redacted_end(kept, others)[-SHOWN:], [])
+        return Ordered(
+            [redact(word, [*known, *others])[0] for word in words], ended.exit_code, ended.took_s, shown, problem
+        )
 
-    @property
-    def _secret_values(self) -> list[str]:
-        """The values of the variables that the operator passes on. Each may be secret, whatever its name, except a path
+    def _passed_on(self) -> dict[str, str]:
+        """Returns the variables that the operator passes on. Each value may be secret, whatever its name, except a path
         that exists, or a list of such paths."""
-        values = [self.environment[name] for name in self.operator.environment]
-        return [value for value in values if not all(map(_is_path, value.split(os.pathsep)))]
+        values = {name: self.environment[name] for name in self.operator.environment}
+        return {name: value for name, value in values.items() if not all(map(_is_path, value.split(os.pathsep)))}
 
 
 def named(reference: str) -> Path:

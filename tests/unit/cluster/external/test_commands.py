@@ -108,9 +108,8 @@ def test_it_gets_few_variables_and_those_that_its_file_names(folder: Path, monke
         ("SSHPASS", "hunter22"),
         ("GITHUB_PAT", "ghx_1234567890abcdef"),
         ("ACCESS_KEY", "AKsecretvalue99"),
-        ("HARMLESS_NAME", "hunter22"),
         ("K8S_TOKEN", "e" * 900),
-        ("A_LIST", "/no/such/path:/another"),
+        ("PASS_FILES", "/no/such/path:/another"),
     ],
 )
 def test_what_the_file_passes_on_is_secret_whatever_its_name_and_its_length(
@@ -120,6 +119,16 @@ def test_what_the_file_passes_on_is_secret_whatever_its_name_and_its_length(
     written(folder, f"import os; print('it is', os.environ['{name}'])", head=f'environment = ["{name}"]')
     made = ordered()
     assert value not in str(made) and value[:20] not in made.output and "it printed a secret" in made.problem
+
+
+@pytest.mark.parametrize("length", [1, 2000])
+def test_a_value_of_another_name_is_not_kept_and_may_be_printed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "hush-east-1" * length)
+    written(folder, "import os; print('in', os.environ['AWS_REGION'])", head='environment = ["AWS_REGION"]')
+    made = ordered()
+    assert "hush" not in made.output and not made.problem
 
 
 def test_a_path_that_exists_is_no_secret_and_a_secret_that_is_too_short_to_be_found_is_refused(
