@@ -25,6 +25,11 @@ if action in how.get("hits_another", ()):
     broker = next(other for other in {brokers} if other != broker)
 def pid(of):
     return int(open(folder + "/" + str(of) + ".pid").read())
+def lives(of):
+    try:
+        return open("/proc/" + str(pid(of)) + "/stat").read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
 with open(folder + "/orders", "a") as orders:
     orders.write(action + " " + str(broker) + " " + " ".join(sorted(os.environ)) + "\\n")
 print(action, "of broker", broker, how.get("say", ""), flush=True)
@@ -34,7 +39,9 @@ if action in how.get("fails", ()):
     sys.exit(3)
 if action in how.get("does_nothing", ()):
     sys.exit(0)
-if action == "start":
+if action == "start" and lives(broker):
+    print("it runs")
+elif action == "start":
     with open(folder + "/" + str(broker) + ".log", "ab") as log:
         command = json.load(open(folder + "/" + str(broker) + ".command"))
         started = subprocess.Popen(

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from delivery_verifier.contract.alterations import altered_by_others
 from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window, unrecovered_since_us
 from delivery_verifier.contract.outages import outages
+from delivery_verifier.contract.outside import silences
 from delivery_verifier.contract.partitions import partition_disturbances
 from delivery_verifier.contract.power import isr_power_losses
 from delivery_verifier.model.act import Act
@@ -136,6 +137,18 @@ def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -
         for disturbance in disturbances
         if disturbance.kind not in INJECTED and in_window(injection, disturbance.at_us)
     ]
+
+
+def fell_silent(injection: Injection, observations: Iterable[Observation]) -> bool:
+    """Returns whether the observer saw a target broker of `injection` answer nothing when `injection` may have caused
+    that. It sees it only where nobody tells the states of processes. A freeze may be too brief to change anything else.
+    """
+    times = silences(observations)
+    return any(
+        each.counts and in_window(injection, each.seen_us)
+        for broker in injection.brokers
+        for each in times.get(broker, ())
+    )
 
 
 def must_be_observed(injection: Injection) -> bool:

@@ -51,6 +51,7 @@ class Orders:
         self._secrets = commands.secrets_to_hide(external.access)
         self._register = Register.of_run(external.cluster_id, cluster.workspace.name)
         self._standing: dict[int, dict[str, Entry]] = {}
+        self._seen = set[tuple[str, int]]()
         self.log: list[Order] = []
 
     @property
@@ -96,6 +97,7 @@ class Orders:
             for broker in brokers:
                 entry = self._register.ordered(action, broker)
                 self._standing.setdefault(broker, {})[action] = entry
+                self._seen.discard((action, broker))
         links = ",".join(links_cut(options or {}))
         at_us = now_us()
         with ThreadPoolExecutor(len(brokers), "command") as pool:
@@ -106,31 +108,56 @@ class Orders:
             raise CommandFailed(f"a command of {self._commands.described.name} failed: {'; '.join(problems)}")
 
     def _run(self, action: str, broker: int, links: str) -> Ordered:
-        address = self._cluster.connection.brokers[broker]
-        values = {"broker": str(broker), "host": address.host, "links": links}
+        values = {"broker": str(broker), "host": self._cluster.connection.brokers[broker].host, "links": links}
         # If this process is killed, the run's agent ends the command.
-        return self._commands.run(action, values, self._secrets, self._cluster.agent.adopt)
+        try:
+            return self._commands.run(action, values, self._secrets, self._cluster.agent.adopt)
+        except Exception as error:  # what the command did is not known, so it has failed, and is healed
+            problem = f"it could not be followed to its end ({type(error).__name__})"
+            return Ordered(list(self._commands.operator.actions[action].command), None, 0.0, "", problem)
+
+    def saw(self, action: str, broker: int) -> None:
+        """Notes that the effect of `action` on `broker` was seen, and that its command did not fail."""
+        self._seen.add((action, broker))
 
     def end(self, healing: str, brokers: Sequence[int]) -> None:
-        """Waits until `brokers` are whole again, or orders `healing` for those that are not. If its command fails, what
-        is seen decides all the same.
+        """Waits until `brokers` are whole again, or orders `healing`: for those that are not, and for those on which
+        the effect of a fault was not seen. It may be there in part, or come late. If its command fails, what is seen
+        decides all the same.
 
         Raises DeadlinePassed, which names the brokers, if they do not come back.
         """
-        of_action = self._commands.operator.actions[healing]
-        brokers = [
-            each for each in brokers if each in self._standing
-        ]  # nothing is done to one that no order has broken
+        self._end([healing], brokers)
+
+    def _end(self, healings: Sequence[str], brokers: Sequence[int]) -> None:
+        standing = [each for each in brokers if each in self._standing]  # to others, no order has done anything
+        for healing in healings:
+            self._order_end(healing, standing)
+        self._await_whole(standing, self.whole_s)
+        for broker in standing:
+            for healing in healings:
+                for fault in COMMANDABLE[healing].heals:
+                    self._ended(fault, broker)
+
+    def _order_end(self, healing: str, brokers: Sequence[int]) -> None:
+        of_action = self._commands.operator.actions.get(healing)
+        brokers = [each for each in brokers if self._faults(healing, each)]
+        if of_action is None or not brokers:
+            return
         if of_action.by_itself_s:
             with suppress(DeadlinePassed):
                 self._await_whole(brokers, of_action.by_itself_s)
-        if of_action.command and (down := self._not_whole(brokers)):
+        not_whole = self._not_whole(brokers)
+        if of_action.command and (due := [b for b in brokers if b in not_whole or self._unseen(healing, b)]):
             with suppress(CommandFailed):  # stands in the log, so the injection has no proof
-                self.order(healing, down)
-        self._await_whole(brokers, self.whole_s)
-        for broker in brokers:
-            for action in COMMANDABLE[healing].heals:
-                self._ended(action, broker)
+                self.order(healing, due)
+
+    def _faults(self, healing: str, broker: int) -> list[str]:
+        """Returns the standing faults of `broker` that `healing` ends."""
+        return [fault for fault in COMMANDABLE[healing].heals if self.stands(fault, broker)]
+
+    def _unseen(self, healing: str, broker: int) -> bool:
+        return any((fault, broker) not in self._seen for fault in self._faults(healing, broker))
 
     def replaced(self, action: str, brokers: Sequence[int]) -> None:
         """Notes that `action` has ended what others had done to `brokers`, e.g. a kill the freeze."""
@@ -139,13 +166,11 @@ class Orders:
                 self._ended(before, broker)
 
     def heal(self) -> Done:
-        """Ends all that was ordered and has not been ended. Orders nothing for a broker that is whole, or that no order
+        """Ends all that was ordered and has not been ended, and then waits. Orders nothing for a broker that no order
         has broken. Raises as `end` does."""
         at_us = now_us()
-        for healing in ("rejoin", "resume", "start"):
-            faults = [fault for fault, by in HEALED_BY.items() if by == healing]
-            if brokers := [each for each in self.broken() if any(self.stands(fault, each) for fault in faults)]:
-                self.end(healing, brokers)
+        if broken := self.broken():
+            self._end(list(dict.fromkeys(HEALED_BY.values())), broken)
         return Done(at_us)
 
     def give_up(self) -> None:
@@ -153,8 +178,10 @@ class Orders:
         self._standing.clear()
 
     def _ended(self, action: str, broker: int) -> None:
+        """Forgets an order. The register keeps one whose effect was not seen, which may come late: at the end of the
+        run, somebody looks again."""
         standing = self._standing.get(broker, {})
-        if entry := standing.pop(action, None):
+        if (entry := standing.pop(action, None)) and (action, broker) in self._seen:
             self._register.gone(entry)
         if not standing:
             self._standing.pop(broker, None)
@@ -188,8 +215,9 @@ class Broken:
     """Orders the fault `name`, and waits until it is seen that the brokers that were meant are the ones that are hit.
 
     Proof, of each broker: it answered until the order, and after it nothing for some time. If it was frozen
-    before, it must have refused connections since. A frozen broker never refuses. A broker that is cut off from the
-    controller alone goes on answering, and no other broker knows it as one that lives.
+    before, it must have refused connections since. A frozen broker never refuses, and answers nothing until it is
+    resumed: an answer that only came late is no freeze. A broker that is cut off from the controller alone goes on
+    answering, and no other broker knows it as one that lives.
     """
 
     name: str
@@ -205,7 +233,11 @@ class Broken:
             with suppress(DeadlinePassed):  # what a failed command has begun may come late, and has to be healed
                 self._await(context, asked_us)
             raise
-        self._await(context, asked_us)
+        try:
+            self._await(context, asked_us)
+        finally:
+            for broker in self._shown(context, asked_us):
+                self.orders.saw(self.name, broker)
         self.orders.replaced(self.name, context.brokers)
         observed = sightings.observations(context.cluster)
         begins = [self._began_us(observed, broker, asked_us) for broker in context.brokers]
@@ -217,16 +249,17 @@ class Broken:
 
     def proof(self, context: ActionContext, done: Done) -> ActionProof:
         """Returns what shows the effect on each broker. The keys are `broker <id>`. Empty if one shows none."""
-        asked_us = int(str(done.facts.get("ordered_at_us", done.at_us)))
+        shown = self._shown(context, int(str(done.facts.get("ordered_at_us", done.at_us))))
+        return {f"broker {each}": text for each, text in shown.items()} if len(shown) == len(context.brokers) else {}
+
+    def _shown(self, context: ActionContext, asked_us: int) -> dict[int, str]:
+        """Returns what shows the effect, by the broker that shows one."""
         if self._leaves_it_answering(context):
-            cut = all(is_cut_off(context.cluster.backend, broker) for broker in context.brokers)
-            text = "it answers, and no other broker knows it as one that lives"
-            return {f"broker {broker}": text for broker in context.brokers} if cut else {}
-        observed, proofs = sightings.observations(context.cluster), dict[str, str]()
-        for broker in context.brokers:
-            if silence := self._silence(observed, broker, asked_us):
-                proofs[f"broker {broker}"] = _in_words(silence)
-        return proofs if len(proofs) == len(context.brokers) else {}
+            cut = [each for each in context.brokers if is_cut_off(context.cluster.backend, each)]
+            return dict.fromkeys(cut, "it answers, and no other broker knows it as one that lives")
+        observed = sightings.observations(context.cluster)
+        silent = {broker: self._silence(observed, broker, asked_us) for broker in context.brokers}
+        return {broker: _in_words(silence) for broker, silence in silent.items() if silence}
 
     def _leaves_it_answering(self, context: ActionContext) -> bool:
         return self.name == "isolate" and "client" not in links_cut(context.options)
@@ -247,7 +280,9 @@ class Broken:
         """Returns the silence of `broker` that the order has begun, if it has lasted long enough."""
         silence = sightings.silence_since(observed, broker, asked_us, now_us())
         is_frozen = COMMANDABLE[self.name].does == "frozen"
-        return None if silence is not None and is_frozen and silence.refused else silence
+        if silence is None or not is_frozen:
+            return silence
+        return None if silence.refused or silence.until_us is not None else silence
 
     def _began_us(self, observed: Sequence[Observation], broker: int, asked_us: int) -> int:
         """Returns the first sign of the effect, as µs since the epoch: the last answer, or when the broker was seen to

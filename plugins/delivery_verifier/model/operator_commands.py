@@ -46,6 +46,12 @@ PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}(@[0-9a-f]{12})?"
 _LONGEST_S = 3600
 _OURS = ("KDV_", "AIRFLOW")
 """How the names of variables begin that may hold secrets of the verifier."""
+_CREDENTIALS = re.compile(
+    r"""(?:^|\s)(?:-u|-U|--user|--proxy-user)[\s=]*["']?[^\s:"'$/]+:(?!\d+(?:\s|$))[^\s"'$]|\b(?:Bearer|Basic)\s+[^\s"'$]""",
+    re.IGNORECASE,
+)
+"""Matches a user with a password, as curl takes them, and the value of a header. Does not match the ids of a user and a
+group, and the name of a variable."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _Seconds = Annotated[float, Meta(ge=0, le=_LONGEST_S)]
 _Deadline = Annotated[float, Meta(ge=1, le=_LONGEST_S)]
@@ -71,7 +77,7 @@ class Command(Data, frozen=True):
 
     def words(self, values: dict[str, str]) -> list[str]:
         """Returns the command with each placeholder filled. `values` maps each name in PLACEHOLDERS to its value."""
-        return [_PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), word) for word in self.command]
+        return [PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), word) for word in self.command]
 
 
 class OperatorCommands(Data, frozen=True):
@@ -129,7 +135,7 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Commands of an operator", **form}
 
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_.]+)\}")
+PLACEHOLDER = re.compile(r"\{([A-Za-z_.]+)\}")
 """Matches a placeholder, and leaves JSON alone."""
 
 
@@ -178,7 +184,7 @@ def _command_problems(name: str, command: Command) -> Iterator[str]:
     if "{" in words[0].removeprefix("{home}/"):
         yield "has a placeholder in its program; only {home}/ may begin it"
     text = " ".join(words)
-    for placeholder in _PLACEHOLDER.findall(text):
+    for placeholder in PLACEHOLDER.findall(text):
         if placeholder not in PLACEHOLDERS or (placeholder == "links" and name != "isolate"):
             near = nearest(placeholder, PLACEHOLDERS)
             hint = f"did you mean {{{near}}}?" if near and near != placeholder else "leave it out"
@@ -186,7 +192,7 @@ def _command_problems(name: str, command: Command) -> Iterator[str]:
             yield f"has the placeholder {{{placeholder}}}; allowed: {allowed}; {hint}"
     if "{broker}" not in text and "{host}" not in text:
         yield "has neither {broker} nor {host}, so it would do the same whichever broker is meant; add one of them"
-    if holds_password(text):
+    if holds_password(text) or _CREDENTIALS.search(text):
         yield f"holds a password; {LEAK}"
 
 

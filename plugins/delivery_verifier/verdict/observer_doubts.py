@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from delivery_verifier.contract.disturbances import must_be_observed, observed_during
+from delivery_verifier.contract.disturbances import fell_silent, must_be_observed, observed_during
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.contract.rulings import effective
 from delivery_verifier.contract.settings import Settings
@@ -54,7 +54,8 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
     * every partition, before the load
     * the last leader and leader epoch of every partition, as they stand in the snapshot
-    * an effect of every injection that took effect, unless `must_be_observed` exempts the injection
+    * an effect of every injection that took effect, or the silence of a target broker, unless `must_be_observed`
+      exempts the injection
     * the cluster at least every OBSERVER_LAG_US during an injection.
 
     If one of these observations is missing, others may be missing, too. The contract would then rest on an incomplete
@@ -68,6 +69,7 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
             injection.took_effect
             and must_be_observed(injection)
             and not observed_during(injection, evidence.disturbances)
+            and not fell_silent(injection, evidence.observations)
         ):
             detail = f"{injection.in_words} took effect, but the observer saw nothing"
             yield ObserverDoubt(ALL, "observer_blind", detail)

@@ -27,6 +27,7 @@ from delivery_verifier.faults.ordered import Broken, CommandFailed, Healed, Orde
 from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.model.external_cluster import ClusterAccess, ExternalCluster
 from delivery_verifier.model.history import Observation, now_us
+from delivery_verifier.model.operator_commands import HEALED_BY
 from delivery_verifier.model.scenario import Load, Scenario
 
 BROKERS = (11, 12, 13)
@@ -36,7 +37,7 @@ with (folder / "ran").open("a") as ran:
     ran.write(f"{action} {broker}\\n")
 how = json.loads((folder / "how.json").read_text())
 print("ordered", action)
-if action in how["lies"]:
+if action in how["lies"] or broker in how["lies_of"]:
     sys.exit(0)
 if action in how["fails"]:
     sys.exit(4)
@@ -44,7 +45,7 @@ state = {"kill": "refuses", "stop": "refuses", "pause": "silent", "isolate": "fe
 if state:
     (folder / broker).write_text(state)
 else:
-    (folder / broker).unlink()
+    (folder / broker).unlink(missing_ok=True)
 if state != "fenced":
     at_us = time.time_ns() // 1000
     with (folder / "observations.jsonl").open("a") as out:
@@ -72,9 +73,13 @@ class World:
         )
 
     def behaves(
-        self, lies: tuple[str, ...] = (), fails: tuple[str, ...] = (), starts_and_fails: tuple[str, ...] = ()
+        self,
+        lies: tuple[str, ...] = (),
+        fails: tuple[str, ...] = (),
+        starts_and_fails: tuple[str, ...] = (),
+        lies_of: tuple[str, ...] = (),
     ) -> None:
-        how = {"lies": lies, "fails": fails, "starts_and_fails": starts_and_fails}
+        how = {"lies": lies, "fails": fails, "starts_and_fails": starts_and_fails, "lies_of": lies_of}
         (self.folder / "how.json").write_text(json.dumps(how))
 
     def state(self, broker: int) -> str:
@@ -173,18 +178,79 @@ def test_a_command_that_lies_is_not_believed(world: World) -> None:
     with pytest.raises(DeadlinePassed, match=r"kill of brokers \[12\] to be seen from outside"):
         Broken("kill", orders).do(world.context(12))
     orders.heal()
-    assert world.ran() == ["kill 12"], "a broker that is whole is not started"
+    assert world.ran() == ["kill 12", "start 12"], "what it does may come late"
+    assert standing(world) == ["kill of broker 12"], "until somebody looks again, at the end of the run"
+
+
+@pytest.mark.parametrize("action", ["isolate", "pause", "kill"])
+@pytest.mark.parametrize("how", ["lies", "fails"])
+def test_a_fault_that_was_not_seen_is_ended_by_its_command_though_the_broker_looks_whole(
+    world: World, action: str, how: str
+) -> None:
+    """It may be there in part, e.g. one of two rules of iptables, or come after all had looked."""
+    orders = orders_of(world)
+    world.behaves(**{how: (action,)})
+    with pytest.raises((CommandFailed, DeadlinePassed)):
+        Broken(action, orders).do(world.context(11))
+    orders.heal()
+    assert world.ran() == [f"{action} 11", f"{HEALED_BY[action]} 11"]
+    assert standing(world) == [f"{action} of broker 11"] and orders.broken() == []
+
+
+def test_only_those_of_several_brokers_are_healed_that_are_not_whole_or_on_which_nothing_was_seen(world: World) -> None:
+    orders = orders_of(world)
+    world.behaves(lies_of=("12",))
+    with pytest.raises(DeadlinePassed):
+        Broken("kill", orders).do(world.context(11, 12))
+    world.behaves()
+    (world.folder / "11").unlink()
+    orders.heal()
+    assert sorted(world.ran()) == ["kill 11", "kill 12", "start 12"] and standing(world) == ["kill of broker 12"]
+
+
+def test_a_broker_that_a_failed_kill_has_killed_when_it_was_frozen_is_started(world: World) -> None:
+    orders, context = orders_of(world), world.context(12)
+    Broken("pause", orders).do(context)
+    world.behaves(starts_and_fails=("kill",), lies=("resume",))
+    with pytest.raises(CommandFailed):
+        Broken("kill", orders).do(context)
+    orders.heal()
+    assert world.ran() == ["pause 12", "kill 12", "resume 12", "start 12"] and world.answers(12)
 
 
 def test_a_command_that_fails_has_failed_and_what_it_may_have_done_is_healed(world: World) -> None:
     orders = orders_of(world)
-    world.behaves(fails=("kill",))
-    with pytest.raises(CommandFailed, match="mine failed: kill of broker 12: it ended with exit code 4"):
+    world.behaves(starts_and_fails=("kill",))
+    with pytest.raises(CommandFailed, match="mine failed: kill of broker 12: it ended with exit code 5"):
         Broken("kill", orders).do(world.context(12))
     assert orders.log[0].output == "ordered kill\n"
-    (world.folder / "12").write_text("refuses")
     orders.heal()
-    assert world.ran() == ["kill 12", "start 12"] and standing(world) == []
+    assert world.ran() == ["kill 12", "start 12"] and standing(world) == ["kill of broker 12"]
+
+
+def test_a_command_that_nobody_can_follow_has_failed_and_is_healed_and_stands_in_the_log(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unfollowed(pid: int) -> None:
+        raise KeyError("hush-hush")
+
+    orders = orders_of(world)
+    monkeypatch.setattr(world.cluster.agent, "adopt", unfollowed)
+    with pytest.raises(CommandFailed, match=r"kill of broker 12: it could not be followed to its end \(KeyError\)"):
+        Broken("kill", orders).do(world.context(12))
+    orders.heal()
+    assert [(order.action, bool(order.problem)) for order in orders.log] == [("kill", True), ("start", True)]
+    assert "hush" not in str(orders.log) and standing(world) == ["kill of broker 12"]
+
+
+def test_a_long_secret_does_not_end_a_run_in_the_middle_of_a_fault(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER_TOKEN", "e" * 900)
+    orders = orders_of(world, "environment = ['CLUSTER_TOKEN']")
+    Broken("kill", orders).do(world.context(12))
+    orders.heal()
+    assert world.ran() == ["kill 12", "start 12"] and len(orders.log) == 2 and standing(world) == []
 
 
 def test_a_broker_that_did_not_answer_before_is_not_touched(world: World) -> None:
@@ -231,6 +297,20 @@ def test_a_frozen_broker_never_refuses_and_one_that_is_killed_afterwards_does(wo
     assert world.ran() == ["pause 12", "kill 12", "start 12"]
 
 
+def test_a_broker_that_answers_again_before_it_is_resumed_was_late_and_not_frozen(world: World) -> None:
+    orders = orders_of(world)
+    pause, context = Broken("pause", orders), world.context(12)
+    done = pause.do(context)
+    world.saw(12, "answers", now_us())
+    assert pause.proof(context, done) == {}
+    world.behaves(lies=("pause",))
+    asked_us = now_us()
+    world.saw(11, "silent", asked_us + 1_000)
+    world.saw(11, "answers", asked_us + 50_000)
+    with pytest.raises(DeadlinePassed):
+        pause.do(world.context(11))
+
+
 def test_a_broker_that_is_cut_off_answers_and_no_other_knows_it(world: World) -> None:
     orders = orders_of(world)
     isolate, context = Broken("isolate", orders), world.context(12)
@@ -248,7 +328,7 @@ def test_a_cluster_that_heals_itself_needs_no_command(world: World) -> None:
     Broken("kill", orders).do(world.context(12))
     (world.folder / "12").unlink()
     orders.heal()
-    assert world.ran() == ["kill 12"] and standing(world) == []
+    assert world.ran() == ["kill 12"] and standing(world) == [], "a broker that is back is left alone"
 
 
 def test_a_broker_that_does_not_come_back_is_named_and_stands_in_the_register(world: World) -> None:

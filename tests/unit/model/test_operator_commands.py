@@ -62,6 +62,10 @@ def test_what_can_be_ordered_follows_from_the_actions_and_each_fault_has_one_tha
         (WHOLE.replace("kafka-", "kafka-\\n"), "control characters"),
         (WHOLE.replace("delete", "--password=hunter22"), "holds a password; process lists show"),
         (WHOLE.replace("delete", "https://me:hunter22@host/"), "holds a password"),
+        (WHOLE.replace("delete", "-u admin:hunter22"), "holds a password"),
+        (WHOLE.replace('"delete"', '"-u", "admin:hunter22"'), "holds a password"),
+        (WHOLE.replace('"delete"', '"--user=admin:hunter22"'), "holds a password"),
+        (WHOLE.replace("delete", "Authorization: Bearer hunter22"), "holds a password"),
         (WHOLE.replace("KUBECONFIG", "KDV_TOKEN"), "do not begin with KDV_ or AIRFLOW"),
         (WHOLE.replace("KUBECONFIG", "AIRFLOW_CONN_X"), "do not begin with KDV_ or AIRFLOW"),
         (WHOLE.replace("KUBECONFIG", "A=B"), "names of variables"),
@@ -72,6 +76,19 @@ def test_what_is_wrong_is_refused_with_the_file_the_field_and_the_remedy(text: s
     with pytest.raises(BadInput, match=said) as raised:
         parse(text.encode(), FILE)
     assert str(FILE) in str(raised.value) and "hunter22" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        '"docker", "exec", "-u", "1000:1000"',
+        '"sudo", "-u", "kafka"',
+        '"sh", "-c", "curl -u me:$MINE http://h"',
+        '"sh", "-c", "curl -H \'Authorization: Bearer $MINE\'"',
+    ],
+)
+def test_ids_and_names_of_variables_are_no_password(words: str) -> None:
+    assert parse(WHOLE.replace('"kubectl", "delete", "pod"', words).encode(), FILE)
 
 
 def test_a_step_that_no_command_can_do_is_named() -> None:

@@ -1,7 +1,8 @@
 """The operator's own commands on this host: reads their file, runs one of them, and keeps what it printed without
 secrets.
 
-Whoever may write the file may start any program as the user of the verifier. So only its owner may.
+Whoever may write the file, or a program that it names, may start any program as the user of the verifier. So only
+their owner may.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import hashlib
 import os
 import re
 import shutil
-import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from delivery_verifier.cluster.external.cluster import read as read_access
+from delivery_verifier.cluster.external.owned_files import content_of_owned, require_owned
 from delivery_verifier.cluster.security import command_config, names
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import how_it_ended
@@ -26,8 +27,8 @@ from delivery_verifier.host.supervision import command
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput, bad_input, choice
-from delivery_verifier.model.operator_commands import PATTERN, CommandsFile, OperatorCommands, parse
-from delivery_verifier.model.user_application import redacted_end
+from delivery_verifier.model.operator_commands import PATTERN, PLACEHOLDER, CommandsFile, OperatorCommands, parse
+from delivery_verifier.model.user_application import redacted_end, short_secret
 
 OPTION, SUFFIX = "commands", ".toml"
 INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
@@ -36,6 +37,9 @@ SHOWN = 2_000
 """How many characters of the end of an output are kept as evidence."""
 SHORTEST, _LINE_OF_A_KEY = 6, 16
 """The least length of a secret that is looked for, and of a line of one: shorter texts are also ordinary ones."""
+_SECRET_NAME = re.compile(f"{SECRET_VARIABLE.pattern}|pass|key|auth|(?:^|_)pat(?:_|$)", re.IGNORECASE)
+"""Matches the name of a variable whose value no command may print."""
+_GLOB = re.compile(r"([*?[])")
 _HOST = re.compile(r"[A-Za-z0-9:\[][A-Za-z0-9._:\[\]-]*")
 """What a host may be called that is put into a command: it must not look like an option."""
 
@@ -71,24 +75,29 @@ class Commands:
         `started` is called with the number of its process group."""
         of_action = self.operator.actions[action]
         words = of_action.words({**values, "home": str(self.file.parent)})
+        passed_on = self._passed_on()  # before anything runs: nothing may fail afterwards
+        named = [value for name, value in passed_on.items() if _SECRET_NAME.search(name)]
+        known, others = _spellings([*secrets, *named]), _spellings(passed_on.values())
         try:
             _require_host(values["host"], words)
             ended = command.run(words, self.environment, self.file.parent, of_action.deadline_s, started)
         except (OSError, BadInput) as error:
             return Ordered(words, None, 0.0, "", f"{words[0]} was not started: {error}")
-        known = _spellings([*secrets, *self._secret_variables])
         text, count = redact(ended.output.decode(errors="replace"), known, by_pattern=False)
         problem = _problem(ended, of_action.deadline_s)
         if count and not problem:
             problem = "it printed a secret of the connection, or of its environment"
-        shown, _ = redact(redacted_end(text, known)[-SHOWN:], [])
-        return Ordered([redact(word, known)[0] for word in words], ended.exit_code, ended.took_s, shown, problem)
+        kept = redact(redacted_end(text, known), others, by_pattern=False)[0]
+        shown, _ = redact(redacted_end(kept, others)[-SHOWN:], [])
+        return Ordered(
+            [redact(word, [*known, *others])[0] for word in words], ended.exit_code, ended.took_s, shown, problem
+        )
 
-    @property
-    def _secret_variables(self) -> list[str]:
-        """The values of the variables that the operator passes on, if their names say that they are secret."""
-        named = [name for name in self.operator.environment if SECRET_VARIABLE.search(name)]
-        return [self.environment[name] for name in named if not Path(self.environment[name]).exists()]
+    def _passed_on(self) -> dict[str, str]:
+        """Returns the variables that the operator passes on. Each value may be secret, whatever its name, except a path
+        that exists, or a list of such paths."""
+        values = {name: self.environment[name] for name in self.operator.environment}
+        return {name: value for name, value in values.items() if not all(map(_is_path, value.split(os.pathsep)))}
 
 
 def named(reference: str) -> Path:
@@ -105,20 +114,27 @@ def named(reference: str) -> Path:
 def read(reference: str) -> Commands:
     """Returns the commands that `reference` names.
 
-    Raises BadInput if there are none, if others may write the file, if its content is wrong, if a program or a variable
-    is missing on this host, or if `reference` has the digest of another file.
+    The digest is that of the file and of each file below {home} that its commands name.
+
+    Raises BadInput if there are none, if others may write the file or a file that it names, if its content is wrong, if
+    a program or a variable is missing on this host, if a variable has a secret that is too short to be found in what a
+    command prints, or if `reference` has the digest of another file.
     """
     file = named(reference)
-    content = _private_content(file)
-    operator, digest = parse(content, file), hashlib.sha256(content).hexdigest()
+    content = content_of_owned(file)
+    operator = parse(content, file)
+    digest = _digest(content, {path: content_of_owned(file.parent / path) for path in _below_home(operator, file)})
     name, _, begin = reference.partition("@")
     if not digest.startswith(begin):
         raise BadInput(
-            f"{OPTION} is {reference}, and {file} is another file now (SHA-256 {digest[:12]}); allowed: the file as it "
-            f"was; to go on with the file as it is, name it {name} alone"
+            f"{OPTION} is {reference}, and {file}, or one that it names, is another file now (SHA-256 "
+            f"{digest[:12]}); allowed: the files as they were; to go on with them as they are, name it {name} alone"
         )
     if absent := [each for each in operator.environment if each not in os.environ]:
         raise BadInput(f"{file}: environment names {', '.join(absent)}, which is not set here; set it, or leave it out")
+    for variable in operator.environment:
+        if problem := short_secret(variable, os.environ[variable]):
+            raise BadInput(f"{file}: environment names {variable}, which {problem}")
     variables = [each for each in (*INHERITED, *operator.environment) if each in os.environ]
     environment = {each: os.environ[each] for each in variables}
     for action, of_action in operator.actions.items():
@@ -132,7 +148,10 @@ def of_run(described: CommandsFile) -> Commands:
     if the file has changed since."""
     commands = read(described.name)
     if commands.described.sha256 != described.sha256:
-        raise StepFailed(f"{commands.file} has changed since the run was planned: leave it alone, and run again")
+        raise StepFailed(
+            f"{commands.file}, or a file that it names, has changed since the run was planned: leave it "
+            "alone, and run again"
+        )
     return commands
 
 
@@ -171,30 +190,32 @@ def _require_program(field: str, words: list[str], environment: dict[str, str]) 
         raise BadInput(
             f"{field} has the program {words[0]!r}, which this user cannot run here; install it, or correct its path"
         )
-    _require_unwritable(Path(program), Path(program).stat())
+    for word in (program, *words[1:]):
+        if Path(word).is_absolute() and os.path.isfile(word):  # noqa: PTH113 (Path.is_file fails at a text that is too long)
+            require_owned(Path(word))
 
 
-def _private_content(file: Path) -> bytes:
-    """Returns the content of `file`. Raises BadInput if another than its owner may write it, or replace it."""
-    _require_owned(file.parent, file.parent.stat(), sticky=True)
-    try:
-        with file.open("rb") as stream:
-            _require_owned(file, os.fstat(stream.fileno()))
-            return stream.read()
-    except OSError as error:
-        raise BadInput(f"{file} cannot be read ({error.strerror}); allowed: a file that this user can read") from None
+def _is_path(text: str) -> bool:
+    return not text or (Path(text).is_absolute() and os.path.exists(text))  # noqa: PTH110 (Path.exists fails at a long text)
 
 
-def _require_owned(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:
-    _require_unwritable(path, status, sticky=sticky)
-    if status.st_uid not in (os.geteuid(), 0):
-        raise BadInput(f"{path} belongs to another user; allowed: your own, or root's; remedy: chown it")
+def _below_home(operator: OperatorCommands, file: Path) -> list[str]:
+    """Returns the files below {home} that the commands name, as paths from there. A placeholder stands for any text."""
+    named = set[Path]()
+    for word in (word for of_action in operator.actions.values() for word in of_action.command):
+        for pattern in _patterns(word):
+            named |= {path for path in file.parent.glob(pattern) if path.is_file()}
+    return sorted(str(path.relative_to(file.parent)) for path in named)
 
 
-def _require_unwritable(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:
-    mode = stat.S_IMODE(status.st_mode)
-    if mode & 0o022 and not (sticky and mode & stat.S_ISVTX):
-        raise BadInput(
-            f"{path} has mode {mode:04o}, so others may write it, and with it start programs as you; "
-            f"remedy: chmod go-w {path}"
-        )
+def _patterns(word: str) -> Iterator[str]:
+    for path in (word.partition("{home}/")[2], *re.findall(r"\{home\}/([^\s\"';|&<>]+)", word)):
+        if path := path.lstrip("/"):
+            yield PLACEHOLDER.sub("*", _GLOB.sub(r"[\1]", path))
+
+
+def _digest(content: bytes, named: dict[str, bytes]) -> str:
+    digest = hashlib.sha256(content)
+    for path, text in named.items():
+        digest.update(f"\0{path}\0{hashlib.sha256(text).hexdigest()}".encode())
+    return digest.hexdigest()

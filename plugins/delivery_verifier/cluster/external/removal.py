@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 import uuid
+from collections.abc import Iterator
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
@@ -16,6 +17,7 @@ from delivery_verifier.cluster.external.whole import is_whole
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.history import now_us
+from delivery_verifier.model.operator_commands import HEALED_BY
 
 GROUPS_S, ANSWER_S, LAG_S = 25.0, 10.0, 3.0
 """How long the members of all groups may take to leave them, a broker to answer, and a broker to know of a removal, in
@@ -40,12 +42,12 @@ def remove(register: Register, cluster: SharedCluster) -> list[str]:
 
 
 def _remove(register: Register, cluster: SharedCluster) -> list[str]:
-    removed, remaining = list[str](), list[str]()
+    removed, remaining, broken = list[str](), list[str](), list[str]()
     client, until_s = topics.admin(cluster.connection), time.monotonic() + GROUPS_S
     for entry in register.standing():
         try:
             if entry.kind == "broker":
-                _require_whole(entry, cluster, register)
+                _require_whole(entry, cluster)
             elif (
                 _remove_topic(entry, client, cluster)
                 if entry.kind == "topic"
@@ -54,24 +56,33 @@ def _remove(register: Register, cluster: SharedCluster) -> list[str]:
                 removed.append(entry.name)
             register.gone(entry)
         except _FAILURES as error:
-            remaining.append(f"{entry.name} ({error})")
-    if remaining:
-        raise StepFailed(
-            f"not removed from the cluster: {', '.join(remaining)}; remedy: the next run there, or kdv doctor --heal, "
-            "removes it"
-        )
+            (broken if entry.kind == "broker" else remaining).append(f"{entry.name} ({error})")
+    if message := "; ".join(_problems(remaining, broken, register)):
+        raise StepFailed(message)
     register.end()
     return removed
 
 
-def _require_whole(entry: Entry, cluster: SharedCluster, register: Register) -> None:
-    """Raises StepFailed, for the operator, if a broker that a run ordered to be broken is not whole again. Nobody but
-    the operator can start it: the run is over."""
-    if not is_whole(cluster, entry.broker):
-        raise StepFailed(
-            f"ordered at {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(entry.at_us / 1e6))}, and it is not back: "
-            f"start it by hand or, if it is gone for good, remove {register.path}"
+def _problems(remaining: list[str], broken: list[str], register: Register) -> Iterator[str]:
+    if remaining:
+        yield (
+            f"not removed from the cluster: {', '.join(remaining)}; remedy: the next run there, or kdv doctor --heal, "
+            "removes it"
         )
+    if broken:
+        yield (
+            f"not healed: {', '.join(broken)}; remedy: by hand, or, if one is gone for good, remove {register.path}; "
+            "no run does it"
+        )
+
+
+def _require_whole(entry: Entry, cluster: SharedCluster) -> None:
+    """Raises StepFailed, for the operator, if a broker that a run ordered to be broken is not whole again. Nobody but
+    the operator can end the fault: the run is over."""
+    if not is_whole(cluster, entry.broker):
+        ends_it = HEALED_BY[entry.name.partition(" ")[0]]
+        ordered_at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_us / 1e6))
+        raise StepFailed(f"ordered at {ordered_at}, and it is not back: {ends_it} it by hand")
 
 
 def ids(client: AdminClient, names: list[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ output."""
 from __future__ import annotations
 
 import base64
+import os
 import sys
 from pathlib import Path
 
@@ -91,14 +92,57 @@ def test_it_gets_few_variables_and_those_that_its_file_names(folder: Path, monke
     monkeypatch.setenv("KDV_GATEWAY_TOKEN", "ours")
     monkeypatch.setenv("OF_THE_OPERATOR", "mine")
     monkeypatch.setenv("MY_TOKEN", "sesame-sesame")
-    program = "import os; print(sorted(os.environ), os.environ['OF_THE_OPERATOR'], os.environ['MY_TOKEN'])"
+    program = "import os; print(sorted(os.environ), 'OF_THE_OPERATOR' in os.environ, os.environ['MY_TOKEN'])"
     written(folder, program, head='environment = ["OF_THE_OPERATOR", "MY_TOKEN"]')
     made = ordered()
-    assert "KDV_GATEWAY_TOKEN" not in made.output and " mine " in made.output
+    assert "KDV_GATEWAY_TOKEN" not in made.output and " True " in made.output
     assert "sesame" not in made.output and "it printed a secret" in made.problem
     monkeypatch.delenv("OF_THE_OPERATOR")
     with pytest.raises(BadInput, match="names OF_THE_OPERATOR, which is not set here"):
         commands.read("mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SSHPASS", "hunter22"),
+        ("GITHUB_PAT", "ghx_1234567890abcdef"),
+        ("ACCESS_KEY", "AKsecretvalue99"),
+        ("K8S_TOKEN", "e" * 900),
+        ("PASS_FILES", "/no/such/path:/another"),
+    ],
+)
+def test_what_the_file_passes_on_is_secret_whatever_its_name_and_its_length(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    written(folder, f"import os; print('it is', os.environ['{name}'])", head=f'environment = ["{name}"]')
+    made = ordered()
+    assert value not in str(made) and value[:20] not in made.output and "it printed a secret" in made.problem
+
+
+@pytest.mark.parametrize("length", [1, 2000])
+def test_a_value_of_another_name_is_not_kept_and_may_be_printed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "hush-east-1" * length)
+    written(folder, "import os; print('in', os.environ['AWS_REGION'])", head='environment = ["AWS_REGION"]')
+    made = ordered()
+    assert "hush" not in made.output and not made.problem
+
+
+def test_a_path_that_exists_is_no_secret_and_a_secret_that_is_too_short_to_be_found_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = f"{folder}:{sys.executable}"
+    monkeypatch.setenv("KUBECONFIG", paths)
+    written(folder, "import os; print(os.environ['KUBECONFIG'])", head='environment = ["KUBECONFIG"]')
+    assert paths in ordered().output and not ordered().problem
+    monkeypatch.setenv("DB_PASSWORD", "abc12")
+    written(folder, "", head='environment = ["DB_PASSWORD"]')
+    with pytest.raises(BadInput, match="names DB_PASSWORD, which holds a secret of fewer than 6 characters") as raised:
+        commands.read("mine")
+    assert "abc12" not in str(raised.value)
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
@@ -131,6 +175,81 @@ def test_a_program_that_others_may_write_is_refused(folder: Path) -> None:
     file.write_text(file.read_text().replace(sys.executable, "{home}/kubectl"))
     with pytest.raises(BadInput, match="kubectl has mode 0777, so others may write it"):
         commands.read("mine")
+
+
+def with_program(folder: Path, program: str) -> None:
+    file = written(folder, "")
+    file.write_text(file.read_text().replace(sys.executable, program))
+
+
+def open_folder(folder: Path) -> Path:
+    """A folder in which others may replace what they like."""
+    other = folder / "open"
+    other.mkdir()
+    other.chmod(0o777)
+    return other
+
+
+@pytest.mark.parametrize("how", ["direct", "linked", "below"])
+def test_a_program_that_others_may_replace_is_refused(folder: Path, how: str) -> None:
+    other, script = open_folder(folder), folder / "kubectl"
+    if how == "below":
+        other = other / "own"
+        other.mkdir(mode=0o700)
+    program = other / "kubectl"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    script.symlink_to(program)
+    with_program(folder, str(script if how == "linked" else program))
+    with pytest.raises(BadInput, match="open has mode 0777, so others may write it"):
+        commands.read("mine")
+
+
+def test_a_program_of_another_user_is_refused(folder: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file to another user")
+    program = folder / "kubectl"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    os.chown(program, 12345, 12345)
+    with_program(folder, "{home}/kubectl")
+    with pytest.raises(BadInput, match="kubectl belongs to another user"):
+        commands.read("mine")
+
+
+def test_a_file_that_is_a_link_into_a_folder_of_others_is_refused(folder: Path) -> None:
+    file = written(folder, "")
+    file.rename(open_folder(folder) / "mine.toml")
+    file.symlink_to(folder / "open" / "mine.toml")
+    with pytest.raises(BadInput, match="open has mode 0777, so others may write it"):
+        commands.read("mine")
+
+
+@pytest.mark.parametrize("word", ["{home}/sub/p.sh", "--file={home}/sub/p.sh", "{home}/sub/{broker}.sh", "absolute"])
+def test_a_script_that_a_command_names_must_be_the_operators_own(folder: Path, word: str) -> None:
+    script = folder / "sub" / ("11.sh" if "{broker}" in word else "p.sh")
+    script.parent.mkdir(mode=0o700)
+    script.write_text("exit 0\n")
+    written(folder, "", str(script) if word == "absolute" else word)
+    commands.read("mine")
+    script.chmod(0o666)
+    with pytest.raises(BadInput, match=f"{script.name} has mode 0666, so others may write it"):
+        commands.read("mine")
+
+
+@pytest.mark.parametrize("word", ["{home}/my script.sh", "{home}/{broker}.sh", 'sh -c "{home}/p.sh {broker}"'])
+def test_a_script_below_the_home_that_changes_is_another_file(folder: Path, word: str) -> None:
+    for name in ("my script.sh", "11.sh", "p.sh"):
+        (folder / name).write_text("exit 0\n")
+    written(folder, "", word)
+    described = commands.read("mine").described
+    assert commands.of_run(described).described == described
+    for name in ("my script.sh", "11.sh", "p.sh"):
+        (folder / name).write_text("exit 1\n")
+    with pytest.raises(StepFailed, match="or a file that it names, has changed"):
+        commands.of_run(described)
+    with pytest.raises(BadInput, match=r"is another file now .*name it mine alone"):
+        commands.read(described.reference)
 
 
 @pytest.mark.parametrize("reference", ["kubectl delete pod", "../mine", "/etc/mine", "mine;id", "mine@zz"])

@@ -166,6 +166,19 @@ class Living(Stranger):
         return {11, 12}
 
 
+@pytest.mark.parametrize(("action", "by_hand"), [("pause", "resume"), ("isolate", "rejoin"), ("stop", "start")])
+def test_nobody_but_the_operator_is_said_to_end_a_fault(
+    register: Register, monkeypatch: pytest.MonkeyPatch, action: str, by_hand: str
+) -> None:
+    register.ordered(action, 12)
+    with pytest.raises(
+        StepFailed,
+        match=rf"^not removed.*kdv-abcdefgh-a \(.*; not healed: {action} of broker 12 \(.*{by_hand} it by hand\)",
+    ) as raised:
+        remove(register, Living(monkeypatch, 12))
+    assert str(raised.value).endswith("no run does it")
+
+
 def test_a_broker_that_a_dead_run_ordered_to_be_killed_is_named_until_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
