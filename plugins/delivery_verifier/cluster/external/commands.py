@@ -87,8 +87,8 @@ class Commands:
         problem = _problem(ended, of_action.deadline_s)
         if count and not problem:
             problem = "it printed a secret of the connection, or of its environment"
-        kept = redact(redacted_end(text, known), others, by_pattern=False)[0]
-        shown, _ = redact(redacted_end(kept, others)[-SHOWN:], [])
+        text, _ = redact(redacted_end(text, known), others, by_pattern=False)
+        shown, _ = redact(redacted_end(text, others)[-SHOWN:], [])
         return Ordered(
             [redact(word, [*known, *others])[0] for word in words], ended.exit_code, ended.took_s, shown, problem
         )
