@@ -22,7 +22,8 @@ def exposure(slots: pa.Table, injections: Sequence[Injection], scenario: Scenari
     The column `reported` counts reported attempts for which all of these conditions hold:
 
     * The attempt went to a partition that the injection touched (`Injection.hit`).
-    * The attempt was sent before the recovery, and settled no earlier than one second (LEAD_US) before the effect.
+    * The attempt was sent before the recovery, and settled no earlier than one second (LEAD_US) before the effect or,
+      if somebody else did it, before it was first seen (`Injection.exposed_at_us`).
     * The attempt is in no transaction, or in a committed transaction, because only a committed transaction can become
       visible in part.
 
@@ -52,11 +53,11 @@ def _row(groups: list[dict[str, Any]], injection: Injection, arm: Arm) -> dict[s
 
 def _is_inside(group: dict[str, Any], injection: Injection) -> bool:
     settled_us = group["settled_since"]
-    settled_late = settled_us is not None and settled_us >= injection.effect_at_us - LEAD_US
+    settled_late = settled_us is not None and settled_us >= injection.exposed_at_us - LEAD_US
     return bool(settled_late and group["sent_since"] <= recovered_us(injection))
 
 
 def _is_outstanding(group: dict[str, Any], injection: Injection) -> bool:
     settled_us = group["settled_since"]
-    unsettled = settled_us is None or settled_us > injection.effect_at_us
-    return bool(unsettled and group["sent_since"] < injection.effect_at_us)
+    unsettled = settled_us is None or settled_us > injection.exposed_at_us
+    return bool(unsettled and group["sent_since"] < injection.exposed_at_us)

@@ -169,9 +169,9 @@ def edges_of(injections: Sequence[Injection]) -> list[int]:
             edge
             for injection in injections
             for edge in (
-                injection.effect_at_us - LEAD_US,
-                injection.effect_at_us,
-                injection.effect_at_us + 1,
+                injection.exposed_at_us - LEAD_US,
+                injection.exposed_at_us,
+                injection.exposed_at_us + 1,
                 recovered_us(injection) + 1,
             )
         }

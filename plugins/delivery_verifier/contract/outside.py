@@ -104,24 +104,25 @@ def injections_from_outside(
     * `brokers`: the one broker that was taken out. `hit`, `led`: as of every injection (see `Injection`).
     * `effect_at_us`: when the first sign was seen: the last question that the broker answered, or the change in which
       it was deposed, whichever is earlier. If it answered until it was deposed, and refused no connection then, it may
-      have been cut off from others before: the time is then earlier by `session_us` or, of a follower, `lag_us`.
+      have been cut off from others before: the time is then earlier by `session_us` or, of a follower, `lag_us`, and
+      may be earlier than the load. `seen_at_us` is the time of the first sign all the same.
     * `healed_at_us`: when it was back in all its ISRs. `recovered_at_us`: when every partition had all its replicas
       in sync and, if `leaders_return`, the leader that it had when the load began, and stayed so for OBSERVER_LAG_US.
       Both are None if this was not seen.
     * `proof`: `before` as of every injection; `observed`: each sign in words, with its time; and `assumed`: what of
       `outside` decided it.
 
-    Nothing is returned of what began before the load, or after the time until which it is looked at. `action` is the
-    action of each injection, and `first_id` the id of the first one.
+    Nothing is returned of what was first seen before the load, or after the time until which it is looked at. `action`
+    is the action of each injection, and `first_id` the id of the first one.
     """
     silent = silences(observations) if outside.silence_counts else {}
     begun = [
-        (begin_us, outage)
+        (*begin_us, outage)
         for outage in _outages(observations, outside)
         if _is_taken_out(outage, outside, silent.get(outage.broker, ()))
         and (begin_us := _begin_us(outage, outside, silent.get(outage.broker, ()))) is not None
     ]
-    begun.sort(key=lambda each: (each[0], each[1].broker))
+    begun.sort(key=lambda each: (each[0], each[2].broker))
     return list(_injections(begun, silent, outside, action, first_id))
 
 
@@ -237,8 +238,8 @@ def _shows(silence: Silence, outage: _Outage) -> bool:
     return silence.is_sign and (is_next or silence.reaches(outage.deposed_us))
 
 
-def _begin_us(outage: _Outage, outside: Outside, silent: Sequence[Silence]) -> int | None:
-    """Returns when `outage` began (µs since the epoch); None if it was not while the load flowed.
+def _begin_us(outage: _Outage, outside: Outside, silent: Sequence[Silence]) -> tuple[int, int] | None:
+    """Returns when `outage` may have begun, and its first sign (µs since the epoch); None if the load did not flow.
 
     The first sign must be later than the begin of the load, and seen before its end. What nobody saw may be earlier.
     """
@@ -251,8 +252,8 @@ def _begin_us(outage: _Outage, outside: Outside, silent: Sequence[Silence]) -> i
     if sign_us < began_us or seen_us > ended_us:
         return None
     if signs or any(each.refused and _shows(each, outage) for each in silent):
-        return max(sign_us, early_us)
-    return early_us
+        return max(sign_us, early_us), max(sign_us, early_us)
+    return early_us, sign_us
 
 
 def _first_signs(outage: _Outage, silent: Sequence[Silence]) -> list[Silence]:
@@ -267,14 +268,14 @@ def _first_signs(outage: _Outage, silent: Sequence[Silence]) -> list[Silence]:
 
 
 def _injections(
-    begun: Iterable[tuple[int, _Outage]],
+    begun: Iterable[tuple[int, int, _Outage]],
     silent: Mapping[int, Sequence[Silence]],
     outside: Outside,
     action: str,
     first_id: int,
 ) -> Iterator[Injection]:
     cycle, until_us = -1, -1
-    for number, (begin_us, outage) in enumerate(begun):
+    for number, (begin_us, seen_us, outage) in enumerate(begun):
         cycle += begin_us > until_us
         until_us = max(until_us, sys.maxsize if outage.recovered_us is None else outage.recovered_us)
         hit = outage.led or {key: epoch for key, (_, epoch) in outage.left.items()}
@@ -286,6 +287,7 @@ def _injections(
             hit=_by_topic(hit),
             requested_at_us=begin_us,
             effect_at_us=begin_us,
+            seen_at_us=seen_us,
             healed_at_us=outage.back_us,
             recovered_at_us=outage.recovered_us,
             took_effect=True,

@@ -135,7 +135,10 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `took_effect`: whether proof of the effect was found.
     * `healed_at_us`: when the last target broker was healed. `recovered_at_us`: when every replica was in sync again.
 
-    The exposure window, in which the fault could hurt records, is [effect_at_us - LEAD_US, recovered_at_us].
+    * `seen_at_us`: if somebody else did it, when it was first seen, which may be later than the effect; else None.
+
+    The exposure window, in which the fault could hurt records, is [effect_at_us - LEAD_US, recovered_at_us]. What was
+    surely exposed is counted from `exposed_at_us` on.
 
     The keys of `proof`:
 
@@ -162,12 +165,18 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     hit: dict[str, list[int]]
     requested_at_us: int
     effect_at_us: int
+    seen_at_us: int | None = None
     healed_at_us: int | None = None
     recovered_at_us: int | None = None
     took_effect: bool = False
     led: bool = True
     options: dict[str, str | int | bool] = {}
     proof: dict[str, object] = {}
+
+    @property
+    def exposed_at_us(self) -> int:
+        """From when on (µs since the epoch) the fault surely stood: `seen_at_us`, or the effect."""
+        return self.effect_at_us if self.seen_at_us is None else self.seen_at_us
 
     @property
     def in_words(self) -> str:

@@ -278,6 +278,14 @@ def test_a_connection_that_was_closed_before_the_load_hides_no_kill(session_s: i
     assert injection.effect_at_us == killed_s * S
 
 
+def test_what_may_have_begun_before_the_load_is_exposed_from_its_first_sign_on() -> None:
+    (injection,) = derived([*out(12), *back(20), *leads(30)])
+    assert (injection.effect_at_us, injection.seen_at_us, injection.exposed_at_us) == (2 * S, 12 * S, 12 * S)
+    (killed,) = derived(KILLED)
+    assert (killed.effect_at_us, killed.exposed_at_us) == (20 * S, 20 * S)
+    assert replace(killed, seen_at_us=None).exposed_at_us == killed.effect_at_us
+
+
 def test_a_broker_that_answered_for_a_moment_only_was_out_since_before() -> None:
     twice = [says(12, 1, "silent", 0.5), says(19.9, 1, "answers"), *KILLED]
     (injection,) = derived(twice)
