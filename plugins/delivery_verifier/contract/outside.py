@@ -164,8 +164,8 @@ def _outages(observations: Iterable[Observation], outside: Outside) -> list[_Out
             if before.leader not in (-1, now.leader):
                 handed_over[before.leader, key] = now.at_us, before.leader_epoch
             lost = {before.leader} if now.leader < 0 <= before.leader else set[int]()
-            kept = outside.replicas[key] & set(now.replicas or outside.replicas[key])
-            for broker in sorted(((set(before.isr) - set(now.isr)) | lost) & kept):
+            assigned = outside.replicas[key] & set(now.replicas or outside.replicas[key])
+            for broker in sorted(((set(before.isr) - set(now.isr)) | lost) & assigned):
                 if broker not in open_of:
                     open_of[broker] = _Outage(broker, now.at_us)
                     outages.append(open_of[broker])
