@@ -114,7 +114,7 @@ def has_own_addresses(connection: Connection) -> bool:
         try:
             resolved = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         except OSError:
-            resolved = []
+            return False  # it is not known whether others have the same address
         reached.update({each[4][:2] for each in resolved})
     return all(count == 1 for count in reached.values())
 

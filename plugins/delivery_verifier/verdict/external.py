@@ -94,7 +94,8 @@ def _watched(evidence: Evidence) -> Iterator[str]:
         counts = "" if assumed["silence_counts"] else ": several brokers have one address, so silence said nothing"
         yield (
             f"Assumed of the brokers: {SESSION}={assumed['session_ms']}, {LAG}={assumed['lag_ms']}, and leaders do "
-            f"{waited}move back by themselves{counts}. A setting that could not be read has the greater value."
+            f"{waited}move back by themselves{counts}. What could not be read was "
+            "taken to be so."
         )
 
 
