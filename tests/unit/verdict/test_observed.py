@@ -244,7 +244,8 @@ def test_settings_that_nobody_looked_at_doubt_what_an_alteration_permits_and_not
 ) -> None:
     seen = [*last_of_the_isr(), *beats()]
     every = [sorted([*seen, *it], key=lambda each: each.at_us) for it in (looks(), looked)]
-    watched, unwatched = [{"observations": it, "injections": derived(RUN, it)} for it in every]
+    given: list[dict[str, Any]] = [{"observations": it, "injections": derived(RUN, it)} for it in every]
+    watched, unwatched = given
     assert arm(verdict_of(of_two(lost(1, NAME)), **watched)[0], NAME).verdict == "VIOLATED", "min.insync.replicas was 2"
     verdict, _ = verdict_of(of_two(lost(1, NAME)), **unwatched)
     assert arm(verdict, NAME).verdict == "INCONCLUSIVE"
