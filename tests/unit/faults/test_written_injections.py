@@ -32,6 +32,7 @@ FIELDS = [
     "hit",
     "requested_at_us",
     "effect_at_us",
+    "seen_at_us",
     "healed_at_us",
     "recovered_at_us",
     "took_effect",

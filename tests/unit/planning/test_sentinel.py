@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning import sentinel
 from delivery_verifier.planning.build import scenario_from_params
@@ -74,7 +75,7 @@ def test_the_request_has_no_fault_and_may_run_on_a_cluster_that_somebody_else_ru
         "fault": "none",
     }
     scenario = scenario_from_params(request, "r")
-    require_possible(scenario)
+    require_possible(scenario, ClusterAccess(cluster="staging"))
     assert scenario.fault.steps == () and scenario.load.duration_s < 20
     with pytest.raises(BadInput, match="allowed: the name of a cluster"):
         sentinel.request_of(params | {"cluster": ""})
