@@ -3,6 +3,7 @@ does not confirm convict and acquit nobody."""
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,10 @@ def test_a_ledger_from_which_a_row_is_gone_after_the_tally_is_a_doubt(
     file = run.path / "ledger/transactional-0-0.parquet"
 
     def after_a_removal(*inputs: Any) -> second_opinion.Opinion:
-        whole = file.read_bytes()
+        beside = Path(shutil.copy(file, tmp_path))
         rewrite(file, lambda rows: rows.slice(1))
         counted = count(*inputs)
-        file.write_bytes(whole)
+        beside.replace(file)  # the search for shared offsets may read the ledger at this time
         return counted
 
     monkeypatch.setattr(second_opinion, "count", after_a_removal)

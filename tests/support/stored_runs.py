@@ -66,11 +66,14 @@ def claiming(claim: str) -> Callable[[Scenario], Scenario]:
 
 
 def rewrite(file: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Alters one Parquet file. Asserts that `change` changes the table."""
+    """Alters one Parquet file. Asserts that `change` changes the table. Who reads the file meanwhile gets the old or
+    the new one, never a part."""
     table = pq.read_table(file)
     altered = change(table)
     assert not altered.equals(table), f"{file.name} was to be altered"
-    pq.write_table(altered, file)
+    beside = file.with_suffix(".altered")
+    pq.write_table(altered, beside)
+    beside.replace(file)
 
 
 def judge_again(run: RunDirectory, spark: SparkSession | None = None, report: bool = False) -> RunVerdict:
