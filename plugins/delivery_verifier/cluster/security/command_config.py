@@ -157,6 +157,9 @@ def _mounted(folder: Path, source: str) -> dict[str, str]:
     if jaas.PROPERTY in entries:
         entries.pop("sasl.username", None)
         entries.pop("sasl.password", None)  # Strimzi writes the same password into both files
+    if jaas.PROPERTY in entries and "ssl.ca.location" in entries:  # beside Java's name one of librdkafka's (MOUNTED)
+        login = jaas.read(entries.pop(jaas.PROPERTY))[1]
+        entries |= {"sasl.username": login.username, "sasl.password": login.password}
     if not entries:
         raise bad_input(source, str(folder), "a file, or a folder with a mounted secret", "the folder has no files")
     return entries

@@ -235,11 +235,14 @@ def test_the_folder_of_a_mounted_secret_is_read(tmp_path: Path, authority: Autho
         command_config.read(SERVER, str(tmp_path))
 
 
-def test_a_mounted_secret_of_scram_has_its_values_in_files(tmp_path: Path) -> None:
+def test_a_mounted_secret_of_scram_has_its_values_in_files(tmp_path: Path, authority: Authority) -> None:
     file(tmp_path, "hush-7\n", name="password")
     file(tmp_path, JAVA.split("sasl.jaas.config=")[1].split("\n")[0], name="sasl.jaas.config")
     properties = ["security.protocol=SASL_SSL", "sasl.mechanism=SCRAM-SHA-512"]
     assert command_config.read(SERVER, str(tmp_path), properties).security == LIBRDKAFKA
+    (tmp_path / "ca.crt").write_bytes((authority.folder / "ca.pem").read_bytes())
+    with_ca = LIBRDKAFKA | {"ssl.ca.location": str(tmp_path / "ca.crt")}
+    assert command_config.read(SERVER, str(tmp_path), properties).security == with_ca
 
 
 def test_placeholders_of_kafkas_own_providers_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
