@@ -13,16 +13,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-import msgspec
-
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.contract.outside import Outside, injections_from_outside
+from delivery_verifier.faults import sightings
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.external_cluster import LAG, REBALANCE, RETURN_S, SESSION
-from delivery_verifier.model.history import Injection, Observation, now_us
+from delivery_verifier.model.history import Injection, now_us
 from delivery_verifier.model.scenario import Scenario
 
 _log = logging.getLogger(__name__)
@@ -124,7 +122,5 @@ def _us(text: str | None, default_us: int) -> int:
 
 
 def _derived(cluster: Cluster, outside: Outside) -> list[Injection]:
-    lines = (cluster.workspace / OBSERVATIONS).read_bytes()
-    written = lines[: lines.rfind(b"\n") + 1]  # the observer may be writing the next line
-    observations = msgspec.json.Decoder(Observation).decode_lines(written)
-    return injections_from_outside(observations, replace(outside, load_us=(outside.load_us[0], now_us())))
+    until_now = replace(outside, load_us=(outside.load_us[0], now_us()))
+    return injections_from_outside(sightings.observations(cluster), until_now)

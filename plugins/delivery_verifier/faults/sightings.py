@@ -11,12 +11,8 @@ import msgspec
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.observer import OBSERVATIONS
-from delivery_verifier.contract.outside import Silence, silences
+from delivery_verifier.contract.outside import HICCUP_US, REFUSED_US, Silence, silences
 from delivery_verifier.model.history import Observation
-
-OUT_US, REFUSED_US = 2_000_000, 500_000
-"""A broker is out if it has answered nothing for this long (µs), or has refused connections within the shorter time. A
-single answer may be late on a busy host, and a single connection may be closed because nobody used it."""
 
 
 def observations(cluster: Cluster) -> list[Observation]:
@@ -27,11 +23,11 @@ def observations(cluster: Cluster) -> list[Observation]:
 
 def silence_since(observed: Sequence[Observation], broker: int, since_us: int, until_us: int) -> Silence | None:
     """Returns the first silence of `broker` that was seen to begin at `since_us` or later, and has lasted long enough
-    at `until_us` (see OUT_US). A broker that was silent before, and refuses connections since, counts, too: another
-    silence begins."""
+    at `until_us` (see HICCUP_US and REFUSED_US). A broker that was silent before, and refuses connections since,
+    counts, too: another silence begins."""
     for silence in silences(each for each in observed if each.at_us >= since_us).get(broker, ()):
         end_us = until_us if silence.until_us is None else silence.until_us
-        if end_us - silence.seen_us >= (REFUSED_US if silence.refused else OUT_US):
+        if end_us - silence.seen_us >= (REFUSED_US if silence.refused else HICCUP_US):
             return silence
     return None
 

@@ -109,7 +109,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(sightings, "OUT_US", 20_000)
+    monkeypatch.setattr(sightings, "HICCUP_US", 20_000)
     monkeypatch.setattr(sightings, "REFUSED_US", 20_000)
     monkeypatch.setenv("KDV_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("KDV_COMMANDS", str(tmp_path))

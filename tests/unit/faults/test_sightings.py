@@ -18,7 +18,7 @@ def partition(at_us: int, leader: int, isr: list[int], number: int = 0) -> Obser
 
 
 def test_a_silence_counts_if_it_was_seen_to_begin_since_the_order_and_lasted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sightings, "OUT_US", 50)
+    monkeypatch.setattr(sightings, "HICCUP_US", 50)
     monkeypatch.setattr(sightings, "REFUSED_US", 20)
     seen = [
         answers(10, 1, "answers"),
