@@ -242,6 +242,7 @@ def _begin_us(outage: _Outage, outside: Outside, silent: Sequence[Silence]) -> t
     """Returns when `outage` may have begun, and its first sign (µs since the epoch); None if the load did not flow.
 
     The first sign must be later than the begin of the load, and seen before its end. What nobody saw may be earlier.
+    A broker that was out at that very moment was out before: the leaders that it left are those of the begin.
     """
     usual_us = outside.session_us if outage.led else max(outside.session_us, outside.lag_us)
     early_us = outage.deposed_us - usual_us - OBSERVER_LAG_US
@@ -249,7 +250,7 @@ def _begin_us(outage: _Outage, outside: Outside, silent: Sequence[Silence]) -> t
     sign_us = min([each.since_us for each in signs], default=outage.deposed_us)
     seen_us = min([outage.deposed_us, *(each.seen_us for each in signs)])
     began_us, ended_us = outside.load_us
-    if sign_us < began_us or seen_us > ended_us:
+    if sign_us < began_us or outage.deposed_us <= began_us or seen_us > ended_us:
         return None
     if signs or any(each.refused and _shows(each, outage) for each in silent):
         return max(sign_us, early_us), max(sign_us, early_us)

@@ -9,6 +9,7 @@ import pytest
 from support.seeds import in_this_round
 
 from delivery_verifier.contract.disturbances import disturbances
+from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.contract.outside import HICCUP_US, Outside, Partition, injections_from_outside
 from delivery_verifier.model.history import Injection, Observation
 
@@ -122,13 +123,18 @@ class Life:
 
     def _depose(self, deed: Deed, step: int) -> None:
         held = [key for key, isr in self.isr.items() if deed.broker in isr]
-        led = [key for key in held if self.leader[key] == deed.broker]
+        led = [key for key in held if self.leader[key] == deed.broker and self._was_seen_to_lead(deed.broker, key)]
         deed.led = bool(led)
         for topic, number in sorted(led or held):
             deed.hit.setdefault(topic, []).append(number)
         deed.shows = bool(held) and (deed.led or deed.kind != "cut_off")
         for key in held:
             self._leave(key, deed.broker)
+
+    def _was_seen_to_lead(self, broker: int, key: Partition) -> bool:
+        """A leader that was elected and deposed between two looks led nothing, as seen from outside."""
+        known = self._known.get(key)
+        return isinstance(known, tuple) and known[0] == broker
 
     def _leave(self, key: Partition, broker: int) -> None:
         rest = self.isr[key] - {broker}
@@ -147,7 +153,7 @@ class Life:
     def _elect(self, deed: Deed, step: int) -> None:
         for key, isr in self.isr.items():
             able = sorted(isr - self.silent.keys() - {self.leader[key]})
-            if self.leader[key] == deed.broker and able:
+            if self.leader[key] == deed.broker and able and not self._leaves_soon(deed.broker, step):
                 self.leader[key], self.epoch[key] = self.draw.choice(able), self.epoch[key] + 1
 
     def _rejoin(self, deed: Deed, step: int) -> None:
@@ -155,23 +161,38 @@ class Life:
             if deed.broker in brokers:
                 if self.leader[key] < 0 and deed.broker in self.isr[key]:
                     self.leader[key], self.epoch[key] = deed.broker, self.epoch[key] + 1
+                    self.isr[key] |= set(brokers) - self._out(step)
                 elif self.leader[key] >= 0:
                     self.isr[key].add(deed.broker)
-        deed.healed = step
 
     def _rebalance(self, deed: Deed, step: int) -> None:
         for key, first in self.first.items():
-            if first in self.isr[key] and self.leader[key] not in (first, -1) and first not in self._out(step):
+            leader = self.leader[key]
+            can_lead = first in self.isr[key] and first not in self._out(step)
+            if can_lead and leader not in (first, -1) and not self._leaves_soon(leader, step):
                 self.leader[key], self.epoch[key] = first, self.epoch[key] + 1
+
+    def _leaves_soon(self, broker: int, step: int) -> bool:
+        """Whether `broker` leaves an ISR within a second. A leader that moves just before is an orderly stop to all who
+        look from outside, whatever the reason was."""
+        return any(
+            deed.broker == broker and step <= deed.deposed <= step + OBSERVER_LAG_US // STEP_US + 1
+            for deed in self.deeds
+        )
 
     def _out(self, step: int) -> set[int]:
         return {each.broker for each in self.deeds if each.begin <= step < each.back}
 
     def _note_recovery(self, step: int) -> None:
         whole = all(self.isr[key] == set(brokers) for key, brokers in self.replicas.items())
-        self.at_load = dict(self.leader) if step <= LOAD[0] else self.at_load
+        for key, leader in self.leader.items():
+            if step <= LOAD[0] or self.at_load[key] < 0:
+                self.at_load[key] = leader
         is_over = whole and self.leader == self.at_load
         for deed in self.deeds:
+            in_sync = all(deed.broker in self.isr[key] for key, held in self.replicas.items() if deed.broker in held)
+            if deed.healed is None and step >= deed.back and in_sync:
+                deed.healed = step
             if is_over and deed.healed is not None and deed.recovered is None:
                 deed.recovered = step
             elif not is_over and deed.recovered is not None and deed.recovered > step - S:
@@ -233,7 +254,8 @@ def _check_unplanned(life: Life) -> None:
     unplanned = {each.at_us for each in disturbances(life.seen, injections) if not each.planned}
     for deed in life.deeds:
         at_us = deed.begin * STEP_US
-        seen = [it for it in life.seen if it.kind == "partition" and it.at_us == at_us and deed.broker not in it.isr]
+        held = {number for (_, number), brokers in life.replicas.items() if deed.broker in brokers}
+        seen = [it for it in life.seen if it.at_us == at_us and it.partition in held and deed.broker not in it.isr]
         if deed.kind == "lag" and deed.broker not in out and seen and not out & {it.leader for it in seen}:
             assert at_us in unplanned, deed
 
