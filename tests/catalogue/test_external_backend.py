@@ -23,7 +23,6 @@ from delivery_verifier.catalogue.parts import after, step
 from delivery_verifier.faults.triggers import Triggers
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.pipeline import direct
@@ -50,13 +49,6 @@ def groups_of(cluster: SecuredCluster) -> set[str]:
     return {group.group_id for group in cluster.operator.list_consumer_groups().result(PATIENCE_S).valid}
 
 
-def access_to(cluster: SecuredCluster, folder: Path, properties: dict[str, str] | None = None) -> ClusterAccess:
-    config = folder / "client.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in (properties or cluster.properties()).items()))
-    config.chmod(0o600)
-    return ClusterAccess(command_config=str(config))
-
-
 @pytest.mark.parametrize(
     "asked",
     [{"profile": "safe"}, {"profile": "transactional"}, {"application": "commit_after"}],
@@ -68,7 +60,7 @@ def test_a_run_with_exactly_the_documented_rights_is_held_and_leaves_nothing(
     params = {**asked, "fault": "none", "records": 2000, "duration_s": 4, "rate": 500}
     strangers.grant_exactly(params)
     name = f"external-{uuid.uuid4().hex[:6]}"
-    verdict = direct.run(params, name, lambda progress: None, kafka_spark, access_to(strangers, host_folder))
+    verdict = direct.run(params, name, lambda progress: None, kafka_spark, strangers.access(host_folder))
     run = RunDirectory(folders.runs_dir() / name)
     doubts = [f"{doubt.name}: {doubt.detail}" for each in verdict.arms for doubt in each.doubts]
     assert (verdict.verdict, verdict.exit_code) == ("HELD", 0), doubts
@@ -98,7 +90,7 @@ def test_a_broker_that_somebody_else_kills_and_starts_forbids_every_verdict_but_
     params = {"profile": "safe", "fault": "none", "records": 2500, "duration_s": 5, "rate": 500}
     strangers.grant_exactly(params)
     name = f"disturbed-{uuid.uuid4().hex[:6]}"
-    verdict = direct.run(params, name, killed_and_started, kafka_spark, access_to(strangers, host_folder))
+    verdict = direct.run(params, name, killed_and_started, kafka_spark, strangers.access(host_folder))
     doubts = {doubt.name for doubt in arm(verdict, "safe").doubts}
     assert verdict.verdict == "INCONCLUSIVE" and doubts >= {"brokers_unwatched", "unplanned_disturbance"}
     wait_until(lambda: topics_of(strangers) == set(), "the topics to be gone", PATIENCE_S)
@@ -144,7 +136,7 @@ def test_an_operators_action_is_done_to_the_runs_own_topics_and_one_that_finds_n
     params = {"profile": "safe", "fault": fault.name, "records": 3000, "duration_s": 6, "rate": 500}
     strangers.grant_exactly(params)
     name = f"{fault.name}-{uuid.uuid4().hex[:6]}".replace("_", "-")
-    given = direct.run(params, name, lambda progress: None, kafka_spark, access_to(strangers, host_folder))
+    given = direct.run(params, name, lambda progress: None, kafka_spark, strangers.access(host_folder))
     doubts = {doubt.name: doubt.detail for each in given.arms for doubt in each.doubts}
     run = RunDirectory(folders.runs_dir() / name)
     (injection,) = json.loads((run.path / "injections.json").read_text())
@@ -211,7 +203,7 @@ def test_a_leader_from_outside_the_isr_is_elected_where_the_operator_took_the_br
     params |= {"replication_factor": 2, "partitions": 1}
     strangers.grant_exactly(params)
     name = f"unclean-{uuid.uuid4().hex[:6]}"
-    verdict = direct.run(params, name, lambda progress: None, kafka_spark, access_to(strangers, host_folder))
+    verdict = direct.run(params, name, lambda progress: None, kafka_spark, strangers.access(host_folder))
     operator.join()
     assert operator.failure == []
     run = RunDirectory(folders.runs_dir() / name)
@@ -236,7 +228,7 @@ def test_a_cluster_of_release_3_9_and_mutual_tls_are_enough_and_what_was_assumed
             "ssl.key.location": str(oldest.certificates / "verifier.key"),
         }
         name = f"oldest-{uuid.uuid4().hex[:6]}"
-        access = access_to(oldest, host_folder, mutual)
+        access = oldest.access(host_folder, mutual)
         verdict = direct.run(params, name, lambda progress: None, kafka_spark, access)
         wait_until(lambda: topics_of(oldest) == set(), "the topics to be gone", PATIENCE_S)
     run = RunDirectory(folders.runs_dir() / name)
@@ -257,7 +249,7 @@ def test_of_the_catalogue_what_fits_is_run_there_and_the_rest_is_unavailable_wit
 ) -> None:
     strangers.grant_exactly({"application": "commit_after", "fault": "none", "rate": 500})
     names = ["producer.terminated", "consumer.commit_after", "acks_1.frozen_followers", "everyday.preferred_election"]
-    access = access_to(strangers, host_folder)
+    access = strangers.access(host_folder)
     name = f"catalogue-{uuid.uuid4().hex[:6]}"
     started = begin.begin(name, names=names, direct=True, external=access)
     with runner(lambda progress: None, kafka_spark, access) as direct_runner:
@@ -285,7 +277,7 @@ def test_five_brokers_of_an_older_release_of_which_one_is_down_are_enough(
         older.processes[13].kill()
         wait_until(lambda: 13 not in brokers_of(older), "the others to know that it is down", 2 * PATIENCE_S, 0.5)
         name = f"older-{uuid.uuid4().hex[:6]}"
-        verdict = direct.run(params, name, lambda progress: None, kafka_spark, access_to(older, host_folder))
+        verdict = direct.run(params, name, lambda progress: None, kafka_spark, older.access(host_folder))
         wait_until(lambda: topics_of(older) == set(), "the topics to be gone", PATIENCE_S)
     cluster = RunDirectory(folders.runs_dir() / name).read_scenario().cluster
     assert verdict.verdict == "HELD"

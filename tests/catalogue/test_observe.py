@@ -20,7 +20,6 @@ from support.stored_runs import arm
 from delivery_verifier.faults.observing import WAITS
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import pause, wait_until
-from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.history import Injection, now_us, read_injections
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.verdict import RunVerdict
@@ -89,9 +88,6 @@ def observed(
     and, if that is the watch, once the run waits for it."""
     params = {"profile": "safe", "fault": "observe", "records": 6000, "duration_s": 12, "rate": 500, **asked}
     cluster.grant_exactly(params)
-    config = folder / "observe.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in cluster.properties().items()))
-    config.chmod(0o600)
     run = RunDirectory(folders.runs_dir() / f"observe-{uuid.uuid4().hex[:6]}")
     breaker = Breaker(cluster, run, deed, waits=at == ("inject_fault", "running"))
 
@@ -99,8 +95,7 @@ def observed(
         if (progress.step, progress.state) == at:
             breaker.start()
 
-    access = ClusterAccess(command_config=str(config))
-    verdict = direct.run(params, run.path.name, begin, spark, access)
+    verdict = direct.run(params, run.path.name, begin, spark, cluster.access(folder))
     breaker.join()
     assert breaker.failure == []
     return verdict, read_injections((run.path / "injections.json").read_bytes()), breaker

@@ -21,7 +21,6 @@ from delivery_verifier.cluster.external import backend
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pipeline import direct
 from delivery_verifier.run_directory.run_directory import RunDirectory
@@ -59,13 +58,6 @@ def strangers(operator: Operator) -> Iterator[SecuredCluster]:
     wait_until(operator.cluster.is_up, "all brokers to be back", PATIENCE_S, 0.5)
 
 
-def access_to(cluster: SecuredCluster, folder: Path, commands: str) -> ClusterAccess:
-    config = folder / "client.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in cluster.properties().items()))
-    config.chmod(0o600)
-    return ClusterAccess(command_config=str(config), commands=commands)
-
-
 def run_with(
     operator: Operator, spark: SparkSession, folder: Path, commands: str, **more: object
 ) -> tuple[RunVerdict, RunDirectory, list[dict[str, Any]]]:
@@ -73,7 +65,7 @@ def run_with(
     params = PARAMS | more
     operator.cluster.grant_exactly({**params, "fault": "none"})
     name = f"commanded-{uuid.uuid4().hex[:6]}"
-    access = access_to(operator.cluster, folder, commands)
+    access = operator.cluster.access(folder, commands=commands)
     verdict = direct.run(params, name, lambda progress: None, spark, access)
     run = RunDirectory(folders.runs_dir() / name)
     return verdict, run, json.loads((run.path / "injections.json").read_text())
@@ -113,7 +105,7 @@ def test_a_scenario_of_the_catalogue_is_played_there_and_one_that_lacks_a_comman
 ) -> None:
     operator.cluster.grant_exactly({"fault": "none", "rate": 500}, wishes=True)
     name = operator.commands("stopper", actions=("kill", "start", "stop"))
-    access = access_to(strangers, host_folder, name)
+    access = strangers.access(host_folder, commands=name)
     names = ["acks_1.below_min_isr", "acks_1.frozen_followers"]
     started = begin.begin(f"commands-{uuid.uuid4().hex[:6]}", names=names, direct=True, external=access)
     with runner(lambda progress: None, kafka_spark, access) as direct_runner:

@@ -29,6 +29,7 @@ from delivery_verifier.host.java.jars import cache_dir, fetch, kafka_jars
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.planning import cluster_needs
 from delivery_verifier.planning.build import scenario_from_params
 from support.certificates import DAY, HERE, Authority
@@ -60,7 +61,8 @@ appender.c.layout.pattern=[%d] %p %m (%c)%n
 
 class SecuredCluster:
     """A running cluster of `brokers`, with the Kafka version `version`. `folder` holds its data, its logs, and in
-    `certificates` what clients need. `users` maps users to passwords. `settings` are more settings of all nodes."""
+    `certificates` what clients need. `users` maps users to passwords. `settings` are more settings of all nodes.
+    `doors`: the port of each broker to which its listener SASL sends clients, if that is not its own."""
 
     def __init__(
         self,
@@ -76,6 +78,7 @@ class SecuredCluster:
         numbers = iter(free_ports(1 + len(LISTENERS) * len(self.brokers)))
         self._controller_port = next(numbers)
         self.ports = {broker: {name: next(numbers) for name in LISTENERS} for broker in self.brokers}
+        self.doors: dict[int, int] = {}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def servers(self, listener: str = "SASL") -> str:
@@ -95,6 +98,15 @@ class SecuredCluster:
         }
         made |= {name.replace("_", "."): value for name, value in more.items()}
         return {name: value for name, value in made.items() if value is not None}
+
+    def access(
+        self, folder: Path, properties: Mapping[str, str] | None = None, commands: str | None = None
+    ) -> ClusterAccess:
+        """Writes `properties`, or those of the verifier, into a file in `folder`. Returns the options that name it."""
+        config = folder / "client.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in (properties or self.properties()).items()))
+        config.chmod(0o600)
+        return ClusterAccess(command_config=str(config), commands=commands)
 
     @cached_property
     def operator(self) -> AdminClient:
@@ -181,6 +193,11 @@ class SecuredCluster:
                 self.command(node), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
+    def move(self, broker: int) -> None:
+        """Gives a broker that does not run other ports for its next start."""
+        self.ports[broker] = dict(zip(LISTENERS, free_ports(len(LISTENERS)), strict=True))
+        self._write_conf(broker)
+
     def stop(self) -> None:
         """Kills all nodes."""
         for process in self.processes.values():
@@ -229,8 +246,11 @@ class SecuredCluster:
         Authority(self.folder / "renewed")  # the same name, another key
         (self.folder / "log4j2.properties").write_text(_LOG4J)
         for node in (CONTROLLER, *self.brokers):
-            text = "".join(f"{name}={value}\n" for name, value in self._settings(node).items())
-            Path(self._conf(node)).write_text(text)
+            self._write_conf(node)
+
+    def _write_conf(self, node: int) -> None:
+        text = "".join(f"{name}={value}\n" for name, value in self._settings(node).items())
+        Path(self._conf(node)).write_text(text)
 
     def _settings(self, node: int) -> dict[str, object]:
         settings: dict[str, object] = {
@@ -247,14 +267,16 @@ class SecuredCluster:
         if node == CONTROLLER:
             listener = f"CONTROLLER://127.0.0.1:{self._controller_port}"
             return settings | {"process.roles": "controller", "listeners": listener, **self.settings}
-        listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports[node].items())
+        listeners = _listeners(self.ports[node])
         plain = " ".join(f'user_{user}="{password}"' for user, password in self.users.items())
         module = "org.apache.kafka.common.security"
         return settings | {
             "process.roles": "broker",
             "broker.rack": f"rack-{node % 2}",
             "listeners": listeners,
-            "advertised.listeners": listeners,
+            "advertised.listeners": _listeners(
+                {**self.ports[node], "SASL": self.doors.get(node, self.ports[node]["SASL"])}
+            ),
             "inter.broker.listener.name": "REPL",
             "listener.name.sasl.sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN",
             "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{module}.scram.ScramLoginModule required;",
@@ -279,6 +301,10 @@ class SecuredCluster:
             "auto.create.topics.enable": "false",
             **self.settings,
         }
+
+
+def _listeners(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
 
 
 def _operation(name: str) -> AclOperation:

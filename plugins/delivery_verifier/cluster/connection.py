@@ -34,12 +34,15 @@ class Connection:
     * `brokers`: the address of each broker, by broker id.
     * `security`: the properties `security.protocol`, `sasl.*` and `ssl.*` under librdkafka's names. An empty mapping
       means plain TCP.
+    * `may_move`: whether a broker may come back at another address, as a pod of Kubernetes does. Whoever does not reach
+      it then asks the others where it is.
 
     The constructor raises ValueError if `security` has any other property.
     """
 
     brokers: Mapping[int, Address]
     security: Mapping[str, str] = field(default_factory=dict)
+    may_move: bool = False
 
     def __post_init__(self) -> None:
         for name in self.security:

@@ -16,6 +16,7 @@ from delivery_verifier.cluster.protocol import asking, channels, versions
 from delivery_verifier.cluster.protocol.authorization import NotAuthorized
 from delivery_verifier.cluster.protocol.messages import api_key
 from delivery_verifier.cluster.protocol.requests import BrokerRequests, PartitionState
+from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
 
 TOPIC = "kdv-owncheck-requests"
@@ -116,3 +117,17 @@ def test_a_broker_that_does_not_name_eligible_replicas_is_asked_for_the_rest(
         versions.NotSpoken, match=r"Metadata is sent in version 7 to 9, but the broker at .* does not know"
     ):
         told()
+
+
+def test_a_broker_that_has_moved_is_found_where_the_others_say_and_a_dead_one_is_not(
+    requests: BrokerRequests, secured: SecuredCluster
+) -> None:
+    whole, (old,) = requests._connection, free_ports(1)
+    moved = {**whole.brokers, BROKERS[0]: Address("127.0.0.1", old)}
+    with pytest.raises(ConnectionRefusedError):
+        BrokerRequests(Connection(moved, whole.security)).describe_partitions(BROKERS[0], [TOPIC])
+    following = BrokerRequests(Connection(moved, whole.security, may_move=True))
+    assert following.describe_partitions(BROKERS[0], [TOPIC]) == requests.describe_partitions(BROKERS[0], [TOPIC])
+    nobody = BrokerRequests(Connection({**moved, 99: Address("127.0.0.1", old)}, whole.security, may_move=True))
+    with pytest.raises(ConnectionRefusedError):
+        nobody.describe_partitions(99, [TOPIC])

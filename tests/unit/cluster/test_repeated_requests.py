@@ -56,7 +56,7 @@ class Broker:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with suppress(ConnectionResetError):  # the other side closed without reading all
+        with suppress(ConnectionError):  # the other side closed without reading all
             self._answer(connection)
 
     def _answer(self, connection: socket.socket) -> None:

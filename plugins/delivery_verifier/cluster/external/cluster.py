@@ -55,7 +55,7 @@ class SharedCluster:
                 f"{self._cluster_id}; remedy: point them at the first one again"
             )
         addresses = {broker.number: broker.address for broker in members.brokers}
-        return Connection({**self._known, **addresses}, access.security)
+        return Connection({**self._known, **addresses}, access.security, may_move=True)
 
     @cached_property
     def requests(self) -> BrokerRequests:

@@ -66,12 +66,13 @@ class Channel:
     """A connection to the broker at `address`, for many requests one after the other. Only one thread at a time may use
     it.
 
-    `round_trip_s`: how long the operating system took to connect, in seconds: a round trip of the network.
+    `address`: where the broker is. `round_trip_s`: how long the operating system took to connect, in seconds: a round
+    trip of the network.
     """
 
     def __init__(self, address: Address, transport: Transport = PLAIN) -> None:
         self._socket: socket.socket | None = None
-        self._address, self._transport = address, transport
+        self.address, self._transport = address, transport
         self._sent = 0
         self._renewed_at_s = float("inf")
         self._ranges: versions.Ranges | None = None
@@ -102,7 +103,7 @@ class Channel:
         """Returns the versions of each request that the broker takes. It is asked once per connection."""
         if self._ranges is None or self._socket is None or time.monotonic() >= self._renewed_at_s:
             try:
-                self._ranges = versions.asked_of(lambda request: self.call(request, timeout_s), self._address)
+                self._ranges = versions.asked_of(lambda request: self.call(request, timeout_s), self.address)
             except ConnectionError:
                 self.close()
                 raise
@@ -126,14 +127,14 @@ class Channel:
     def _connect(self, timeout_s: float) -> socket.socket:
         began_s = time.monotonic()
         patience_s = max(timeout_s, SECURED_S) if self._transport.is_secured else timeout_s
-        connection = self._socket = socket.create_connection(self._address, timeout=patience_s)
+        connection = self._socket = socket.create_connection(self.address, timeout=patience_s)
         self.round_trip_s = time.monotonic() - began_s
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(patience_s + ROUND_TRIPS * self.round_trip_s)
-        connection = self._socket = self._transport.secured(connection, self._address)
+        connection = self._socket = self._transport.secured(connection, self.address)
         if self._transport.uses_sasl:
             opened_s = time.monotonic()
-            lifetime_s = self._transport.authenticate(lambda token: self._exchange(connection, token), self._address)
+            lifetime_s = self._transport.authenticate(lambda token: self._exchange(connection, token), self.address)
             self._renewed_at_s = opened_s + _RENEWED_AT * lifetime_s
         return connection
 
@@ -149,7 +150,7 @@ class Channel:
         (size,) = struct.unpack(">i", head + _exactly(connection, 3))
         answer = _exactly(connection, size)
         if answer[:4] != correlation:
-            raise ConnectionError(f"the broker at {self._address} sent the answer to another request")
+            raise ConnectionError(f"the broker at {self.address} sent the answer to another request")
         return answer
 
 
@@ -157,8 +158,17 @@ class Channels:
     """A kept channel to each broker of `connection`, for each thread one of its own."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection, self._transport = connection, Transport(connection.security)
+        self._transport = Transport(connection.security)
+        self._addresses = dict(connection.brokers)
         self._local = threading.local()
+
+    def address(self, broker: int) -> Address:
+        """Returns where `broker` is, as far as it is known."""
+        return self._addresses[broker]
+
+    def move(self, broker: int, address: Address) -> None:
+        """Notes that `broker` is at `address` now: the next request of each thread goes there."""
+        self._addresses[broker] = address
 
     def to(self, broker: int) -> Channel:
         """Returns this thread's channel to `broker`. A forked process has channels of its own, because two processes
@@ -166,8 +176,9 @@ class Channels:
         if getattr(self._local, "process", None) != os.getpid():
             self._local.process, self._local.channels = os.getpid(), {}
         channels: dict[int, Channel] = self._local.channels
-        if broker not in channels:
-            channels[broker] = Channel(self._connection.address(broker), self._transport)
+        address = self.address(broker)
+        if broker not in channels or channels[broker].address != address:
+            channels[broker] = Channel(address, self._transport)
         return channels[broker]
 
 

@@ -129,7 +129,7 @@ class BrokerRequests(Asking):
 
     def _description(self, broker: int, topics: Sequence[str]) -> tuple[str, int, bytes]:
         """Returns the request that describes the partitions of `topics`: its name, its version, and its bytes."""
-        taken, address = self._ranges(broker, VIEW_S), self._connection.address(broker)
+        taken, address = self._ranges(broker, VIEW_S), self._channels.address(broker)
         if versions.takes(_STATES, taken):
             version, asked = versions.agreed(_STATES, taken, address), sorted(topics)
             return _STATES, version, encoded(_STATES, version, topics=asked, response_partition_limit=2000)
@@ -138,7 +138,7 @@ class BrokerRequests(Asking):
         return _WITHOUT_ELR, version, encoded(_WITHOUT_ELR, version, **fields)
 
     def _states(self, broker: int, name: str, version: int, answer: Answer) -> dict[Partition, PartitionState]:
-        described = decoded(name, version, answer, self._connection.address(broker))
+        described = decoded(name, version, answer, self._channels.address(broker))
         for topic in described.topics or ():
             authorization.require(topic.error_code, topic.name or "", "Describe")
         return {
@@ -228,7 +228,7 @@ class BrokerRequests(Asking):
         error, ends = self._epochs(broker, questions, CHANGE_S)[topic, partition]
         authorization.require(error, topic, "Describe")
         if error:
-            said = f"the broker at {self._connection.address(broker)} does not say where epoch {epoch}"
+            said = f"the broker at {self._channels.address(broker)} does not say where epoch {epoch}"
             raise ConnectionError(f"{said} of {topic}/{partition} ends: error {error}")
         return ends.end
 
@@ -298,9 +298,7 @@ class BrokerRequests(Asking):
             began_ms, timeout_ms = each.transaction_start_time_ms, each.transaction_timeout_ms
             states[name] = TransactionState(name, each.transaction_state, began_ms, timeout_ms)
         if missing := set(names) - set(states):
-            raise ConnectionError(
-                f"the broker at {self._connection.address(broker)} did not describe {sorted(missing)}"
-            )
+            raise ConnectionError(f"the broker at {self._channels.address(broker)} did not describe {sorted(missing)}")
         return states
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
