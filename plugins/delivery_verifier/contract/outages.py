@@ -41,8 +41,8 @@ def outages(observations: Sequence[Observation]) -> Iterator[Disturbance]:
     ]
     for loss in isr_power_losses(observations, cuts):
         silent = ", ".join(map(str, loss.brokers))
-        topic = loss.topic or TRANSACTION_STATE
-        detail = f"{topic}/{loss.partitions[0]}: all of the ISR [{silent}] did not answer, and may have lost power"
+        topic, (partition,) = loss.topic or TRANSACTION_STATE, loss.partitions
+        detail = f"{topic}/{partition}: all of the ISR [{silent}] did not answer, and may have lost power"
         yield replace(loss, kind="outage", topic=topic, detail=detail)
 
 

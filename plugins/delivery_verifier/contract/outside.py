@@ -178,7 +178,7 @@ def _outages(observations: Iterable[Observation], outside: Outside) -> list[_Out
         for outage in outages:
             if whole and outage.back_us is not None and outage.recovered_us is None:
                 outage.recovered_us = now.at_us
-            elif not whole and (outage.recovered_us or 0) > now.at_us - OBSERVER_LAG_US:
+            elif not whole and outage.recovered_us is not None and now.at_us - outage.recovered_us < OBSERVER_LAG_US:
                 outage.recovered_us = None  # one of several changes that were seen one after the other
     return outages
 
@@ -234,8 +234,8 @@ def _is_taken_out(outage: _Outage, outside: Outside, silent: Iterable[Silence]) 
 def _shows(silence: Silence, outage: _Outage) -> bool:
     """Returns whether the broker was silent when it was deposed, or fell silent at once after that, as in an orderly
     stop. A silence that begins later has another reason, e.g. of a broker that merely lagged."""
-    is_next = 0 <= silence.since_us - outage.deposed_us <= OBSERVER_LAG_US
-    return silence.is_sign and (is_next or silence.reaches(outage.deposed_us))
+    is_soon = silence.since_us - outage.deposed_us <= OBSERVER_LAG_US
+    return silence.is_sign and is_soon and silence.reaches(max(outage.deposed_us, silence.since_us))
 
 
 def _begin_us(outage: _Outage, outside: Outside, silent: Sequence[Silence]) -> tuple[int, int] | None:
