@@ -175,8 +175,9 @@ class Life:
     def _leaves_soon(self, broker: int, step: int) -> bool:
         """Whether `broker` leaves an ISR within a second. A leader that moves just before is an orderly stop to all who
         look from outside, whatever the reason was."""
+        until = step + OBSERVER_LAG_US // STEP_US
         return any(
-            deed.broker == broker and step <= deed.deposed <= step + OBSERVER_LAG_US // STEP_US + 1
+            deed.broker == broker and step <= (deed.begin if deed.kind == "lag" else deed.deposed) <= until + 1
             for deed in self.deeds
         )
 
