@@ -242,7 +242,7 @@ def explain(arguments: argparse.Namespace) -> int:
         explained = explanation.explain_scenario(catalogue.SCENARIOS[name], scenario)
         _write(arguments, dumps(explained).decode(), explanation.scenario_text(explained))
         return 0
-    of_subject = explanation.explain(scenario, scenario.subjects[0], arguments.consumer_config, arguments.client)
+    of_subject = explanation.explain(scenario, scenario.subjects[0], arguments.consumer_config, arguments.written_for)
     _write(arguments, dumps(of_subject).decode(), explanation.explanation_text(of_subject))
     return 0
 

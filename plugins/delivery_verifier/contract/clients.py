@@ -17,7 +17,7 @@ from delivery_verifier.contract.rules import RULES
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.scenario import Client
+from delivery_verifier.model.client import Client
 
 
 class ClientDifference(Struct, frozen=True, kw_only=True):

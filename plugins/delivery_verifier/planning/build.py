@@ -10,6 +10,7 @@ import msgspec
 
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.backends import default_name
+from delivery_verifier.model import client
 from delivery_verifier.model.external_cluster import RETURN_S
 from delivery_verifier.model.fault_plan import FaultPlan, capabilities_of
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
@@ -69,6 +70,7 @@ def _ad_hoc_scenario(values: Mapping[str, Any], name: str) -> Scenario:
         records=request.records,
         producers=request.producers,
         application=user_applications.known()[request.application] if request.application else None,
+        clients=client.parse(request.clients, "clients"),
         cluster=ClusterSpec(
             backend=default_name(),
             kafka_version=request.kafka_version,
@@ -102,6 +104,7 @@ def _catalogue_scenario(values: Mapping[str, Any], name: str) -> Scenario:
         fail_step=request.fail_step,
         kafka_version=request.kafka_version,
         backend=default_name(),
+        clients=client.parse(request.clients, "clients"),
     )
 
 

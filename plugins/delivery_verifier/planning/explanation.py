@@ -137,9 +137,9 @@ def explain(scenario: Scenario, arm: Arm, consumer_config: str | None = None, cl
 
 def _java(settings: Settings, profile: Profile) -> JavaContract | None:
     """Returns the contract for the Java client of `profile`, or None if the profile was not written for one."""
-    if profile.client != "java":
+    if profile.written_for != "java":
         return None
-    of_version = dataclasses.replace(settings, client_version=profile.client_version)
+    of_version = dataclasses.replace(settings, client_version=profile.written_for_version)
     return clients.java_contract(of_version, own_clients.of_profile(profile).name)
 
 

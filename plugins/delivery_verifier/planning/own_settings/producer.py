@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from delivery_verifier.model import inputs
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
-from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings import client_values, clients, effective, known_names, librdkafka, values
 from delivery_verifier.planning.own_settings.clients import ClientVersion
 from delivery_verifier.planning.own_settings.producer_names import (
