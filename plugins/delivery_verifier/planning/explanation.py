@@ -250,7 +250,8 @@ def describe(scenario: Scenario) -> str:
         f"fault    {fault.name}, {_counted(fault.cycles, 'time')}: {fault.summary}",
     ]
     for arm in scenario.loaded:
-        lines.append(f"arm      {arm.name} ({arm.role}): at least {arm.records:,} records, claim {arm.claim}")
+        who = f"{arm.role}, {arm.versioned_client.words}"
+        lines.append(f"arm      {arm.name} ({who}): at least {arm.records:,} records, claim {arm.claim}")
         notes = (*arm.profile.notes, *application_lines(arm.application), *beforehand.lines(scenario, arm))
         lines += [f"           {line}" for line in (*notes, *promises(scenario, arm))]
     lines.append("arm      canary: planted anomalies of every kind, all of which must be found")
