@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from delivery_verifier.model.act import CLIENTS
 from delivery_verifier.model.client import Client, VersionedClient
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.scenario import Arm, Expectation
 
 ONLY_LIBRDKAFKA = (VersionedClient(),)
 """The clients of a run for which the user named none."""
+HIT = CLIENTS.name
+"""The option of a step that says how many clients it must hit."""
 EITHER = {"HELD", "VIOLATED"}
 
 Expected = Callable[[Arm, Client], Expectation]
@@ -33,6 +37,18 @@ def with_clients(
     """
     free = iter(range(max(arm.ordinal for arm in arms) + 1, 10_000))
     return [each for arm in arms for each in _variants(arm, clients, expected, topic_of, free)]
+
+
+def for_clients(fault: FaultPlan, clients: Sequence[VersionedClient]) -> FaultPlan:
+    """Returns `fault` for arms that run with each of `clients`. A step that must hit a number of clients must hit so
+    many of each. If not, the plan would go on before it has hit the last ones."""
+
+    def scaled(step: FaultStep) -> FaultStep:
+        if (count := step.options.get(HIT)) is None:
+            return step
+        return replace(step, options=step.options | {HIT: int(count) * len(clients)})
+
+    return replace(fault, steps=tuple(map(scaled, fault.steps)))
 
 
 def is_single(arm: Arm) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from delivery_verifier.catalogue.arm_clients import ONLY_LIBRDKAFKA, with_clients
+from delivery_verifier.catalogue.arm_clients import ONLY_LIBRDKAFKA, for_clients, with_clients
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.catalogue.single import CANARY_PRODUCERS, arm_of, token, topics_of
 from delivery_verifier.model.application import Application
@@ -136,7 +136,7 @@ def build(
         name=entry.name,
         arms=tuple(arms),
         load=entry.load,
-        fault=entry.fault,
+        fault=for_clients(entry.fault, clients),
         min_exposed=entry.min_exposed,
         cluster=cluster_of(entry, kafka_version, backend),
         **more,  # type: ignore[arg-type]

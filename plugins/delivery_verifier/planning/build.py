@@ -93,6 +93,12 @@ def _catalogue_scenario(values: Mapping[str, Any], name: str) -> Scenario:
     that the scenario settles, because a form always sends all of its fields."""
     counting = {key: value for key, value in values.items() if FIELDS[key].words.beside_a_scenario == "counts"}
     request = Request(**counting)
+    clients = client.parse(request.clients, "clients")
+    if values["scenario"] in catalogue.PRICES and len(clients) > 1:
+        raise BadInput(
+            f"clients is {request.clients!r}, and {values['scenario']} measures one arm alone, because arms slow each "
+            "other down; allowed: one client"
+        )
     return catalogue.build(
         catalogue.SCENARIOS[values["scenario"]],
         name,
@@ -104,7 +110,7 @@ def _catalogue_scenario(values: Mapping[str, Any], name: str) -> Scenario:
         fail_step=request.fail_step,
         kafka_version=request.kafka_version,
         backend=default_name(),
-        clients=client.parse(request.clients, "clients"),
+        clients=clients,
     )
 
 

@@ -32,14 +32,16 @@ def columns(tables: Iterable[Table]) -> list[Column]:
     """Returns the columns of the map, for all of `tables`. Columns for profiles come first. Columns for pairs of
     profile and application follow.
 
-    The profiles of the catalogue stand in the order of the catalogue. Other profiles follow.
+    The profiles of the catalogue stand in the order of the catalogue, each with librdkafka first. Others follow.
     """
     names = dict.fromkeys(name for table in tables for name in table.columns)
     order = {name: position for position, name in enumerate(PROFILES)}
-    return sorted(
-        (_column(name) for name in names),
-        key=lambda column: (column.is_application, order.get(column.name, len(order))),
-    )
+
+    def place(column: Column) -> tuple[bool, int, bool]:
+        profile, has_more, _ = column.name.partition(", ")
+        return column.is_application, order.get(profile, len(order)), bool(has_more)
+
+    return sorted((_column(name) for name in names), key=place)
 
 
 def _column(name: str) -> Column:
