@@ -30,7 +30,8 @@ def register(add: Add) -> None:
     sub.set_defaults(reads_stored_run=True)
     sub.add_argument("runs", nargs="*", metavar="RUN", help="two run directories, or names of runs")
     sub.add_argument("--kafka-versions", nargs=2, metavar="VERSION", help="run the scenario on both versions first")
-    sub.add_argument("--clients", nargs=2, metavar="CLIENT", help="run the scenario with each of both clients first")
+    both = {"dest": "both_clients", "nargs": 2, "metavar": "CLIENT"}
+    sub.add_argument("--clients", help="run the scenario with each of both clients first", **both)
     sub.add_argument("--out", metavar="FILE.html", help="where the page goes (default: in the current folder)")
     sub.add_argument("--direct", action="store_true", help="without Airflow")
     sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
@@ -46,7 +47,7 @@ def compare(arguments: argparse.Namespace) -> int:
     from delivery_verifier.reporting.comparison import comparison
     from delivery_verifier.reporting.comparison import page as compare_page
 
-    ways = [bool(arguments.kafka_versions), bool(arguments.clients), bool(arguments.runs)]
+    ways = [bool(arguments.kafka_versions), bool(arguments.both_clients), bool(arguments.runs)]
     if sum(ways) != 1 or len(arguments.runs) not in (0, 2):
         raise BadInput(
             f"runs is {' '.join(arguments.runs)!r}; allowed: two runs, or none with --kafka-versions A B, or none with "
@@ -78,8 +79,8 @@ def _run_both(arguments: argparse.Namespace) -> list[tuple[Path, int]]:
 
     common, started_at = options.params_of(arguments), time.strftime("%Y%m%dT%H%M%S")
     field, word, values = (
-        ("clients", "with", arguments.clients)
-        if arguments.clients
+        ("clients", "with", arguments.both_clients)
+        if arguments.both_clients
         else ("kafka_version", "kafka", arguments.kafka_versions)
     )
     runs = {

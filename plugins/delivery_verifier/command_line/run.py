@@ -29,6 +29,8 @@ _EXAMPLES = """examples:
   kdv run --profile acks_1 --claim at_least_once --fault pause_leader --records 20000
                                                        break it on purpose: this ends VIOLATED, exit code 1
   kdv run --profile idempotent --cycles 5 --direct     five faults in one run, without Airflow
+  kdv run --scenario order.stalled_leader --clients librdkafka,java
+                                                       each arm with both clients: the report says which client did it
   kdv run --application commit_after                   does a consumer that commits after applying skip anything?
 """
 

@@ -61,7 +61,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     * `consumers`: explanations of consumers. There is one for the arm's application. If the user gave a file of
       consumer settings, there is also one for each discipline that the user's code may have.
 
-    All fields but `java`, `versions` and `consumers` are about librdkafka, the client that every run uses.
+    All fields but `java`, `versions` and `consumers` are about the client of the arm.
     """
 
     arm: str

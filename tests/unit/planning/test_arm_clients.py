@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue.arm_clients import HIT, is_single
+from delivery_verifier.command_line import compare
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.client import WITHOUT_LOAD
@@ -167,3 +168,18 @@ def test_a_range_of_confluent_kafka_ends_before_the_client_on_rust() -> None:
     every = sum(project.get("optional-dependencies", {}).values(), project["dependencies"])
     named = [one for one in every if one.startswith("confluent-kafka")]
     assert named and all("==2." in one or "<4" in one for one in named), named
+
+
+@pytest.mark.usefixtures("with_java")
+def test_kdv_compare_plans_one_run_with_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[dict[str, object]] = []
+
+    def carry_out(params: dict[str, object], *_: object, **__: object) -> object:
+        ran.append(params)
+        raise StopIteration
+
+    monkeypatch.setattr(compare, "carry_out", carry_out)
+    with pytest.raises(StopIteration):
+        line = ["compare", "--clients", "librdkafka", "java:4.1.1", "--profile", "acks_1"]
+        compare.compare(cli._parser().parse_args(line))
+    assert ran == [{"profile": "acks_1", "clients": "librdkafka"}]

@@ -275,7 +275,7 @@ def test_a_plan_and_a_run_say_whose_defaults_and_for_which_versions() -> None:
     scenario = scenario_from_params({**fields, "written_for": "librdkafka:0.11"}, "r")
     assert scenario.subjects[0].profile.producer["acks"] == "1"
     assert any(
-        note == "the producer under test is librdkafka 2.16 with these settings, not librdkafka 0.11"
+        note == "an arm with librdkafka has these settings with librdkafka 2.16, not with librdkafka 0.11"
         for note in scenario.subjects[0].profile.notes
     )
 

@@ -20,7 +20,7 @@ from delivery_verifier.planning.own_settings import releases
 from delivery_verifier.planning.own_settings.releases import Release, Version
 
 EXERCISED = "librdkafka 2.16"
-"""The client of every run."""
+"""The librdkafka of every run."""
 PROPOSED = ("java", "java:3.9", "java:3.1.0", "java:2.8", "librdkafka", "librdkafka:1.9", "librdkafka:0.11")
 """Clients that forms and shells propose: each without a version, and in versions with other defaults."""
 _WRITTEN = re.compile(r"([a-z]+)(?::([0-9]+(?:\.[0-9]+){0,2}))?")
@@ -68,7 +68,7 @@ class ClientVersion(Struct, frozen=True):
 
     @property
     def is_exercised(self) -> bool:
-        """Whether the client of every run is this one."""
+        """Whether the librdkafka of every run is this one."""
         return self.name == EXERCISED
 
 

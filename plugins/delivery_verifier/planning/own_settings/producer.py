@@ -137,9 +137,9 @@ def with_defaults(translation: Translation, client: ClientVersion) -> Translatio
             for name in explicit
             if full[name] != explicit[name]
         ]
-        notes.append("the producer under test is librdkafka with these settings, not the Java client itself")
+        notes.append("an arm with librdkafka has these settings, and is not the Java client itself")
     elif not client.is_exercised:
-        notes.append(f"the producer under test is {clients.EXERCISED} with these settings, not {client.name}")
+        notes.append(f"an arm with librdkafka has these settings with {clients.EXERCISED}, not with {client.name}")
     return with_transactions(Translation(full, translation.left_out, notes))
 
 

@@ -37,11 +37,12 @@ def columns(tables: Iterable[Table]) -> list[Column]:
     names = dict.fromkeys(name for table in tables for name in table.columns)
     order = {name: position for position, name in enumerate(PROFILES)}
 
-    def place(column: Column) -> tuple[bool, int, bool]:
-        profile, has_more, _ = column.name.partition(", ")
-        return column.is_application, order.get(profile, len(order)), bool(has_more)
+    def position(column: Column) -> tuple[bool, int, bool]:
+        profile, has_client, _ = column.name.partition(", ")
+        known = len(order) if column.is_application else order.get(profile, len(order))
+        return column.is_application, known, bool(has_client) and not column.is_application
 
-    return sorted((_column(name) for name in names), key=place)
+    return sorted((_column(name) for name in names), key=position)
 
 
 def _column(name: str) -> Column:
