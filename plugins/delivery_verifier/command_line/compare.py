@@ -30,8 +30,13 @@ def register(add: Add) -> None:
     sub.set_defaults(reads_stored_run=True)
     sub.add_argument("runs", nargs="*", metavar="RUN", help="two run directories, or names of runs")
     sub.add_argument("--kafka-versions", nargs=2, metavar="VERSION", help="run the scenario on both versions first")
-    both = {"dest": "both_clients", "nargs": 2, "metavar": "CLIENT"}
-    sub.add_argument("--clients", help="run the scenario with each of both clients first", **both)
+    sub.add_argument(
+        "--clients",
+        dest="both_clients",
+        nargs=2,
+        metavar="CLIENT",
+        help="run the scenario with each of both clients first",
+    )
     sub.add_argument("--out", metavar="FILE.html", help="where the page goes (default: in the current folder)")
     sub.add_argument("--direct", action="store_true", help="without Airflow")
     sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")

@@ -109,8 +109,7 @@ def plain_lines(verdict: RunVerdict, runs: Path | None = None) -> list[str]:
 def _arm_line(row: ArmRow) -> Line:
     """Returns the line about one arm: how many records were reported and given up, and how many cases each kind of
     anomaly has."""
-    role = "under test" if row.arm.role == "subject" else row.arm.role
-    role += f", {row.client}" if row.client else ""
+    role = ["under test" if row.arm.role == "subject" else row.arm.role, *filter(None, [row.client])]
     given_up = "".join(f", {cell.text} {cell.heading}" for cell in row.counts if cell.mark == "given-up")
     cases = [
         f"{cell.text} {cell.heading}{f' ({cell.note})' if cell.note else ''}"
@@ -118,7 +117,9 @@ def _arm_line(row: ArmRow) -> Line:
         if cell.mark not in ("plain", "none", "given-up")
     ]
     anomalies = ", ".join(cases) or "no anomaly"
-    return Line(f"{row.arm.arm} ({role}): {row.arm.verdict}, {row.reported.text} reported{given_up}, {anomalies}")
+    return Line(
+        f"{row.arm.arm} ({', '.join(role)}): {row.arm.verdict}, {row.reported.text} reported{given_up}, {anomalies}"
+    )
 
 
 def _doubt_line(doubt: DoubtGroup) -> Line:
