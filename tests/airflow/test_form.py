@@ -119,7 +119,7 @@ def test_an_application_is_offered_as_soon_as_the_form_is_made_again(
 
 def test_the_question_itself_is_never_folded_away() -> None:
     unfolded = [name for name in PARAMS if "section" not in _schema(name)]
-    assert unfolded == ["profile", "application", "fault", "claim", "records"]
+    assert unfolded == ["profile", "application", "fault", "claim", "clients", "records"]
 
 
 def test_a_section_says_its_defaults_before_it_is_opened() -> None:
