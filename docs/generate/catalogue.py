@@ -10,8 +10,9 @@ from pathlib import Path
 from delivery_verifier.catalogue.applications import profile_and_application
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES
+from delivery_verifier.model.client import CLIENTS
 from delivery_verifier.model.fault_plan import FaultStep, capabilities_of
-from delivery_verifier.model.scenario import ON_SIGTERM
+from delivery_verifier.model.scenario import ON_SIGTERM, Expectation
 from delivery_verifier.reporting.matrix.tables import heading_of_kind
 from delivery_verifier.suite.selection import KINDS
 
@@ -24,6 +25,9 @@ Ready-made scenarios. Each puts one promise of Kafka's settings to the test, on 
 how every arm must end. The arms of a scenario share the cluster, the fault and the moment; a *subject* is what it is
 about, a *control* must hold while a weak subject breaks. `VIOLATED` as expected is no failure of the verifier or of
 Kafka: it shows where a promise ends. `kdv run --scenario NAME` runs one, `kdv catalogue` all of them, on one page.
+
+Verdicts and counts were found with librdkafka. With `--clients librdkafka,java`, each arm also runs with the Java client,
+and only its verdict is expected, unless something else is said here: exact counts depend on how a client batches and retries.
 
 """
 
@@ -76,9 +80,15 @@ def _entry(entry: Entry) -> str:
 
 def _arm(arm: ArmPlan) -> str:
     """Returns the row of one arm in the table of an entry."""
-    bounds = ", ".join(f"{bound.count} {bound.op} {bound.value:,}" for bound in arm.expectation.bounds)
-    verdicts = " or ".join(arm.expectation.verdicts)
-    return f"| {arm.name} | {arm.role} | {_settings(arm)} | {arm.claim} | {verdicts}{f'; {bounds}' if bounds else ''} |"
+    expected = [_expected(arm.expectation)]
+    expected += [f"with {CLIENTS[client].title}: {_expected(other)}" for client, other in arm.with_other.items()]
+    return f"| {arm.name} | {arm.role} | {_settings(arm)} | {arm.claim} | {'; '.join(expected)} |"
+
+
+def _expected(expectation: Expectation) -> str:
+    bounds = ", ".join(f"{bound.count} {bound.op} {bound.value:,}" for bound in expectation.bounds)
+    verdicts = " or ".join(expectation.verdicts)
+    return f"{verdicts}{f'; {bounds}' if bounds else ''}"
 
 
 def _settings(arm: ArmPlan) -> str:

@@ -25,8 +25,9 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   processes, anywhere in the cluster. "On a quiet day, too" needs no disturbance.
 * What only an *unplanned* disturbance permits is a doubt, not a pass: the run is `INCONCLUSIVE`, never `HELD`.
   What an injection explains is planned, also if nothing proves that it took effect: that is a doubt of its own.
-* Rules that describe a client library, and not Kafka, say so and apply to that client alone. A run exercises
-  librdkafka. Of a file that was written for the Java client, `kdv explain` says where that client differs.
+* The column *client* says for which client a rule holds, and with which clients it was measured on real brokers. A rule
+  of one client alone describes this client, and not Kafka. The rules of the arm's own client count. Where a rule rests on
+  the source of a client and on no run with it, the verdict of such an arm says so, too.
 * Where behaviour was measured and differs from the documentation, the rule follows behaviour and says so.
 * A permission has a place and a time. What lies outside convicts: [below](#where-and-when).
 * It is a doubt (`unexplained`) if a lost record was acknowledged before the injection that caused the change of leader,
@@ -197,14 +198,14 @@ def _table(rules: list[ContractRule]) -> Iterator[str]:
     """Yields the lines of the table of rules. Yields nothing if there are no rules."""
     if not rules:
         return
-    yield "| rule | permitted with | if observed | because | source |"
-    yield "|---|---|---|---|---|"
+    yield "| rule | permitted with | client | if observed | because | source |"
+    yield "|---|---|---|---|---|---|"
     for rule in rules:
         kinds = ", ".join(f"`{kind}`" for kind in rule.kinds) or "on a quiet day, too"
         kinds += f" {rule.far_enough_text}" if rule.far_enough_text else ""
         kinds += "".join(f", and `{kind}`" for kind in rule.also_required)
         because = f"{rule.sentence} {rule.java}".strip()
-        yield f"| `{rule.id}` | {rule.condition} | {kinds} | {because} | {rule.source} |"
+        yield f"| `{rule.id}` | {rule.condition} | {rule.holds_for} | {kinds} | {because} | {rule.source} |"
     yield ""
 
 

@@ -71,7 +71,7 @@ def read(file: Path) -> Example:
     topic = file.with_suffix(".topic.properties")
     topic_file = str(topic) if topic.is_file() else None
     profile = profiles.from_files(None, str(file), topic_file, None, marks["client"])
-    settings = Settings.of_profile(profile, client=profile.client)
+    settings = Settings.of_profile(profile, client=profile.written_for)
     return Example(file.stem, summary, marks["source"], profile, matrix(settings))
 
 
@@ -95,7 +95,7 @@ def _introduction_row(example: Example) -> str:
     idempotent = "yes" if settings.enable_idempotence else "no"
     return (
         f"| [{example.name}](examples/{example.name}.properties) | {example.summary} | "
-        f"{example.profile.client} | {_versions(example.profile)} | {settings.acks} | {idempotent} | {settings.max_in_flight} | "
+        f"{example.profile.written_for} | {_versions(example.profile)} | {settings.acks} | {idempotent} | {settings.max_in_flight} | "
         f"{settings.min_insync_replicas} | <{example.source}> |"
     )
 

@@ -57,7 +57,9 @@ def _allowed(field: Field) -> str:
     if field.type is float:
         low = f"above {field.meta.gt:g}" if field.meta.ge is None else f"{field.meta.ge:g}"
         return f"{low} to {field.meta.le:,g}"
-    return f"{', '.join(f'`{name}`' for name in choices.clients())}, ..." if field.name == "client" else "a text"
+    return (
+        f"{', '.join(f'`{name}`' for name in choices.written_for())}, ..." if field.name == "written_for" else "a text"
+    )
 
 
 def main(arguments: list[str]) -> None:

@@ -14,8 +14,9 @@ from support.run_builder import judged
 
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Claim, Client, OwnPacing
+from delivery_verifier.model.scenario import Claim, OwnPacing
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks import catalogue_form, form
 from delivery_verifier.planning.build import scenario_from_params
@@ -48,11 +49,11 @@ def test_a_choice_offers_exactly_what_the_library_knows_each_with_a_label(name: 
 
 
 def test_the_form_proposes_clients_that_the_library_knows_and_takes_other_versions() -> None:
-    proposed = _schema("client")["examples"]
+    proposed = _schema("written_for")["examples"]
     assert proposed == list(clients.PROPOSED) and {clients.parse(each).client for each in proposed} == {
         *get_args(Client)
     }
-    param = copy.deepcopy(PARAMS["client"])
+    param = copy.deepcopy(PARAMS["written_for"])
     assert (param.resolve("java:3.2"), param.resolve(None)) == ("java:3.2", None)
 
 
@@ -118,7 +119,7 @@ def test_an_application_is_offered_as_soon_as_the_form_is_made_again(
 
 def test_the_question_itself_is_never_folded_away() -> None:
     unfolded = [name for name in PARAMS if "section" not in _schema(name)]
-    assert unfolded == ["profile", "application", "fault", "claim", "records"]
+    assert unfolded == ["profile", "application", "fault", "claim", "clients", "records"]
 
 
 def test_a_section_says_its_defaults_before_it_is_opened() -> None:

@@ -55,9 +55,10 @@ def _ready_profile(scenario: Scenario, settings: Settings) -> str:
 def priced_as(settings: Settings) -> str:
     """Returns the profile for which `kdv price` measures the price of `settings`.
 
-    Returns an empty text if there is none: `kdv price` measures only the profiles in PRICED, without an application.
+    Returns an empty text if there is none: `kdv price` measures only the profiles in PRICED, with librdkafka and
+    without an application.
     """
-    if settings.discipline is not None:
+    if settings.discipline is not None or settings.client != "librdkafka":
         return ""
     return next((name for name in PRICED if same_settings(of_catalogue(name, settings), settings)), "")
 
@@ -70,6 +71,8 @@ def of_catalogue(name: str, like: Settings) -> Settings:
         plain,
         isolation_level=like.isolation_level,
         client=like.client,
+        client_version=like.client_version,
+        transaction_version_2=like.transaction_version_2,
         transaction_log_min_isr=like.transaction_log_min_isr,
         transaction_log_elr=like.transaction_log_elr,
         discipline=like.discipline,

@@ -5,14 +5,17 @@ An entry is a ready-made scenario, together with the promise that the scenario t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from delivery_verifier.catalogue.arm_clients import ONLY_LIBRDKAFKA, for_clients, with_clients
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.catalogue.single import CANARY_PRODUCERS, arm_of, token
+from delivery_verifier.catalogue.single import CANARY_PRODUCERS, arm_of, token, topics_of
 from delivery_verifier.model.application import Application
+from delivery_verifier.model.client import Client, VersionedClient
 from delivery_verifier.model.data import Name
 from delivery_verifier.model.fault_plan import FaultPlan, capabilities_of
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, OnSigterm, Profile, Scenario
@@ -27,7 +30,8 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `profile`: the delivery settings of the arm.
     * `application`: the program under test that consumes the arm's topic, if any.
     * `claim`: the guarantee that the run tests with this arm.
-    * `expectation`: the verdicts that the arm may get, and the counts that it must end with.
+    * `expectation`: the verdicts that the arm may get, and the counts that it must end with. Its bounds were found with
+      librdkafka. `with_other`: the same for other clients, if it is known (see `expected_with`).
     * `on_sigterm`: how the arm's producers end on SIGTERM, if the fault plan sends it (see `scenario.Arm`).
     """
 
@@ -38,6 +42,14 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     expectation: Expectation = Expectation()
     application: Application | None = None
     on_sigterm: OnSigterm | None = None
+    with_other: dict[Client, Expectation] = {}
+
+    def expected_with(self, client: Client) -> Expectation:
+        """Returns what the arm must show with `client`. A client for which nothing is known has the verdicts of
+        librdkafka, and no bounds: an exact count depends on how a client batches and retries."""
+        if client == "librdkafka":
+            return self.expectation
+        return self.with_other.get(client, Expectation(verdicts=self.expectation.verdicts))
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,12 +105,14 @@ def build(
     run_id: str,
     kafka_version: str = ClusterSpec().kafka_version,
     backend: str = ClusterSpec().backend,
+    clients: Sequence[VersionedClient] = ONLY_LIBRDKAFKA,
     **more: object,
 ) -> Scenario:
     """Returns the scenario of `entry` for the run `run_id`: the arms of the entry, and a canary.
 
     The canary is an arm with planted anomalies that the verifier must find. If the entry names no backend, the cluster
-    gets `backend`. `more` are further fields of Scenario, e.g. seed, commit, versions.
+    gets `backend`. `clients`: the clients with each of which the arms run (see `arm_clients`). `more` are further
+    fields of Scenario, e.g. seed, commit, versions.
     """
     records = entry.records or _scripted(entry)
     arms = [
@@ -107,12 +121,14 @@ def build(
                 run_id, number, plan.role, plan.profile, claim=plan.claim, expectation=plan.expectation, records=records
             ),
             name=plan.name,
-            topic_name=f"kdv-{token(run_id)}-{plan.name}",
+            topic_name=topics_of(run_id)(plan.name),
             application=plan.application,
             on_sigterm=plan.on_sigterm,
         )
         for number, plan in enumerate(entry.arms, 1)
     ]
+    plans = {plan.name: plan for plan in entry.arms}
+    arms = with_clients(arms, clients, lambda arm, client: plans[arm.name].expected_with(client), topics_of(run_id))
     arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"], producers=CANARY_PRODUCERS))
     return Scenario(
         run_id=run_id,
@@ -120,7 +136,7 @@ def build(
         name=entry.name,
         arms=tuple(arms),
         load=entry.load,
-        fault=entry.fault,
+        fault=for_clients(entry.fault, clients),
         min_exposed=entry.min_exposed,
         cluster=cluster_of(entry, kafka_version, backend),
         **more,  # type: ignore[arg-type]

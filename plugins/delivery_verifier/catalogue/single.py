@@ -8,12 +8,15 @@ fault acts on applications. Any other control has none, because it shows what th
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
+from delivery_verifier.catalogue.arm_clients import ONLY_LIBRDKAFKA, with_clients
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.application import Application
+from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, capabilities_of
 from delivery_verifier.model.scenario import (
     FEWEST_RECORDS,
@@ -53,6 +56,7 @@ def scenario(
     producers: int = 1,
     application: Application | None = None,
     cluster: ClusterSpec | None = None,
+    clients: Sequence[VersionedClient] = ONLY_LIBRDKAFKA,
     **more: object,
 ) -> Scenario:
     """Returns the ad hoc scenario: one subject, its controls, and the canary.
@@ -68,12 +72,13 @@ def scenario(
 
     `records` is the least number of records that the subject sends. `producers` is the number of the subject's
     producers. `application` is the program under test that applies the subject's records, or None. If `cluster` is
-    None, the cluster is a default cluster with the capabilities that `fault` needs. `more` has further fields of
-    Scenario.
+    None, the cluster is a default cluster with the capabilities that `fault` needs. `clients`: the clients with each of
+    which the subject and its strong control run (see `arm_clients`). `more` has further fields of Scenario.
     """
     subject = arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)
     controls = _controls(run_id, profile, fault, application is not None, load, records)
-    arms = [replace(subject, application=application), *controls]
+    loaded = [replace(subject, application=application), *controls]
+    arms = with_clients(loaded, clients, lambda arm, client: arm.expectation, topics_of(run_id))
     if application is not None:
         fault = _parked(fault)
     safe = _fitted(PROFILES["safe"], load.replication_factor)
@@ -130,6 +135,11 @@ def _fitted(profile: Profile, replicas: int) -> Profile:
     return replace(profile, topic={**profile.topic, "min.insync.replicas": fitting})
 
 
+def topics_of(run_id: str) -> Callable[[str], str]:
+    """Returns a function that returns the name of the topic for the name of an arm in the run `run_id`."""
+    return lambda name: f"kdv-{token(run_id)}-{name}"
+
+
 def arm_of(run_id: str, ordinal: int, role: Role, profile: Profile, **more: object) -> Arm:
     """Returns an arm on a topic of its own.
 
@@ -144,6 +154,6 @@ def arm_of(run_id: str, ordinal: int, role: Role, profile: Profile, **more: obje
         ordinal=ordinal,
         role=role,
         profile=profile,
-        topic_name=f"kdv-{token(run_id)}-{name}",
+        topic_name=topics_of(run_id)(name),
         **more,  # type: ignore[arg-type]
     )

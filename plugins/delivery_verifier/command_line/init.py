@@ -57,7 +57,7 @@ def register(add: Add) -> None:
         help="producer settings, see docs/settings.md: .properties, application.yml ...",
     )
     sub.add_argument("--topic-config", **options.FILES["producer_config"]["topic_config"])
-    sub.add_argument("--client", **FIELDS["client"].argument)
+    sub.add_argument("--written-for", **FIELDS["written_for"].argument)
     sub.add_argument("--name", metavar="NAME", help="name of the profile (default: from the file's name, or mine)")
 
 
@@ -74,7 +74,7 @@ def init(arguments: argparse.Namespace) -> int:
     if arguments.file is None:
         profile = _asked()
     else:
-        profile = profiles.from_files(None, arguments.file, arguments.topic_config, None, arguments.client)
+        profile = profiles.from_files(None, arguments.file, arguments.topic_config, None, arguments.written_for)
     check_settings(profile)
     saved = profiles.save(profile, arguments.name or _name(arguments.file))
     for note in filter(None, (*saved.notes, client_versions.remark(saved))):

@@ -23,7 +23,7 @@ FILES: dict[str, dict[str, dict[str, Any]]] = {
             "help": "consumer settings: checked, and explained by `kdv explain`; a run exercises --application NAME",
         },
     },
-    "client": {
+    "written_for": {
         "save_profile": {
             "metavar": "NAME",
             "help": "save the settings as a profile, for --profile NAME and the Airflow form",
@@ -59,7 +59,7 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     params = {name: getattr(arguments, name) for name in OF_VALUES if getattr(arguments, name, None) is not None}
     errors = ValidationErrors()
     with errors:
-        _check_client(arguments)
+        _check_written_for(arguments)
     for field in OVERRIDES:
         if lines := getattr(arguments, FIELDS[field].option):
             with errors:
@@ -77,18 +77,18 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return params
 
 
-def _check_client(arguments: argparse.Namespace) -> None:
-    """Raises BadInput if --client names no client, or if no file is given: settings without a file are not those of a
-    client, and nobody would see that the option changed nothing."""
+def _check_written_for(arguments: argparse.Namespace) -> None:
+    """Raises BadInput if --written-for names no client, or if no file is given: settings without a file are not those
+    of a client, and nobody would see that the option changed nothing."""
     from delivery_verifier.planning.own_settings import clients
 
-    if arguments.client is None:
+    if arguments.written_for is None:
         return
-    clients.parse(arguments.client)
+    clients.parse(arguments.written_for, "written_for")
     if not (arguments.producer_config or arguments.consumer_config):
         raise BadInput(
-            f"client is {arguments.client!r}, but no file of settings is given; leave --client out, or give "
-            "--producer-config FILE or --consumer-config FILE: it says for which client a file was written"
+            f"written_for is {arguments.written_for!r}, but no file of settings is given; leave --written-for out, or "
+            "give --producer-config FILE or --consumer-config FILE: it says for which client a file was written"
         )
 
 
@@ -113,7 +113,7 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
     files = (arguments.producer_config, arguments.topic_config, arguments.consumer_config)
     own = None if name in catalogue.PROFILES else base
     if any(files):
-        own = profiles.from_files(base, *files, arguments.client)
+        own = profiles.from_files(base, *files, arguments.written_for)
     if arguments.save_profile:
         texts = (params.pop(field, "") for field in OVERRIDES)
         own = profiles.overridden(own or base or catalogue.PROFILES["safe"], *texts)

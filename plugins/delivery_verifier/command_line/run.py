@@ -29,6 +29,8 @@ _EXAMPLES = """examples:
   kdv run --profile acks_1 --claim at_least_once --fault pause_leader --records 20000
                                                        break it on purpose: this ends VIOLATED, exit code 1
   kdv run --profile idempotent --cycles 5 --direct     five faults in one run, without Airflow
+  kdv run --scenario order.stalled_leader --clients librdkafka,java
+                                                       each arm with both clients: the report says which client did it
   kdv run --application commit_after                   does a consumer that commits after applying skip anything?
 """
 
@@ -242,7 +244,7 @@ def explain(arguments: argparse.Namespace) -> int:
         explained = explanation.explain_scenario(catalogue.SCENARIOS[name], scenario)
         _write(arguments, dumps(explained).decode(), explanation.scenario_text(explained))
         return 0
-    of_subject = explanation.explain(scenario, scenario.subjects[0], arguments.consumer_config, arguments.client)
+    of_subject = explanation.explain(scenario, scenario.subjects[0], arguments.consumer_config, arguments.written_for)
     _write(arguments, dumps(of_subject).decode(), explanation.explanation_text(of_subject))
     return 0
 

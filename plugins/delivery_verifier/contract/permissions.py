@@ -37,7 +37,7 @@ def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[
 
 def _explains(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> list[Disturbance] | None:
     """Returns the disturbances that make `rule` permit its anomaly; None if the rule does not permit the anomaly."""
-    if not rule.applies(settings):
+    if not rule.holds(settings):
         return None
     kinds = {disturbance.kind for disturbance in observed}
     explained_by = [

@@ -131,7 +131,7 @@ def _rulings(settings: Settings, observed: list[Disturbance]) -> dict[Anomaly, R
     """Returns the ruling on every anomaly, as if the topic was never altered."""
     rulings = {anomaly: _forbidden(anomaly) for anomaly in Anomaly}
     for rule in RULES:
-        ruling = _permitted(rule, settings, observed) if rule.applies(settings) else None
+        ruling = _permitted(rule, settings, observed) if rule.holds(settings) else None
         if ruling:
             previous = rulings[rule.anomaly]
             rulings[rule.anomaly] = ruling if _permits_more(ruling, previous) else _add_reasons(previous, ruling)
@@ -220,7 +220,7 @@ def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbanc
         ruling="PERMITTED",
         rule=rule.id,
         sentence=rule.sentence,
-        source=rule.source,
+        source=rule.source_for(settings.client),
         because=tuple(kind for kind in rule.kinds if kind in observed_kinds),
         only_unplanned=not planned,
     )

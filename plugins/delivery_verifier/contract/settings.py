@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from delivery_verifier.model.application import Application, Discipline
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.scenario import RAW, Arm, Client, ClusterSpec, Isolation, Profile, Scenario
+from delivery_verifier.model.scenario import RAW, Arm, ClusterSpec, Isolation, Profile, Scenario
 
 Acks = Literal["0", "1", "all"]
 
@@ -40,7 +41,7 @@ class Settings:
 
     Timeouts are in ms. If `delivery_timeout_ms` is 0, there is no limit. If `transactional_id` is empty, the producer
     writes no transactions. `elr` says whether the cluster keeps eligible leader replicas (KIP-966). `client` is the
-    client library that has these settings. The rules know one difference between its versions: `ends_are_fenced`.
+    client that has these settings. The rules know one difference between its versions: `ends_are_fenced`.
     """
 
     acks: Acks
@@ -60,6 +61,8 @@ class Settings:
     client: Client
     transaction_log_min_isr: int = 2
     """How many in-sync replicas confirm an entry of the transaction log (transaction.state.log.min.isr)."""
+    transaction_version_2: bool = True
+    """Whether brokers offer version 2 of transactions (KIP-890), which new clusters have since Kafka 4.0."""
     transaction_log_elr: bool = True
     """Whether the transaction log has eligible leader replicas. The field `elr` is about the arm's topic instead."""
     discipline: Discipline | None = None
@@ -68,7 +71,7 @@ class Settings:
     auto_offset_reset: str = "earliest"
     """Where a group without a committed offset starts."""
     client_version: str = ""
-    """The version of `client`, e.g. `3.1`. Empty: its newest."""
+    """The version of `client`, e.g. `3.1`. Empty: its newest, of librdkafka the installed one."""
 
     @classmethod
     def of_profile(
@@ -86,8 +89,8 @@ class Settings:
         The profile must state every setting, so that no default of a client or broker counts. The other parameters are
         not part of a profile. Their defaults are the values of an ordinary run: three replicas, eligible leader
         replicas (which Kafka has since 4.1), a consumer that also reads records of aborted transactions, and librdkafka
-        as the client. The parameter `client` alone decides the client. The field `client` of the profile is ignored,
-        and its version counts only if the two are the same client.
+        as the client. The parameter `client` alone decides the client. For which client the profile was written does
+        not matter; the version for which it was written counts only if the two are the same client.
         """
         _check_names(profile)
         settings = cls(
@@ -106,7 +109,7 @@ class Settings:
             flush_messages=_number(profile.topic, "flush.messages", 1, 9223372036854775807),
             isolation_level=isolation_level,
             client=client,
-            client_version=profile.client_version if client == profile.client else "",
+            client_version=profile.written_for_version if client == profile.written_for else "",
             transaction_log_min_isr=transaction_log_min_isr,
             transaction_log_elr=elr,
         )
@@ -115,8 +118,8 @@ class Settings:
 
     @classmethod
     def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
-        """Returns the settings of `arm`. Raises ContradictorySettings if librdkafka refuses them, or if the contract
-        cannot rule on them.
+        """Returns the settings of `arm`, whose producers use `arm.client`. Raises ContradictorySettings if librdkafka
+        refuses them, or if the contract cannot rule on them.
 
         `scenario` decides how many replicas there are, and whether the cluster keeps eligible leader replicas (`elr`).
         """
@@ -125,9 +128,16 @@ class Settings:
             arm.profile,
             scenario.load.replication_factor,
             elr=cluster.elr and _has_elr(cluster.kafka_version),
+            client=arm.client,
             transaction_log_min_isr=transaction_log_min_isr(cluster),
         )
-        settings = replace(settings, client_version="")  # a run exercises the newest librdkafka
+        settings = replace(
+            settings,
+            # The version that runs counts, not the one for which the settings were written.
+            client_version=arm.versioned_client.version,
+            # An older cluster that was upgraded keeps its version of transactions, and nobody asks it for that.
+            transaction_version_2=cluster.external is None and _version(cluster.kafka_version) >= FENCED_ENDS_SINCE,
+        )
         return settings.consumed_by(arm.application) if arm.application else settings
 
     def consumed_by(self, application: Application) -> Settings:
@@ -144,8 +154,13 @@ class Settings:
     @property
     def ends_are_fenced(self) -> bool:
         """Whether every end of a transaction raises the producer epoch (KIP-890), so that a late request to end an
-        earlier transaction is refused. Only the Java client since FENCED_ENDS_SINCE asks brokers for that."""
-        return self.client == "java" and (not self.client_version or _version(self.client_version) >= FENCED_ENDS_SINCE)
+        earlier transaction is refused. Only the Java client since FENCED_ENDS_SINCE asks brokers for that, and only
+        where they offer it."""
+        return (
+            self.transaction_version_2
+            and self.client == "java"
+            and (not self.client_version or _version(self.client_version) >= FENCED_ENDS_SINCE)
+        )
 
     @property
     def without_effect(self) -> str:
@@ -171,7 +186,8 @@ ELR_SINCE = (4, 1)
 
 
 FENCED_ENDS_SINCE = (4, 0)
-"""The first version of the Java client (major, minor) that speaks version 2 of transactions (KIP-890)."""
+"""The first version (major, minor) of the Java client that speaks version 2 of transactions (KIP-890), and of brokers
+whose new clusters offer it."""
 
 
 def _has_elr(kafka_version: str) -> bool:

@@ -34,6 +34,7 @@ class ArmResult(_Part, frozen=True):
 
     * The fields from `arm` to `sentence` are as in `ArmVerdict`.
     * `application`: the name of the arm's application; empty if the arm has none.
+    * `client`: the client of the arm in words; empty if it is librdkafka.
     * `counts`: the arm's counts by name, e.g. `lost`, summed over all producers and partitions.
     * `longest_gap_s`: the longest time in seconds between two consecutive reports of records of one partition.
     * `latency_ms_p99`: 99 % of the reported records have at most this latency, in ms.
@@ -51,6 +52,7 @@ class ArmResult(_Part, frozen=True):
     expected: str
     sentence: str = ""
     application: str = ""
+    client: str = ""
     counts: dict[str, int] = {}
     longest_gap_s: float | None = None
     latency_ms_p99: float | None = None

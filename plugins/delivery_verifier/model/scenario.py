@@ -9,6 +9,7 @@ from msgspec import Meta
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.audit import Audit
+from delivery_verifier.model.client import Client, VersionedClient, versioned
 from delivery_verifier.model.data import Data, Name, Setting
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.external_cluster import ExternalCluster
@@ -18,9 +19,6 @@ from delivery_verifier.model.steps import StepName
 Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]
 """The guarantee that a user claims of an arm. `contract` is what the arm's settings promise. The other claims are
 stronger."""
-
-Client = Literal["librdkafka", "java"]
-"""A client library for which people write delivery settings. The producers of every run use librdkafka."""
 
 Role = Literal["subject", "control", "canary"]
 """The role of an arm.
@@ -59,9 +57,9 @@ class Profile(Data, frozen=True):
     """Delivery settings of a producer and its topic, by Kafka's property names.
 
     A profile states every setting that matters for delivery. If a user wrote the settings, `notes` say which settings
-    were left out, and which missing settings got a default. `client` is the client library for which the settings were
-    written. A run uses librdkafka even if `client` is `java`. `client_version` is the version of that library that the
-    user named, e.g. `3.1`, or empty.
+    were left out, and which missing settings got a default. `written_for` is the client for which the settings were
+    written, and whose defaults fill the gaps. `written_for_version` is the version of it that the user named, e.g.
+    `3.1`, or empty. Which client sends is a field of the arm.
 
     `written` has the settings of the producer that the user gave, by librdkafka's names. The others are defaults of the
     client, which depend on its version. None: the profile states its settings for no client in particular.
@@ -72,8 +70,8 @@ class Profile(Data, frozen=True):
     producer: dict[str, Setting]
     topic: dict[str, Setting]
     notes: tuple[str, ...] = ()
-    client: Client = "librdkafka"
-    client_version: Annotated[str, Meta(pattern=r"^([0-9]+(\.[0-9]+){0,2})?$")] = ""
+    written_for: Client = "librdkafka"
+    written_for_version: Annotated[str, Meta(pattern=r"^([0-9]+(\.[0-9]+){0,2})?$")] = ""
     written: dict[str, Setting] | None = None
 
 
@@ -107,6 +105,9 @@ class Arm(Data, frozen=True):
     identifies the arm in the headers of its records (see `record`). `application` is the program under test that
     consumes the arm's topic, or None. `on_sigterm` says how the arm's producers end on SIGTERM. It is given if and only
     if the fault plan sends them SIGTERM.
+
+    `client` is the library of the arm's producers, in the version `client_version`, e.g. `4.3.1`. Empty: the default
+    version (see `model.client`).
     """
 
     name: Name
@@ -120,6 +121,13 @@ class Arm(Data, frozen=True):
     producers: Annotated[int, Meta(ge=1, le=MOST_PRODUCERS)] = 1
     application: Application | None = None
     on_sigterm: OnSigterm | None = None
+    client: Client = "librdkafka"
+    client_version: Annotated[str, Meta(pattern=r"^([0-9]+(\.[0-9]+){0,3})?$")] = ""
+
+    @property
+    def versioned_client(self) -> VersionedClient:
+        """The client of the arm's producers, with its version."""
+        return versioned(self.client, self.client_version)
 
     @property
     def transactional_id(self) -> str:

@@ -8,6 +8,7 @@ import msgspec
 from delivery_verifier.model.act import errors_in_options
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.application_checks import check_application, check_freezes, check_late_ends, check_power
+from delivery_verifier.model.client import require_possible
 from delivery_verifier.model.fault_actions import ACTS, TERMINATE
 from delivery_verifier.model.fault_plan import TARGETS, capabilities_of
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
@@ -58,6 +59,8 @@ def check(scenario: Scenario) -> None:
             _check_bounds(arm)
         with errors:
             _check_sigterm(arm, scenario)
+        with errors:
+            _check_client(arm)
     errors.require_none()
 
 
@@ -67,6 +70,21 @@ def _check_application(arm: Arm, scenario: Scenario) -> None:
         check_application(arm.name, arm.application)
         check_power(scenario)
         check_late_ends(scenario)
+
+
+def _check_client(arm: Arm) -> None:
+    """Raises BadInput if no run can have the client of the arm, or if it does not fit the arm."""
+    where = f"arms.{arm.name}.client"
+    require_possible(arm.client, arm.client_version, where)
+    if arm.client == "librdkafka":
+        return
+    if arm.role == "canary":
+        raise BadInput(f"{where} is {arm.client}; allowed: librdkafka, which sends the canary's records")
+    if arm.application is not None:
+        raise BadInput(
+            f"{where} is {arm.client}, and the members of {arm.application.name} use librdkafka: a difference would "
+            "not be that of one client; allowed: librdkafka, or an arm without an application"
+        )
 
 
 def _check_bounds(arm: Arm) -> None:

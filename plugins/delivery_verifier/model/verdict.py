@@ -199,6 +199,7 @@ class ArmVerdict(_Part, frozen=True):
     * `causes`: what a program of the user's own did, where the evidence shows it. Empty for every other arm.
     * `application`: the program behind the arm's topic and its settings, in lines of text; empty without a program.
     * `examples`: for each anomaly of the arm, one case, and why it came about. Empty for the canary.
+    * `client`: the client of the arm's producers in words, e.g. `Java 4.3.1`. Empty in an audit: nobody knows it.
     """
 
     arm: str
@@ -219,6 +220,25 @@ class ArmVerdict(_Part, frozen=True):
     causes: list[Cause] = []
     application: list[str] = []
     examples: list[Example] = []
+    client: str = ""
+
+
+class WhichClient(_Part, frozen=True):
+    """What the arms with the same settings and different clients say of one anomaly: whose it is.
+
+    * `arms`: the names of these arms. `anomaly`: the anomaly; empty if nothing is said of a single one.
+    * `answer`: `every`: all clients show the anomaly, so it is one of the broker or the protocol. `only`: the clients
+      in `clients` show it, and the others do not, so it is the client's. `none`: no arm has an anomaly. `open`: nothing
+      is attributed.
+    * `clients`: the clients that show the anomaly, in words, e.g. `Java 4.3.1`. Empty for `none` and `open`.
+    * `sentence`: the answer in words. If it is `open`, the sentence says why.
+    """
+
+    arms: list[str]
+    anomaly: str
+    answer: Literal["every", "only", "none", "open"]
+    clients: list[str]
+    sentence: str
 
 
 class CheckedInvariant(_Part, frozen=True):
@@ -249,6 +269,7 @@ class RunVerdict(_Part, frozen=True):
     * `repeat`: the command that repeats the run; empty if there is none.
     * `advice`: what to change in each subject, the worst verdict first. None: that could not be worked out, and a note
       says why.
+    * `which_client`: for each set of settings that several clients had, whose each anomaly is.
     """
 
     run_id: str
@@ -262,6 +283,7 @@ class RunVerdict(_Part, frozen=True):
     invariants: list[CheckedInvariant] = []
     repeat: str = ""
     advice: list[Advice] | None = None
+    which_client: list[WhichClient] = []
 
     @property
     def exit_code(self) -> int:

@@ -10,6 +10,7 @@ import msgspec
 
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.backends import default_name
+from delivery_verifier.model import client
 from delivery_verifier.model.external_cluster import RETURN_S
 from delivery_verifier.model.fault_plan import FaultPlan, capabilities_of
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
@@ -69,6 +70,7 @@ def _ad_hoc_scenario(values: Mapping[str, Any], name: str) -> Scenario:
         records=request.records,
         producers=request.producers,
         application=user_applications.known()[request.application] if request.application else None,
+        clients=client.parse(request.clients, "clients"),
         cluster=ClusterSpec(
             backend=default_name(),
             kafka_version=request.kafka_version,
@@ -91,6 +93,12 @@ def _catalogue_scenario(values: Mapping[str, Any], name: str) -> Scenario:
     that the scenario settles, because a form always sends all of its fields."""
     counting = {key: value for key, value in values.items() if FIELDS[key].words.beside_a_scenario == "counts"}
     request = Request(**counting)
+    clients = client.parse(request.clients, "clients")
+    if values["scenario"] in catalogue.PRICES and len(clients) > 1:
+        raise BadInput(
+            f"clients is {request.clients!r}, and {values['scenario']} measures one arm alone, because arms slow each "
+            "other down; allowed: one client"
+        )
     return catalogue.build(
         catalogue.SCENARIOS[values["scenario"]],
         name,
@@ -102,6 +110,7 @@ def _catalogue_scenario(values: Mapping[str, Any], name: str) -> Scenario:
         fail_step=request.fail_step,
         kafka_version=request.kafka_version,
         backend=default_name(),
+        clients=clients,
     )
 
 

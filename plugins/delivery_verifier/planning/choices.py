@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from delivery_verifier import catalogue
 from delivery_verifier.host import folders
-from delivery_verifier.model import external_cluster, operator_commands
+from delivery_verifier.model import client, external_cluster, operator_commands
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.inputs import BadInput, bad_input, choice
 from delivery_verifier.model.scenario import OwnPacing
@@ -65,11 +65,24 @@ def kafka_versions() -> dict[str, str]:
     return {version: version for version in kafka_versions()}
 
 
-def clients() -> tuple[str, ...]:
+def written_for() -> tuple[str, ...]:
     """Returns clients that forms and shells propose, also with versions."""
     from delivery_verifier.planning.own_settings import clients
 
     return clients.PROPOSED
+
+
+def clients() -> tuple[str, ...]:
+    """Returns clients that forms and shells propose for a run: single ones, and several."""
+    older = [f"java:{version}" for version in client.CLIENTS["java"].versions]
+    return ("librdkafka", "librdkafka,java", "java", *older)
+
+
+def check_clients(field: str, value: object) -> str:
+    """Returns `value`, the clients of a run, with the version of each: a repeated run has the same. Raises BadInput for
+    a client or a version that no run can have. An empty field of a form names librdkafka."""
+    text = str(value).strip() or client.VersionedClient().text
+    return ",".join(each.text for each in client.parse(text, field))
 
 
 def check_profile(field: str, value: object) -> str:
@@ -93,7 +106,7 @@ def check_fault(field: str, value: object) -> str:
     return choice(field, value.replace("-", "_") if isinstance(value, str) else value, catalogue.FAULTS, LISTED)
 
 
-def check_client(field: str, value: object) -> str:
+def check_written_for(field: str, value: object) -> str:
     """Returns `value`, the name of a client, also with a version. Raises BadInput if one of them is not known."""
     from delivery_verifier.planning.own_settings.clients import parse
 

@@ -103,7 +103,7 @@ def remark(profile: Profile) -> str:
     )
     return (
         f"{named}: defaults and promises are those of {_family(chosen)} {assumed.versions} ({assumed.summary}); "
-        f"{'; '.join(others)}. Name your version, e.g. client {example}"
+        f"{'; '.join(others)}. Name your version, e.g. written for {example}"
     )
 
 
@@ -161,6 +161,6 @@ def _outcome(profile: Profile, release: Release) -> _Outcome:
     if release.client == "java":
         full = producer.fitted(full)
     completed = producer.with_transactions(Translation(full))
-    of_release = replace(profile, producer=completed.settings, client_version=releases.text(release.first))
+    of_release = replace(profile, producer=completed.settings, written_for_version=releases.text(release.first))
     settings = Settings.of_profile(of_release, client=release.client)
     return _Outcome(settings.acks, settings.enable_idempotence, settings.max_in_flight, matrix(settings))

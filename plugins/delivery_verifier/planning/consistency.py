@@ -14,7 +14,7 @@ from delivery_verifier.load.layout import require_room
 from delivery_verifier.model.inputs import BadInput, ValidationErrors, bad_input, nearest
 from delivery_verifier.model.scenario import ClusterSpec, Load, Profile, Scenario
 from delivery_verifier.model.scenario_checks import check
-from delivery_verifier.planning import subject, user_applications
+from delivery_verifier.planning import arm_clients, subject, user_applications
 from delivery_verifier.planning.choices import OWN
 from delivery_verifier.planning.own_settings import librdkafka, producer, topic
 from delivery_verifier.planning.request import FIELDS, Request
@@ -59,6 +59,9 @@ def check_scenario(scenario: Scenario) -> None:
         _check_transactions(scenario)
     with errors:
         _check_exposure(scenario)
+    for arm in scenario.loaded:
+        with errors:
+            arm_clients.check(arm)
     for arm in scenario.arms:
         with errors:
             check_settings(arm.profile, scenario.cluster.kafka_version, scenario.load.payload_bytes)
@@ -169,10 +172,10 @@ def _without_pasted(request: Request) -> Iterator[str]:
             f"profile is {OWN!r}, but producer_config is empty; paste the producer settings there, or choose another "
             "profile"
         )
-    if request.client:
+    if request.written_for:
         yield (
-            f"client is {request.client!r}, but producer_config is empty; leave client out: it says for which client "
-            "pasted settings were written"
+            f"written_for is {request.written_for!r}, but producer_config is empty; leave it out: it says for which "
+            "client pasted settings were written"
         )
 
 

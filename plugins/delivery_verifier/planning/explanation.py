@@ -61,7 +61,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     * `consumers`: explanations of consumers. There is one for the arm's application. If the user gave a file of
       consumer settings, there is also one for each discipline that the user's code may have.
 
-    All fields but `java`, `versions` and `consumers` are about librdkafka, the client that every run uses.
+    All fields but `java`, `versions` and `consumers` are about the client of the arm.
     """
 
     arm: str
@@ -137,9 +137,9 @@ def explain(scenario: Scenario, arm: Arm, consumer_config: str | None = None, cl
 
 def _java(settings: Settings, profile: Profile) -> JavaContract | None:
     """Returns the contract for the Java client of `profile`, or None if the profile was not written for one."""
-    if profile.client != "java":
+    if profile.written_for != "java":
         return None
-    of_version = dataclasses.replace(settings, client_version=profile.client_version)
+    of_version = dataclasses.replace(settings, client_version=profile.written_for_version)
     return clients.java_contract(of_version, own_clients.of_profile(profile).name)
 
 
@@ -250,7 +250,8 @@ def describe(scenario: Scenario) -> str:
         f"fault    {fault.name}, {_counted(fault.cycles, 'time')}: {fault.summary}",
     ]
     for arm in scenario.loaded:
-        lines.append(f"arm      {arm.name} ({arm.role}): at least {arm.records:,} records, claim {arm.claim}")
+        who = f"{arm.role}, {arm.versioned_client.words}"
+        lines.append(f"arm      {arm.name} ({who}): at least {arm.records:,} records, claim {arm.claim}")
         notes = (*arm.profile.notes, *application_lines(arm.application), *beforehand.lines(scenario, arm))
         lines += [f"           {line}" for line in (*notes, *promises(scenario, arm))]
     lines.append("arm      canary: planted anomalies of every kind, all of which must be found")

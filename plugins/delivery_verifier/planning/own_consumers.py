@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.application import Application, Discipline
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.consumers import ConsumerExplanation, explain
 from delivery_verifier.planning.own_settings import client_values, clients, consumer, files, releases
 from delivery_verifier.planning.own_settings.clients import ClientVersion
@@ -131,9 +131,8 @@ def _refusal(name: str, text: str, client: ClientVersion) -> str:
     if is_duration and client.client == "librdkafka":
         return "librdkafka does not have it; allowed: earliest, latest, error"
     if is_duration and client.version and client.version < client_values.DURATION_SINCE:
-        return (
-            f"the Java client has it since {since}; allowed: earliest, latest, none, or --client java:{since} or later"
-        )
+        allowed = f"allowed: earliest, latest, none, or --written-for java:{since} or later"
+        return f"the Java client has it since {since}; {allowed}"
     return client_values.refusal(name, text, client.client)
 
 

@@ -148,6 +148,22 @@ class Request(Struct, frozen=True, kw_only=True):
             choices=choices.claims,
         ),
     ] = "contract"
+    clients: Annotated[
+        str,
+        Meta(
+            title="Clients",
+            description="What sends the records. Several, e.g. librdkafka,java: each arm runs with each of them, under "
+            "one fault, and the report says which client did it. Java also with a version, e.g. java:4.1.1.",
+        ),
+        _question(
+            help="what sends the records, e.g. librdkafka,java or java:4.1.1,java:4.1.2: each arm runs with each of "
+            "them (default {default})",
+            metavar="{librdkafka,java[:VERSION]},...",
+            examples=choices.clients,
+            check=choices.check_clients,
+            beside_a_scenario="counts",
+        ),
+    ] = "librdkafka"
     own_profile: Annotated[Any, Words(beside_a_scenario="refused", is_of_profile=True)] = None
     """A whole `model.scenario.Profile`, which `kdv` has read from the user's files, or has saved before."""
     producer_config: Annotated[
@@ -164,19 +180,19 @@ class Request(Struct, frozen=True, kw_only=True):
             check=choices.check_text,
         ),
     ] = None
-    client: Annotated[
+    written_for: Annotated[
         str | None,
         Meta(
-            title="Client of the producer settings",
-            description="Whose defaults fill the gaps, also with a version, e.g. java:3.1. Empty: the client by the "
-            "names of the settings, in its newest version.",
+            title="Settings were written for",
+            description="The client whose defaults fill the gaps, also with a version, e.g. java:3.1. Empty: the "
+            "client by the names of the settings, in its newest version.",
         ),
         _settings(
-            help="whose defaults fill the gaps of a file (default: by its names, and the newest version), e.g. "
-            "java:3.1",
+            help="the client for which the file was written: its defaults fill the gaps (default: by the names in the "
+            "file, and the newest version), e.g. java:3.1",
             metavar="{java,librdkafka}[:VERSION]",
-            examples=choices.clients,
-            check=choices.check_client,
+            examples=choices.written_for,
+            check=choices.check_written_for,
         ),
     ] = None
     producer_overrides: Annotated[

@@ -47,7 +47,7 @@ def check(request: Request, errors: ValidationErrors) -> None:
     texts = {field: "" if secret_values.has_quotable(text) else text for field, text in texts.items()}
     if texts["producer_config"].strip():
         with errors:
-            _check_pasted(texts["producer_config"], request.client, errors)
+            _check_pasted(texts["producer_config"], request.written_for, errors)
     profiles.check_overrides(texts["producer_overrides"], texts["topic_overrides"], errors)
 
 
@@ -63,7 +63,7 @@ def profile(request: Request) -> Profile:
     two properties contradict each other.
     """
     if is_pasted(request):
-        base = profiles.pasted(request.producer_config or "", request.client)
+        base = profiles.pasted(request.producer_config or "", request.written_for)
     else:
         base = _sent(request.own_profile) or profiles.known()[request.profile]
     return profiles.overridden(base, request.producer_overrides or "", request.topic_overrides or "")

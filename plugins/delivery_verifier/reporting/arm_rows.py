@@ -4,9 +4,10 @@ note, mail and log have the same figures."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, subset
+from delivery_verifier.model.client import CLIENTS
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, Finding, RunVerdict, exposed
 from delivery_verifier.reporting.anomaly_columns import cases, columns, heading
 from delivery_verifier.reporting.words import number
@@ -48,6 +49,7 @@ class ArmRow:
     * `counts`: what was given up, if any arm gave up something, and the cases of each anomaly of the table.
     * `exposure`: how many records the fault found in flight, how many it exposed, and the longest silence. Empty if
       nothing of this is known of any arm.
+    * `client`: the client of the arm. Empty if all arms have librdkafka, which needs no word then.
     * `tone`: the tone of the verdict (see the function `tone`), which decides the colour. An arm is green only if its
       verdict is HELD, and it has no case of any anomaly, and gave up nothing.
     """
@@ -58,6 +60,7 @@ class ArmRow:
     counts: list[Cell]
     exposure: list[Cell]
     tone: str
+    client: str = ""
 
     @property
     def cells(self) -> list[Cell]:
@@ -74,7 +77,9 @@ def arm_rows(judged: Iterable[ArmVerdict]) -> list[ArmRow]:
         anomalies += [anomaly for anomaly in OF_APPLICATIONS if anomaly not in anomalies]
     given_up = any(arm.given_up for arm in arms)
     exposed_at_all = any(arm.exposure or arm.longest_gap_s is not None for arm in arms)  # in an audit nothing is
-    return [_row(arm, anomalies, given_up, exposed_at_all) for arm in arms]
+    is_named = any(arm.client not in ("", CLIENTS["librdkafka"].title) for arm in arms)
+    rows = [_row(arm, anomalies, given_up, exposed_at_all) for arm in arms]
+    return [replace(row, client=row.arm.client) for row in rows] if is_named else rows
 
 
 def _row(arm: ArmVerdict, anomalies: list[Anomaly], given_up: bool, exposed_at_all: bool) -> ArmRow:

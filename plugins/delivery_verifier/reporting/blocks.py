@@ -31,6 +31,7 @@ class Blocks(Struct, frozen=True):
       what to change.
     * `arms`: the rows of the table of arms, subjects first. `canary`: the row of the canary, which a report leaves out.
     * `doubts`: why a verdict is withheld.
+    * `which_client`: sentences on what several clients with the same settings show: whose each anomaly is.
     * `claims`: in an audit, sentences that name the first claims of each anomaly that convicts.
     * `unadvised`: why there is no advice. `advices`: what to change, by arm. `causes`: what the programs of subjects
       did. The name of an arm stands before what is said of it only if there are several subjects.
@@ -43,6 +44,7 @@ class Blocks(Struct, frozen=True):
     arms: list[ArmRow] = []
     canary: list[ArmRow] = []
     doubts: list[DoubtGroup] = []
+    which_client: list[str] = []
     claims: list[str] = []
     unadvised: str = ""
     advices: list[PricedAdvice] = []
@@ -66,6 +68,7 @@ def blocks_of(verdict: RunVerdict | None, runs: Path | None = None) -> Blocks:
         arms=[row for row in rows if row.arm.role != "canary"],
         canary=[row for row in rows if row.arm.role == "canary"],
         doubts=doubt_groups(verdict),
+        which_client=[each.sentence for each in verdict.which_client],
         claims=[sentence for arm in subjects for sentence in _claims(arm)],
         unadvised=UNKNOWN if verdict.advice is None else "",
         advices=priced_advices(verdict.advice or [], runs),

@@ -48,7 +48,7 @@ def sections(blocks: Blocks) -> list[Section]:
     """Returns all sections behind the headline, in the order of the report. Leaves out sections without lines."""
     every = [
         Section(ARMS, [_arm_line(row) for row in blocks.arms]),
-        Section(WHY, [*map(Line, blocks.claims), *map(_doubt_line, blocks.doubts)]),
+        Section(WHY, [*map(Line, blocks.which_client), *map(Line, blocks.claims), *map(_doubt_line, blocks.doubts)]),
         change(blocks),
         Section(LIMITS, [Line(limit) for limit in blocks.limits]),
         Section(REPEAT, [Line("The same run again:", blocks.repeat)] if blocks.repeat else []),
@@ -109,7 +109,7 @@ def plain_lines(verdict: RunVerdict, runs: Path | None = None) -> list[str]:
 def _arm_line(row: ArmRow) -> Line:
     """Returns the line about one arm: how many records were reported and given up, and how many cases each kind of
     anomaly has."""
-    role = "under test" if row.arm.role == "subject" else row.arm.role
+    role = ["under test" if row.arm.role == "subject" else row.arm.role, *filter(None, [row.client])]
     given_up = "".join(f", {cell.text} {cell.heading}" for cell in row.counts if cell.mark == "given-up")
     cases = [
         f"{cell.text} {cell.heading}{f' ({cell.note})' if cell.note else ''}"
@@ -117,7 +117,9 @@ def _arm_line(row: ArmRow) -> Line:
         if cell.mark not in ("plain", "none", "given-up")
     ]
     anomalies = ", ".join(cases) or "no anomaly"
-    return Line(f"{row.arm.arm} ({role}): {row.arm.verdict}, {row.reported.text} reported{given_up}, {anomalies}")
+    return Line(
+        f"{row.arm.arm} ({', '.join(role)}): {row.arm.verdict}, {row.reported.text} reported{given_up}, {anomalies}"
+    )
 
 
 def _doubt_line(doubt: DoubtGroup) -> Line:

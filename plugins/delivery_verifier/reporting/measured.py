@@ -52,6 +52,8 @@ class PriceRuns:
                 scenario = RunDirectory(path).read_scenario()
             except _UNREADABLE:
                 continue
+            if any(arm.client != "librdkafka" for arm in scenario.subjects):  # prices of advice are librdkafka's
+                continue
             self._runs.setdefault(scenario.name, []).append((scenario.created_at, path))
 
     def price_of(self, profile: str) -> Measured:

@@ -62,6 +62,8 @@ def write(
         for number_of_line, line in enumerate(arm.application if arm.role != "canary" else ()):
             _print(console, line if number_of_line else f"{arm.arm} is {line}", "dim", indent=2 * number_of_line)
     _print_explained_by(console, verdict.arms)
+    for sentence in blocks.which_client:
+        _print(console, sentence, "bold")
     for sentence in blocks.claims:
         _print(console, sentence)
     for doubt in blocks.doubts:
@@ -155,7 +157,7 @@ def _cells(row: ArmRow) -> list[Text]:
     arm, figures = row.arm, [cell.text.replace(UNKNOWN, "-") for cell in _figures(row)]
     expected = arm.expected if arm.as_expected else f"{arm.expected} (not met)"
     return [
-        *(_text(cell) for cell in (arm.arm, arm.role, *figures)),
+        *(_text(cell) for cell in (arm.arm, f"{arm.role}, {row.client}" if row.client else arm.role, *figures)),
         _text(arm.verdict, STYLES[arm.verdict]),
         _text(expected, "" if arm.as_expected else "red"),
     ]

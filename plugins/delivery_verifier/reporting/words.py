@@ -43,11 +43,15 @@ def record_that_is(kind: str) -> str:
     return KINDS[Anomaly(kind)].record_that_is if kind in Anomaly.__members__ else kind
 
 
+CLIENT = "client"
+"""The name under which the tables of settings show the client of an arm."""
+
+
 def producer_properties(arm: Arm) -> dict[str, Setting]:
-    """Returns the properties of the arm's producing program: the settings of its producers, and what it does on
-    SIGTERM, if the run sent that."""
+    """Returns the properties of the arm's producing program: its client, the settings of its producers, and what it
+    does on SIGTERM, if the run sent that."""
     end: dict[str, Setting] = {"program": ON_SIGTERM[arm.on_sigterm]} if arm.on_sigterm else {}
-    return {**arm.profile.producer, **end}
+    return {CLIENT: arm.versioned_client.words, **arm.profile.producer, **end}
 
 
 def clean(text: object) -> str:

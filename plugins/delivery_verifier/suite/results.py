@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from delivery_verifier.host import folders
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt
+from delivery_verifier.model.client import CLIENTS
 from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.reporting.latency import Bucket, Spread
 from delivery_verifier.reporting.throughput import known_records_per_s
@@ -78,6 +79,7 @@ def _arm(run: RunDirectory, arm: ArmVerdict, application: str, latency: list[dic
         role=arm.role,
         profile=arm.profile,
         application=application,
+        client="" if arm.client == CLIENTS["librdkafka"].title else arm.client,
         claim=arm.claim,
         verdict=arm.verdict,
         as_expected=arm.as_expected,

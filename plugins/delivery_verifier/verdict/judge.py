@@ -39,6 +39,7 @@ from delivery_verifier.verdict.given_up import given_up_of
 from delivery_verifier.verdict.limits import limits
 from delivery_verifier.verdict.notes import notes
 from delivery_verifier.verdict.sentences import arm_sentence, run_sentence
+from delivery_verifier.verdict.which_client import which_client
 
 
 def load_and_judge(run_dir: Path) -> RunVerdict:
@@ -86,6 +87,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
         notes=notes(evidence),
         invariants=_invariants(validation),
         repeat=evidence.scenario.command,
+        which_client=which_client(evidence, arms),
     )
 
 
@@ -132,6 +134,7 @@ def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
         seen_in=arm.cases_by_injection,
         given_up=given_up,
         causes=[] if any(doubt.kind == "checker" for doubt in doubts) else causes(arm),
+        client="" if arm.run.scenario.audit else spec.versioned_client.words,
     )
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from delivery_verifier.model.anomalies import KINDS, Anomaly
+from delivery_verifier.model.client import CLIENTS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import TARGETS
 from delivery_verifier.model.figures import times
@@ -89,9 +90,11 @@ def _control(control: ArmVerdict, faulted: bool, no_fault: str) -> str:
     number = f"at least {lost:,}" if unproven else _count(lost)
     records = f"{number} of {control.tally.get('reported', 0):,} records"
     more = f", and {unproven:,} that were not found may be at unreadable offsets" if unproven else ""
+    client = control.client.removeprefix(CLIENTS["librdkafka"].title)
+    name = f"{control.profile} ({client})" if client else control.profile
     if faulted:
-        return f"The fault took {records} from the control {control.profile}{more}."
-    return f"Of the control {control.profile}, {records} were lost, {no_fault}{more}."
+        return f"The fault took {records} from the control {name}{more}."
+    return f"Of the control {name}, {records} were lost, {no_fault}{more}."
 
 
 def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:

@@ -93,7 +93,11 @@ def test_five_answers_make_a_profile(monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr("rich.prompt.Prompt.ask", lambda *_, **__: next(answers))
     assert cli.main(["init", "--name", "asked"]) == 0
     profile = profiles.known()["asked"]
-    assert (profile.client, profile.producer["acks"], profile.topic["min.insync.replicas"]) == ("librdkafka", "1", 2)
+    assert (profile.written_for, profile.producer["acks"], profile.topic["min.insync.replicas"]) == (
+        "librdkafka",
+        "1",
+        2,
+    )
     assert "kdv explain --profile asked" in capsys.readouterr().out
 
 

@@ -16,8 +16,8 @@ from delivery_verifier.contract.rules import PROMISES, RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Acks, Settings
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
-from delivery_verifier.model.scenario import Client
 
 KINDS: tuple[DisturbanceKind, ...] = get_args(DisturbanceKind)
 COORDINATOR: DisturbanceKind = "unclean_coordinator_election"
@@ -329,6 +329,6 @@ def test_a_rule_that_needs_another_acks_than_all_says_that_it_cannot_apply_to_tr
         "isolation_level": ("read_uncommitted", "read_committed"),
     }
     combinations = (dict(zip(values, combination)) for combination in itertools.product(*values.values()))
-    of_all = any(rule.applies(replace(PLAIN, **combination)) for combination in combinations)
+    of_all = any(rule.holds(replace(PLAIN, **combination)) for combination in combinations)
     assert rule.transactional == of_all
     assert get_args(Acks)[-1] == PLAIN.acks == "all"

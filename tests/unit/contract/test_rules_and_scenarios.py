@@ -10,10 +10,12 @@ from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.contract import forecast
 from delivery_verifier.contract.disturbances import disturbances_of_topic
 from delivery_verifier.contract.rules import PROMISES, RULES
+from delivery_verifier.contract.rules.rule import MEASURED
 from delivery_verifier.contract.rulings import Ruling, contract
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.claims import CLAIMS
+from delivery_verifier.model.client import Client
 
 WITHOUT_SCENARIO: dict[str, str] = {
     "reordered.requeued": "follows from duplicated.requeued, and has not been seen by itself",
@@ -77,20 +79,20 @@ ARMS = [(entry, arm) for entry in ENTRIES.values() for arm in entry.arms]
 IDS = [f"{entry.name}-{arm.name}" for entry, arm in ARMS]
 
 
-def rulings(entry: Entry, plan: ArmPlan) -> dict[Anomaly, Ruling]:
+def rulings(entry: Entry, plan: ArmPlan, client: Client = "librdkafka") -> dict[Anomaly, Ruling]:
     scenario = build(entry, "rehearsed")
-    arm = scenario.arm(plan.name)
+    arm = replace(scenario.arm(plan.name), client=client)
     seen = disturbances_of_topic(arm.topic_name, forecast.expected_disturbances(scenario.fault, arm))
     return contract(Settings.of_arm(scenario, arm), seen)
 
 
-def broken(entry: Entry, arm: ArmPlan) -> set[str]:
+def broken(entry: Entry, arm: ArmPlan, client: Client = "librdkafka") -> set[str]:
     """Returns the rules by which the settings of the arm permit an anomaly that its claim forbids, if the plan is
     carried out.
 
     The anomaly RESENT counts only if the plan makes the application send records again.
     """
-    found, resends = rulings(entry, arm), any(RESENDS & {*step.act.counts_as} for step in entry.fault.steps)
+    found, resends = rulings(entry, arm, client), any(RESENDS & {*step.act.counts_as} for step in entry.fault.steps)
     kinds = [kind for kind in CLAIMS[arm.claim].forbids if kind is not Anomaly.RESENT or resends]
     return {found[kind].rule for kind in kinds if found[kind].ruling == "PERMITTED"}
 
@@ -110,6 +112,38 @@ def drift_of(entry: Entry, arm: ArmPlan) -> str:
 @pytest.mark.parametrize(("entry", "arm"), ARMS, ids=IDS)
 def test_an_arm_is_expected_to_break_only_by_a_rule_that_its_entry_names(entry: Entry, arm: ArmPlan) -> None:
     assert not drift_of(entry, arm)
+
+
+@pytest.mark.parametrize(("entry", "arm"), ARMS, ids=IDS)
+def test_the_java_client_is_expected_to_break_only_what_its_contract_permits(entry: Entry, arm: ArmPlan) -> None:
+    """A rule of librdkafka alone gives no verdict about Java: then the arm says what Java must show."""
+    expected = arm.expected_with("java").verdicts
+    if not arm.application and expected != ("HELD", "VIOLATED"):
+        assert expected == ("HELD",) or broken(entry, arm, "java"), f"{entry.name}: say with_other of {arm.name}"
+
+
+def test_a_rule_says_with_which_clients_it_was_measured() -> None:
+    """With librdkafka: a scenario tests the rule, or its source says so. All runs before the clients had librdkafka."""
+    measured = {rule.id for rule in RULES if "librdkafka" in rule.measured_with}
+    assert measured == {rule.id for rule in RULES if rule.id in TESTED or MEASURED in rule.source}
+    for rule in RULES:
+        assert set(rule.measured_with) <= set(rule.clients)
+        is_doubtful = "java" in rule.clients and "java" not in rule.measured_with
+        assert rule.source_for("librdkafka") == rule.source
+        if is_doubtful:
+            wanted = "measured with librdkafka only)" if rule.id in measured else "(not measured)"
+            assert rule.source_for("java").endswith(wanted) and wanted in rule.holds_for
+    assert next(rule for rule in RULES if rule.id == "lost.unclean").holds_for == (
+        "librdkafka and Java (measured with librdkafka only)"
+    )
+
+
+def test_a_verdict_on_java_says_which_rule_was_never_measured_with_it() -> None:
+    entry = ENTRIES["acks_1.frozen_followers"]
+    lost = rulings(entry, entry.arms[0], "java")[Anomaly.LOST]
+    assert lost.rule == "lost.acks_1" and "measured with librdkafka" not in lost.source
+    misplaced = rulings(entry, entry.arms[0], "java")[Anomaly.MISPLACED]
+    assert misplaced.source == "follows from lost.acks_1 (not measured)"
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)

@@ -100,9 +100,9 @@ def test_an_arm_has_the_replicas_of_its_load_and_eligible_leaders_where_its_clus
 
 def test_the_arm_of_a_run_has_librdkafka_whatever_client_its_settings_were_written_for() -> None:
     """A verdict is about the client that ran: a permission or promise of the Java client must not count."""
-    written = replace(PROFILES["in_flight_1"], client="java")
+    written = replace(PROFILES["in_flight_1"], written_for="java")
     run = catalogue.scenario("r", profile=written, fault=catalogue.FAULTS["none"], load=Load(), records=1000)
-    assert run.subjects[0].profile.client == "java"
+    assert run.subjects[0].profile.written_for == "java"
     assert Settings.of_arm(run, run.subjects[0]).client == "librdkafka"
     assert Settings.of_profile(written, client="java").client == "java"
 
@@ -120,7 +120,8 @@ def test_the_transaction_log_has_the_replicas_that_its_cluster_gives_it(
 def test_a_transaction_log_has_two_replicas_that_confirm_and_eligible_leaders_unless_stated() -> None:
     defaults = {field.name: field.default for field in fields(Settings) if field.default is not MISSING}
     others = {"discipline": None, "auto_offset_reset": "earliest", "client_version": ""}
-    assert defaults == {"transaction_log_min_isr": 2, "transaction_log_elr": True} | others
+    of_cluster = {"transaction_log_min_isr": 2, "transaction_log_elr": True, "transaction_version_2": True}
+    assert defaults == of_cluster | others
 
 
 # ---- At the edges: the least and the greatest values that settings may have.

@@ -42,4 +42,4 @@ def test_another_end_than_the_known_ones_is_refused() -> None:
 def test_pages_show_the_end_of_a_program_only_where_it_was_put_to_the_test() -> None:
     shown: dict[str, Any] = {arm.name: producer_properties(arm).get("program") for arm in TERMINATED.loaded}
     assert shown == {EXIT: ON_SIGTERM["exit"], FLUSH: ON_SIGTERM["flush"]}
-    assert all(producer_properties(arm) == arm.profile.producer for arm in RUN.loaded)
+    assert all(producer_properties(arm) == {"client": "librdkafka"} | arm.profile.producer for arm in RUN.loaded)

@@ -125,15 +125,15 @@ def test_what_names_no_client_is_refused(text: str) -> None:
 
 
 def test_a_mistyped_client_is_refused_even_if_no_file_needs_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["plan", "--client", "jva"]) == cli.BAD_INPUT
-    assert "client is 'jva'; allowed: librdkafka, java, each also with a version, e.g. java:3.1" in (
+    assert cli.main(["plan", "--written-for", "jva"]) == cli.BAD_INPUT
+    assert "written_for is 'jva'; allowed: librdkafka, java, each also with a version, e.g. java:3.1" in (
         capsys.readouterr().err
     )
 
 
 def test_a_mistyped_client_of_a_file_is_refused_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "p.properties").write_text("acks=1\n")
-    command = ["explain", "--producer-config", str(tmp_path / "p.properties"), "--client", "sarama"]
+    command = ["explain", "--producer-config", str(tmp_path / "p.properties"), "--written-for", "sarama"]
     assert cli.main(command) == cli.BAD_INPUT
     assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -144,9 +144,12 @@ def test_a_client_without_a_file_of_its_own_is_refused_because_it_would_change_n
 ) -> None:
     topic = tmp_path / "t.properties"
     topic.write_text("min.insync.replicas=2\n")
-    assert cli.main(["explain", "--client", "java:3.1", *(str(topic) if one == "FILE" else one for one in more)]) == 64
+    assert (
+        cli.main(["explain", "--written-for", "java:3.1", *(str(topic) if one == "FILE" else one for one in more)])
+        == 64
+    )
     said = capsys.readouterr()
-    assert said.out == "" and "client is 'java:3.1', but no file of settings is given" in said.err
+    assert said.out == "" and "written_for is 'java:3.1', but no file of settings is given" in said.err
 
 
 @pytest.mark.parametrize(
@@ -214,7 +217,7 @@ def test_a_file_without_a_version_says_for_which_versions_its_promises_hold() ->
         "no version named: defaults and promises are those of the Java client 3.1.1 to 4.x, 3.0.1 and 3.0.2 (acks=all, "
         "idempotent); with 3.1.0, 3.0.0: acks=all, not idempotent; "
     )
-    assert told.endswith("with 2.1 to 2.8: acks=1, not idempotent. Name your version, e.g. client java:2.8")
+    assert told.endswith("with 2.1 to 2.8: acks=1, not idempotent. Name your version, e.g. written for java:2.8")
     assert client_versions.remark(written("acks=1\n", "java")) == (
         "these settings promise the same with the Java client 2.1 to 4.x"
     )
@@ -253,7 +256,7 @@ def test_the_explanation_gives_the_promise_of_each_version(tmp_path: Path, capsy
     newest, announced, oldest = json.loads(capsys.readouterr().out)["versions"]
     assert (newest["assumed"], announced["assumed"], oldest["assumed"]) == (True, False, False)
     assert (announced["acks"], announced["idempotent"]) == ("all", False)
-    assert cli.main(["explain", "--producer-config", str(file), "--client", "java:2.8"]) == 0
+    assert cli.main(["explain", "--producer-config", str(file), "--written-for", "java:2.8"]) == 0
     text = capsys.readouterr().out
     assert "by version of the client for" not in text and "were written for the Java client 2.8;" in text
     assert "guarantees of these settings: under" in text
@@ -266,13 +269,13 @@ def test_an_override_counts_in_every_version() -> None:
 
 def test_a_plan_and_a_run_say_whose_defaults_and_for_which_versions() -> None:
     fields = {"profile": "own", "producer_config": "linger.ms=20\n"}
-    notes = scenario_from_params({**fields, "client": "java:3.1"}, "r").subjects[0].profile.notes
+    notes = scenario_from_params({**fields, "written_for": "java:3.1"}, "r").subjects[0].profile.notes
     assert any("the defaults of the Java client 3.1.0 fill the gaps" in note for note in notes)
     assert any("3.1.1 to 3.6: acks=all, idempotent" in note for note in notes)
-    scenario = scenario_from_params({**fields, "client": "librdkafka:0.11"}, "r")
+    scenario = scenario_from_params({**fields, "written_for": "librdkafka:0.11"}, "r")
     assert scenario.subjects[0].profile.producer["acks"] == "1"
     assert any(
-        note == "the producer under test is librdkafka 2.16 with these settings, not librdkafka 0.11"
+        note == "an arm with librdkafka has these settings with librdkafka 2.16, not with librdkafka 0.11"
         for note in scenario.subjects[0].profile.notes
     )
 
@@ -331,6 +334,6 @@ def test_what_was_written_is_held_to_the_names_of_a_producer() -> None:
 
 
 def test_a_version_in_a_profile_of_another_origin_must_be_known() -> None:
-    sent = msgspec.to_builtins(written("linger.ms=20", "java")) | {"client_version": "9.9"}
+    sent = msgspec.to_builtins(written("linger.ms=20", "java")) | {"written_for_version": "9.9"}
     with pytest.raises(BadInput, match=r"'java:9\.9', a version whose defaults are not known"):
         scenario_from_params({"own_profile": sent}, "r")

@@ -126,7 +126,7 @@ def test_which_guarantee_does_my_consumer_give(
     client: str | None,
     expected: list[tuple[str, str]],
 ) -> None:
-    told = own(capsys, tmp_path, text, *(["--client", client] if client else []))
+    told = own(capsys, tmp_path, text, *(["--written-for", client] if client else []))
     assert [(it["discipline"], it["gives"]) for it in told][: len(expected)] == expected
     assert all(ruling["source"] for it in told for ruling in it["rulings"])
 
@@ -134,10 +134,12 @@ def test_which_guarantee_does_my_consumer_give(
 def test_what_latest_takes_from_a_consumer_and_whose_default_it_is_are_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    after, *_ = own(capsys, tmp_path, "enable.auto.commit=false", "--client", "java")
+    after, *_ = own(capsys, tmp_path, "enable.auto.commit=false", "--written-for", "java")
     assert (after["gives"], after["from_the_start"]) == ("none", "at_least_once")
     assert after["defaults"] == ["auto.offset.reset", "isolation.level"]
-    assert cli.main(["explain", "--consumer-config", str(tmp_path / "consumer.properties"), "--client", "java"]) == 0
+    assert (
+        cli.main(["explain", "--consumer-config", str(tmp_path / "consumer.properties"), "--written-for", "java"]) == 0
+    )
     text = capsys.readouterr().out
     assert "with auto.offset.reset=earliest it promises at_least_once" in text
     assert "auto.offset.reset=latest (the default)" in text and "skipped.reset; Apache Kafka documentation" in text

@@ -68,7 +68,7 @@ def test_the_explanation_has_the_matrix_and_says_why_the_settings_are_as_they_ar
 def explained(capsys: pytest.CaptureFixture[str], tmp_path: Path, client: str, text: str, *more: str) -> str:
     file = tmp_path / "own.properties"
     file.write_text(text)
-    assert cli.main(["explain", "--producer-config", str(file), "--client", client, *more]) == 0
+    assert cli.main(["explain", "--producer-config", str(file), "--written-for", client, *more]) == 0
     return capsys.readouterr().out
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings import consumer, known_names, producer, producer_names, topic
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import Translation

@@ -15,9 +15,10 @@ from delivery_verifier import catalogue
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.load.layout import queue_room
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Client, Profile
+from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.consistency import check_settings
 from delivery_verifier.planning.own_settings import clients, producer_names, profiles, properties, releases, topic
@@ -388,7 +389,7 @@ def test_the_load_never_asks_for_more_room_than_the_settings_give(settings: dict
 
 @pytest.mark.parametrize("names", [[], ["acks"], ["acks", "bootstrap.servers", "linger.ms"]])
 def test_a_file_that_could_be_either_clients_is_not_judged_under_a_guess(names: list[str]) -> None:
-    with pytest.raises(BadInput, match="say --client java or --client librdkafka"):
+    with pytest.raises(BadInput, match="say --written-for java or --written-for librdkafka"):
         clients.client_of(names)
     assert clients.client_of([*names, "enable.idempotence"]) == "java"  # nothing that depends on it is left open
     assert clients.client_of([*names, "ssl.ca.pem"]) == "librdkafka"

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from delivery_verifier.command_line import main as cli
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
-from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.consistency import check_request
 from delivery_verifier.planning.own_settings import (
@@ -86,7 +86,7 @@ def test_a_pasted_file_gives_the_same_profile_as_the_file(
     of_paste = profiles.pasted(text.replace("\n", line_break), client)
     assert replace(of_paste, summary="") == replace(of_file, summary="")
     if text:
-        (planned,) = run_of(f"\ufeff{text}", client=client).subjects
+        (planned,) = run_of(f"\ufeff{text}", written_for=client).subjects
         assert replace(planned.profile, notes=of_paste.notes) == of_paste
         assert planned.profile.notes[: len(of_paste.notes)] == of_paste.notes
 
@@ -95,7 +95,7 @@ def test_the_command_that_repeats_a_pasted_run_has_the_same_settings(capsys: pyt
     made = run_of(JAVA, topic_overrides="min.insync.replicas=2")
     assert cli.main(["plan", "--json", *made.command.split()[2:]]) == 0
     assert made.subjects[0].profile.topic["min.insync.replicas"] == 2
-    assert '"linger.ms": 20' in capsys.readouterr().out and "client" not in made.command
+    assert '"linger.ms": 20' in capsys.readouterr().out and "written-for" not in made.command
     assert not [word for word in ("prod-1", "prod-2", "trust.jks", "PLAIN") if word in dumps(made).decode()]
 
 
@@ -258,9 +258,9 @@ def test_no_other_field_contradicts_pasted_settings_silently(fields: dict[str, A
     [
         ({"profile": "own"}, ("profile is 'own'", "producer_config is empty", "choose another")),
         ({"profile": "own", "producer_config": " \n"}, ("producer_config is empty",)),
-        ({"client": "java"}, ("client is 'java'", "producer_config is empty")),
-        ({"client": "kafkajs"}, ("client is 'kafkajs'", "allowed: ", "java", "librdkafka")),
-        ({"client": "java:9"}, ("client is 'java:9'", "allowed: 2.1 to 4.4")),
+        ({"written_for": "java"}, ("written_for is 'java'", "producer_config is empty")),
+        ({"written_for": "kafkajs"}, ("written_for is 'kafkajs'", "allowed: ", "java", "librdkafka")),
+        ({"written_for": "java:9"}, ("written_for is 'java:9'", "allowed: 2.1 to 4.4")),
         ({"producer_config": 7}, ("producer_config is no text",)),
         ({"producer_overrides": {"password": SECRET}}, ("producer_overrides is no text",)),
     ],

@@ -13,8 +13,8 @@ from support.seeds import in_this_round
 
 from delivery_verifier.contract.guarantees import matrix
 from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.consistency import check_settings
 from delivery_verifier.planning.own_settings import profiles
 
@@ -30,7 +30,7 @@ def promise(path: Path, client: Client | None) -> object:
         check_settings(profile)
     except BadInput:
         return None
-    return matrix(Settings.of_profile(profile, client=profile.client))
+    return matrix(Settings.of_profile(profile, client=profile.written_for))
 
 
 def offence(file: RandomFile, folder: Path) -> str:

@@ -10,6 +10,7 @@ import pytest
 from msgspec import Meta, Struct
 from support.commands import plan, without_git
 
+from delivery_verifier.model.client import WITHOUT_LOAD
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Arm, ClusterSpec, Load, Scenario
 from delivery_verifier.planning import request
@@ -160,6 +161,7 @@ SAMPLES: dict[str, Any] = {
     **{"duration_s": 30.0, "deadline_s": 900.0, "min_insync_replicas": 1, "replication_factor": 2, "rate": 300},
     "kafka_version": FIELDS["kafka_version"].default,
     "fail_step": "settle",
+    "clients": "librdkafka,java:4.1.2",
 }
 """A value for each field that has no next one: beside its default, or without a default."""
 
@@ -188,6 +190,7 @@ def test_the_command_that_repeats_a_run_has_every_field_and_plans_the_same(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_git(monkeypatch)
+    monkeypatch.delitem(WITHOUT_LOAD, "java", raising=False)
     value = sample(FIELDS[name])
     planned = scenario_from_params({"profile": "transactional", name: value}, "proposed")
     assert f"--{name.replace('_', '-')} {value}" in planned.command
@@ -255,11 +258,21 @@ def test_the_command_of_a_run_leaves_out_what_is_the_default_and_plans_the_same(
 
 def test_a_command_line_gives_beside_a_scenario_only_what_counts() -> None:
     counting = [name for name, field in FIELDS.items() if field.words.beside_a_scenario == "counts"]
-    assert counting == ["scenario", "kafka_version", "cluster", "commands", "beside", "seed", "fail_step", "owner"]
+    assert counting == [
+        "scenario",
+        "clients",
+        "kafka_version",
+        "cluster",
+        "commands",
+        "beside",
+        "seed",
+        "fail_step",
+        "owner",
+    ]
     require_nothing_settled(counting, "s")
     for name in FIELDS.keys() - counting:
         with pytest.raises(
-            BadInput, match=rf"settles {name.replace('_', '-')} itself; allowed beside it: kafka_version"
+            BadInput, match=rf"settles {name.replace('_', '-')} itself; allowed beside it: clients, kafka_version"
         ):
             require_nothing_settled([*counting, name], "s")
 

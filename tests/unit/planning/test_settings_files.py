@@ -50,7 +50,9 @@ def read(file: SettingsFile, folder: Path) -> tuple[Profile, dict[str, str]]:
 
 def promised(profile: Profile) -> str:
     """Returns the guarantees that the profile's own client keeps if a broker crashes."""
-    (row,) = (row for row in matrix(Settings.of_profile(profile, client=profile.client)) if row.fault_class == "crash")
+    (row,) = (
+        row for row in matrix(Settings.of_profile(profile, client=profile.written_for)) if row.fault_class == "crash"
+    )
     return " ".join(sorted(claim for claim, holds in row.guarantees.items() if holds))
 
 
@@ -101,7 +103,7 @@ def test_connects_own_settings_are_those_of_the_published_example() -> None:
 
 def test_a_client_that_the_framework_does_not_have_is_refused(tmp_path: Path) -> None:
     (tmp_path / "application.yml").write_text("spring.kafka.producer.acks: all\n")
-    with pytest.raises(BadInput, match="client is 'librdkafka', but producer_config is read by a framework"):
+    with pytest.raises(BadInput, match="written_for is 'librdkafka', but producer_config is read by a framework"):
         profiles.from_files(None, str(tmp_path / "application.yml"), None, None, "librdkafka")
 
 

@@ -108,7 +108,7 @@ def test_no_error_shows_the_default_of_a_placeholder(tmp_path: Path) -> None:
 def test_the_profile_is_that_of_the_java_client_and_holds_no_secret(file: Path) -> None:
     file.write_text(YAML.replace("transaction-id-prefix: orders-", "retries: 3"))
     profile = from_files(None, str(file), None, None, None)
-    assert (profile.client, profile.producer["acks"], profile.producer["retries"]) == ("java", "1", 3)
+    assert (profile.written_for, profile.producer["acks"], profile.producer["retries"]) == ("java", "1", 3)
     assert "hunter2" not in repr(profile) and "secret-host" not in repr(profile)
 
 

@@ -32,14 +32,14 @@ def notes(**params: Any) -> tuple[str, ...]:
     return planned(**params).subjects[0].profile.notes
 
 
-PASTED = {"producer_config": "acks=1\nretries=0\n", "client": "librdkafka"}
+PASTED = {"producer_config": "acks=1\nretries=0\n", "written_for": "librdkafka"}
 
 
 def test_who_sets_both_is_told_once() -> None:
     assert notes(**PASTED, topic_overrides="min.insync.replicas=2").count(SENTENCE) == 1
     assert notes(**PASTED, min_insync_replicas=2).count(SENTENCE) == 1
     assert notes(profile="acks_1", min_insync_replicas=2) == (SENTENCE,)
-    of_acks_0 = notes(producer_config="acks=0\n", client="librdkafka", min_insync_replicas=3)
+    of_acks_0 = notes(producer_config="acks=0\n", written_for="librdkafka", min_insync_replicas=3)
     assert SENTENCE.replace("acks=1", "acks=0").replace("replicas=2", "replicas=3") in of_acks_0
 
 
@@ -49,7 +49,7 @@ def test_who_sets_both_is_told_once() -> None:
         PASTED,  # the topic has Kafka's default, 1
         {"profile": "acks_1"},  # nobody set its min.insync.replicas
         {"profile": "acks_all", "min_insync_replicas": 2},
-        {"producer_config": "acks=all\n", "client": "librdkafka", "min_insync_replicas": 2},
+        {"producer_config": "acks=all\n", "written_for": "librdkafka", "min_insync_replicas": 2},
     ],
 )
 def test_who_does_not_set_both_is_told_nothing(params: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ def test_the_command_explain_says_it_for_the_files_of_a_user(
     producer, topic = tmp_path / "p.properties", tmp_path / "t.properties"
     producer.write_text("acks=1\nretries=0\n")
     topic.write_text("min.insync.replicas=2\n")
-    files = ["--producer-config", str(producer), "--topic-config", str(topic), "--client", "librdkafka"]
+    files = ["--producer-config", str(producer), "--topic-config", str(topic), "--written-for", "librdkafka"]
     assert cli.main(["explain", *files, "--claim", "at_least_once"]) == 0
     assert SENTENCE in " ".join(capsys.readouterr().out.split())
 

@@ -159,6 +159,10 @@ def test_the_command_writes_the_page_and_a_table(tmp_path: Path, capsys: pytest.
         ["nowhere", "nowhere"],
         ["a", "b", "--kafka-versions", "4.2.1", "4.3.1"],
         ["--kafka-versions", "4.2.1", "3.9.0", "--direct"],
+        ["--kafka-versions", "4.2.1", "4.3.1", "--clients", "librdkafka", "java"],
+        ["a", "b", "--clients", "librdkafka", "java"],
+        ["--clients", "librdkafka", "rust", "--direct"],
+        ["--clients", "librdkafka", "java:9", "--direct"],
     ],
 )
 def test_what_cannot_be_compared_is_bad_input_and_starts_nothing(

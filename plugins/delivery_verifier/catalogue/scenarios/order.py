@@ -5,7 +5,17 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, SETTLED, SHRUNK, TOOK_EFFECT, after, broken, scripted, step
+from delivery_verifier.catalogue.parts import (
+    AT_ONCE,
+    SETTLED,
+    SHRUNK,
+    TOOK_EFFECT,
+    after,
+    broken,
+    exactly,
+    scripted,
+    step,
+)
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_plan import FaultPlan
@@ -82,14 +92,16 @@ def _record_by_record(profile: str) -> Profile:
     return replace(base, producer=base.producer | patience | {"batch.num.messages": 1, "linger.ms": 0})
 
 
-def _late(profile: str, count: int) -> ArmPlan:
-    """Returns a subject arm with the catalogue's profile `profile`. The arm must end with `count` REORDERED records."""
+def _late(profile: str, count: int, **with_other: Expectation) -> ArmPlan:
+    """Returns a subject arm with the catalogue's profile `profile`. The arm must end with `count` REORDERED records.
+    `with_other`: what it must show with another client."""
     return ArmPlan(
         name=profile,
         role="subject",
         profile=_record_by_record(profile),
         claim="ordered",
         expectation=broken(REORDERED=count),
+        with_other=with_other,  # type: ignore[arg-type]
     )
 
 
@@ -103,7 +115,7 @@ _STALLED_LEADER = Entry(
     tags=("promises",),
     arms=(
         _late("acks_all", 5),
-        _late("in_flight_1", 1),
+        _late("in_flight_1", 1, java=exactly(REORDERED=0)),
         ArmPlan(name="idempotent", role="control", profile=_record_by_record("idempotent"), claim="ordered"),
     ),
     load=Load(partitions=3, pacing="scripted", block=20),

@@ -121,6 +121,7 @@ _LATE_END = Entry(
             profile=_IMPATIENT,
             claim="exactly_once",
             expectation=broken(LOST=0, TORN=_BLOCK, ABORTED_VISIBLE=_BLOCK),
+            with_other={"java": exactly(LOST=0, TORN=0, ABORTED_VISIBLE=0)},
         ),
         control("transactional", "exactly_once"),
         control("safe", "exactly_once"),

@@ -76,6 +76,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         sentence="A group without a committed offset starts at the end of the log: what stood there before is jumped "
         "over.",
         source=f"{CONSUMER_DOCS}: auto.offset.reset",
+        measured_with=(),
     ),
     ContractRule(
         id="reapplied.apart",
@@ -147,6 +148,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         kinds=(),
         sentence="The order of effects is not checked: an effect does not say at which offset its record stood.",
         source="follows from the form of the effects",
+        measured_with=(),
     ),
     ContractRule(
         id="overtaken.rewind",
@@ -157,6 +159,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         sentence="A group that is set back may be given for the first time what it had jumped over, behind what it has "
         "applied since.",
         source="follows from skipped.at_handover, skipped.commit_first and reapplied.rewind",
+        measured_with=(),
     ),
     ContractRule(
         id="overtaken.freeze",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from delivery_verifier.contract.rules.rule import ELECTIONS, MEASURED, PRODUCER_DOCS, TOPIC_DOCS, ContractRule
+from delivery_verifier.contract.rules.rule import BOTH, ELECTIONS, MEASURED, PRODUCER_DOCS, TOPIC_DOCS, ContractRule
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
 
@@ -28,6 +28,7 @@ LOST: tuple[ContractRule, ...] = (
         kinds=(),
         sentence="With acks=0 no broker confirms that a record arrived: it may be lost at any time, without any fault.",
         source=f"{PRODUCER_DOCS}: acks",
+        measured_with=BOTH,
     ),
     ContractRule(
         id="lost.acks_1",
@@ -40,6 +41,7 @@ LOST: tuple[ContractRule, ...] = (
         "leader changes, in a graceful rolling restart and in a preferred leader election, too. A leader "
         "that is cut off from the others goes on confirming until it learns of its successor.",
         source=f"{PRODUCER_DOCS}: acks; {MEASURED} (the documentation speaks of failures only)",
+        measured_with=BOTH,
     ),
     ContractRule(
         id="lost.unclean",
@@ -109,6 +111,7 @@ def _misplaced(loss: ContractRule) -> ContractRule:
         anomaly=Anomaly.MISPLACED,
         sentence="Where a record may be lost, the copy that was acknowledged may be, while another copy survives.",
         source=f"follows from {loss.id}",
+        measured_with=(),
     )
 
 

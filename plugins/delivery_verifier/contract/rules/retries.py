@@ -1,12 +1,11 @@
 """The rules that permit DUPLICATED, REORDERED and RESENT: the client or the application sends a record again.
 
-Some of these rules describe a client library, and not Kafka. Such a rule says so, and depends on the field `client` of
-the settings.
+Some of these rules describe a client library, and not Kafka. Such a rule names its `clients`.
 """
 
 from __future__ import annotations
 
-from delivery_verifier.contract.rules.rule import ELECTIONS, JAVA_SOURCE, MEASURED, PRODUCER_DOCS, ContractRule
+from delivery_verifier.contract.rules.rule import BOTH, ELECTIONS, JAVA_SOURCE, MEASURED, PRODUCER_DOCS, ContractRule
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance
@@ -35,6 +34,7 @@ RETRIES: tuple[ContractRule, ...] = (
         sentence="A retry whose first try did arrive is written twice: without idempotence the broker cannot know. A "
         "lost connection is enough for a retry, and no broker need be disturbed for that.",
         source=f"{PRODUCER_DOCS}: retries, enable.idempotence; KIP-98",
+        measured_with=BOTH,
     ),
     ContractRule(
         id="reordered.retries",
@@ -45,14 +45,14 @@ RETRIES: tuple[ContractRule, ...] = (
         sentence="A retried batch can be overtaken by one that was in flight behind it; a lost connection is enough "
         "for a retry.",
         source=f"{PRODUCER_DOCS}: max.in.flight.requests.per.connection",
+        measured_with=BOTH,
     ),
     ContractRule(
         id="reordered.one_in_flight",
         anomaly=Anomaly.REORDERED,
-        condition="librdkafka, acks=1 or all, enable.idempotence=false, retries > 0, max.in.flight = 1",
-        applies=lambda settings: (
-            settings.client == "librdkafka" and _retries_unchecked(settings) and settings.max_in_flight == 1
-        ),
+        condition="acks=1 or all, enable.idempotence=false, retries > 0, max.in.flight = 1",
+        clients=("librdkafka",),
+        applies=lambda settings: _retries_unchecked(settings) and settings.max_in_flight == 1,
         kinds=(*ELECTIONS, "isr_shrink", "topic_altered"),
         far_enough=_refuses_requests,
         far_enough_text="of min.insync.replicas",
@@ -84,17 +84,12 @@ ACKS_0 = ContractRule(
 
 
 def _requeues_unchecked(settings: Settings) -> bool:
-    """Returns whether two conditions hold: retries are off (retries=0) in librdkafka, and the broker cannot recognise a
-    request that is sent again.
+    """Returns whether two conditions hold: retries are off (retries=0), and the broker cannot recognise a request that
+    is sent again.
 
     This matters because librdkafka sends some refused requests again, even with retries=0. The Java client does not.
     """
-    return (
-        settings.client == "librdkafka"
-        and settings.acks != "0"
-        and not settings.enable_idempotence
-        and settings.retries == 0
-    )
+    return settings.acks != "0" and not settings.enable_idempotence and settings.retries == 0
 
 
 _REQUEUED = (
@@ -108,7 +103,8 @@ REQUEUES: tuple[ContractRule, ...] = (
     ContractRule(
         id="duplicated.requeued",
         anomaly=Anomaly.DUPLICATED,
-        condition="librdkafka, acks=1 or all, enable.idempotence=false, retries=0",
+        condition="acks=1 or all, enable.idempotence=false, retries=0",
+        clients=("librdkafka",),
         applies=_requeues_unchecked,
         kinds=ELECTIONS,
         sentence="retries=0 does not keep librdkafka from sending again what a broker refused because it no longer "
@@ -119,12 +115,14 @@ REQUEUES: tuple[ContractRule, ...] = (
     ContractRule(
         id="reordered.requeued",
         anomaly=Anomaly.REORDERED,
-        condition="librdkafka, acks=1 or all, enable.idempotence=false, retries=0",
+        condition="acks=1 or all, enable.idempotence=false, retries=0",
+        clients=("librdkafka",),
         applies=_requeues_unchecked,
         kinds=ELECTIONS,
         sentence="What librdkafka sends again to a new leader, even with retries=0, can be overtaken by what was sent "
         "to it first.",
         source=_REQUEUED,
+        measured_with=(),
         java=_JAVA_GIVES_UP,
     ),
 )
@@ -132,10 +130,11 @@ REQUEUES: tuple[ContractRule, ...] = (
 SPLITS = ContractRule(
     id="reordered.split",
     anomaly=Anomaly.REORDERED,
-    condition="the Java client, acks=1 or all, enable.idempotence=false, retries=0, max.in.flight > 1",
+    condition="acks=1 or all, enable.idempotence=false, retries=0, max.in.flight > 1",
+    clients=("java",),
+    measured_with=(),
     applies=lambda settings: (
-        settings.client == "java"
-        and settings.acks != "0"
+        settings.acks != "0"
         and not settings.enable_idempotence
         and settings.retries == 0
         and settings.max_in_flight > 1

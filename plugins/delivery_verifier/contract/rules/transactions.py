@@ -35,6 +35,7 @@ def _in_transactions(loss: ContractRule, anomaly: Anomaly) -> ContractRule:
         applies=lambda settings: bool(settings.transactional_id) and loss.applies(settings),
         sentence=_SENTENCES[anomaly],
         source=f"follows from {loss.id}",
+        measured_with=(),
     )
 
 
@@ -68,6 +69,7 @@ def _of_coordinator(anomaly: Anomaly) -> ContractRule:
         sentence=_FORGOTTEN[anomaly],
         source="KIP-98 (the transaction log decides how a transaction ends); KIP-704 (an unclean election makes "
         "transaction coordinators inconsistent)",
+        measured_with=(),
     )
 
 
@@ -100,6 +102,7 @@ def _of_coordinators_power(anomaly: Anomaly) -> ContractRule:
         "flush.messages the topic has: when all of them lose power, the entry is gone.",
         source="KIP-98 (the transaction log decides how a transaction ends); Kafka: TransactionLog (acks=-1, no flush "
         "interval of its own); Apache Kafka documentation, operations: application vs. OS flush management",
+        measured_with=(),
     )
 
 
@@ -124,7 +127,8 @@ def _of_late_end(anomaly: Anomaly) -> ContractRule:
     return ContractRule(
         id=f"{anomaly.value.lower()}.late_end",
         anomaly=anomaly,
-        condition="librdkafka, or the Java client before 4.0; transactional.id",
+        condition="transactional.id",
+        versions="librdkafka, and Java before 4.0",
         applies=lambda settings: not settings.ends_are_fenced and bool(settings.transactional_id),
         kinds=("late_end",),
         sentence=_LATE[anomaly],

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings import effective, values
 
 _JAVA_WORDS: dict[str, tuple[str, ...]] = {

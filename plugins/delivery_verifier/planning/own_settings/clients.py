@@ -13,13 +13,14 @@ from typing import get_args
 
 from msgspec import Struct
 
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.inputs import BadInput, bad_input, nearest
-from delivery_verifier.model.scenario import Client, Profile
+from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning.own_settings import releases
 from delivery_verifier.planning.own_settings.releases import Release, Version
 
 EXERCISED = "librdkafka 2.16"
-"""The client of every run."""
+"""The librdkafka of every run."""
 PROPOSED = ("java", "java:3.9", "java:3.1.0", "java:2.8", "librdkafka", "librdkafka:1.9", "librdkafka:0.11")
 """Clients that forms and shells propose: each without a version, and in versions with other defaults."""
 _WRITTEN = re.compile(r"([a-z]+)(?::([0-9]+(?:\.[0-9]+){0,2}))?")
@@ -67,11 +68,11 @@ class ClientVersion(Struct, frozen=True):
 
     @property
     def is_exercised(self) -> bool:
-        """Whether the client of every run is this one."""
+        """Whether the librdkafka of every run is this one."""
         return self.name == EXERCISED
 
 
-def parse(text: str, field: str = "client") -> ClientVersion:
+def parse(text: str, field: str = "written_for") -> ClientVersion:
     """Returns the client that `text` names, e.g. `java` or `java:3.1`.
 
     Raises BadInput, which shows `field`, if there is no such client, or if the defaults of this version are not known.
@@ -105,7 +106,7 @@ def that_has(client: ClientVersion, what: str, since: Version, field: str) -> Cl
         return ClientVersion(client.client, (newest,))
     if releases.padded(client.version, 0) < releases.padded(since, 0):
         raise BadInput(
-            f"client is {client.written!r}, and {field} has {what}, which Kafka has since {releases.text(since)}; "
+            f"written_for is {client.written!r}, and {field} has {what}, which Kafka has since {releases.text(since)}; "
             f"allowed: {client.client}:{releases.text(since)} or later"
         )
     return client
@@ -118,7 +119,7 @@ def require_known(client: ClientVersion, versions: Iterable[Version], field: str
     if doubtful:
         names = " and ".join(map(releases.text, doubtful))
         raise BadInput(
-            f"client is {client.written!r}, and {field} is a log with enable.idempotence = true: the Java client "
+            f"written_for is {client.written!r}, and {field} is a log with enable.idempotence = true: the Java client "
             f"{names} logs that although it is not in force, unless the application sets it (KAFKA-13598); name "
             "another version, e.g. java:3.2, or give the application's own .properties file"
         )
@@ -127,7 +128,9 @@ def require_known(client: ClientVersion, versions: Iterable[Version], field: str
 def of_profile(profile: Profile) -> ClientVersion:
     """Returns the client for which the settings of `profile` were written. Raises BadInput if its version is not
     known."""
-    return parse(f"{profile.client}:{profile.client_version}" if profile.client_version else profile.client)
+    return parse(
+        f"{profile.written_for}:{profile.written_for_version}" if profile.written_for_version else profile.written_for
+    )
 
 
 LIBRDKAFKA_ONLY = frozenset(
@@ -176,7 +179,7 @@ def client_of(names: Iterable[str]) -> Client:
     if JAVA_ONLY & present or "enable.idempotence" in present:
         return "java"
     raise BadInput(
-        "client: nothing in the file tells which client it was written for, and enable.idempotence, which it does not "
-        "set, is on by default in the Java client and off in librdkafka; say --client java or --client librdkafka "
-        "(with the version, if you know it: java:3.1), or choose the client in the form"
+        "written_for: nothing in the file tells which client it was written for, and enable.idempotence, which it does "
+        "not set, is on by default in the Java client and off in librdkafka; say --written-for java or --written-for "
+        "librdkafka (with the version, if you know it: java:3.1), or choose the client in the form"
     )

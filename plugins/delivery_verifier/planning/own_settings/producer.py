@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from delivery_verifier.model import inputs
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
-from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings import client_values, clients, effective, known_names, librdkafka, values
 from delivery_verifier.planning.own_settings.clients import ClientVersion
 from delivery_verifier.planning.own_settings.producer_names import (
@@ -137,9 +137,9 @@ def with_defaults(translation: Translation, client: ClientVersion) -> Translatio
             for name in explicit
             if full[name] != explicit[name]
         ]
-        notes.append("the producer under test is librdkafka with these settings, not the Java client itself")
+        notes.append("an arm with librdkafka has these settings, and is not the Java client itself")
     elif not client.is_exercised:
-        notes.append(f"the producer under test is {clients.EXERCISED} with these settings, not {client.name}")
+        notes.append(f"an arm with librdkafka has these settings with {clients.EXERCISED}, not with {client.name}")
     return with_transactions(Translation(full, translation.left_out, notes))
 
 

@@ -207,8 +207,8 @@ def of_client(profile: Profile, translation: Translation, client: ClientVersion)
         profile,
         producer=completed.settings,
         notes=(*profile.notes, *completed.lines()),
-        client=client.client,
-        client_version=releases.text(client.version),
+        written_for=client.client,
+        written_for_version=releases.text(client.version),
         written=translation.settings,
     )
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.releases import Version
 from delivery_verifier.planning.own_settings.translation import Translation, printable_name
@@ -105,6 +105,6 @@ def require_client(reading: Reading, client: str | None, field: str) -> None:
     """Raises BadInput if the user names another `client` than the one that the file's framework uses."""
     if client and reading.client and not client.startswith(reading.client):
         raise BadInput(
-            f"client is {client!r}, but {field} is read by a framework whose client is {reading.client}; allowed: "
+            f"written_for is {client!r}, but {field} is read by a framework whose client is {reading.client}; allowed: "
             f"{reading.client}; leave client out"
         )

@@ -13,8 +13,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.scenario import Client
 
 Version = tuple[int, ...]
 

@@ -14,7 +14,7 @@ from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.reporting.comparison.figures import figures
 from delivery_verifier.reporting.material import Material, read
-from delivery_verifier.reporting.words import number, producer_properties
+from delivery_verifier.reporting.words import CLIENT, number, producer_properties
 from delivery_verifier.run_directory.run_directory import RunDirectory
 
 ABSENT = "–"
@@ -135,13 +135,14 @@ def _properties(scenario: Scenario, other: Scenario) -> dict[str, object]:
     properties |= _prefixed("cluster", {**msgspec.to_builtins(scenario.cluster), "kafka_version": ""})
     lacking = [arm.name for key, arm in _keys(scenario).items() if key not in _keys(other)]
     for index, arm in enumerate(scenario.loaded):
-        name = arm.role if arm.role == "subject" else arm.name
+        name = arm.role if arm.role == "subject" else _plain(arm, scenario)
         prefix = f"{name} {index + 1}" if arm.role == "subject" and len(scenario.subjects) > 1 else name
         if arm.name in lacking:
             properties[f"{prefix}: arm"] = arm.name
             continue
         properties |= _prefixed(prefix, {"claim": arm.claim, "records": arm.records, "producers": arm.producers})
-        properties |= _prefixed(prefix, producer_properties(arm)) | _prefixed(f"{prefix} topic", arm.profile.topic)
+        own = {name: value for name, value in producer_properties(arm).items() if name != CLIENT}  # see _versions
+        properties |= _prefixed(prefix, own) | _prefixed(f"{prefix} topic", arm.profile.topic)
         properties |= _prefixed(f"{prefix} application", application_properties(arm.application))
     return properties
 
@@ -151,8 +152,10 @@ def _prefixed(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _versions(scenario: Scenario) -> dict[str, object]:
-    """Returns the versions of Kafka and other software that a run used, and the commit of this project."""
-    return {"Kafka under test": scenario.cluster.kafka_version, **scenario.versions, "commit": scenario.commit}
+    """Returns the versions of Kafka and other software that a run used, its clients, and the commit of this project."""
+    clients = ", ".join(dict.fromkeys(arm.versioned_client.words for arm in scenario.loaded))
+    known = {} if scenario.audit else {"clients": clients}
+    return {"Kafka under test": scenario.cluster.kafka_version, **known, **scenario.versions, "commit": scenario.commit}
 
 
 def _rows(left: Mapping[str, object], right: Mapping[str, object]) -> list[Row]:
@@ -183,12 +186,20 @@ def _arm_pairs(first: Scenario, second: Scenario) -> list[tuple[str, tuple[Arm |
 def _keys(scenario: Scenario) -> dict[tuple[str, str], Arm]:
     """Returns the arms of a scenario by key. Two arms of two runs match if their keys are equal.
 
-    The key of a subject is (role, position among the subjects). The key of any other arm is (role, name).
+    The key of a subject is (role, position among the subjects). The key of any other arm is (role, name), without the
+    client in it: a control of a run with Java matches that of a run with librdkafka.
     """
     subjects = [arm.name for arm in scenario.subjects]
     return {
-        (arm.role, str(subjects.index(arm.name)) if arm.role == "subject" else arm.name): arm for arm in scenario.arms
+        (arm.role, str(subjects.index(arm.name)) if arm.role == "subject" else _plain(arm, scenario)): arm
+        for arm in scenario.arms
     }
+
+
+def _plain(arm: Arm, scenario: Scenario) -> str:
+    """Returns the name of the arm without its client, unless another arm of the run has this name."""
+    plain = arm.name.partition(f"-{arm.client}")[0] if arm.client != "librdkafka" else arm.name
+    return arm.name if plain in set(scenario.arm_names) - {arm.name} else plain
 
 
 def _pair(role: str, arms: tuple[Arm | None, Arm | None], sides: tuple[Side, Side]) -> Pair:

@@ -32,14 +32,17 @@ def columns(tables: Iterable[Table]) -> list[Column]:
     """Returns the columns of the map, for all of `tables`. Columns for profiles come first. Columns for pairs of
     profile and application follow.
 
-    The profiles of the catalogue stand in the order of the catalogue. Other profiles follow.
+    The profiles of the catalogue stand in the order of the catalogue, each with librdkafka first. Others follow.
     """
     names = dict.fromkeys(name for table in tables for name in table.columns)
     order = {name: position for position, name in enumerate(PROFILES)}
-    return sorted(
-        (_column(name) for name in names),
-        key=lambda column: (column.is_application, order.get(column.name, len(order))),
-    )
+
+    def position(column: Column) -> tuple[bool, int, bool]:
+        profile, has_client, _ = column.name.partition(", ")
+        known = len(order) if column.is_application else order.get(profile, len(order))
+        return column.is_application, known, bool(has_client) and not column.is_application
+
+    return sorted((_column(name) for name in names), key=position)
 
 
 def _column(name: str) -> Column:

@@ -29,7 +29,8 @@ def heading_of_kind(kind: str) -> str:
 class Cell:
     """The results of one arm of a scenario, from the last run of the scenario in each round.
 
-    * `profile`: the name of the arm's profile. If the arm has an application, its name follows.
+    * `profile`: the name of the arm's profile. If the arm has an application, its name follows, and then the client
+      if it is not librdkafka.
     * `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`. If several rounds have the same verdict, the
       number of rounds stands behind it.
     * `counts`: for each kind of anomaly, a heading and the number of cases as text.
@@ -181,7 +182,7 @@ def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) 
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
     return Cell(
         arm=arm.arm,
-        profile=profile_and_application(arm.profile, arm.application),
+        profile=_with_client(profile_and_application(arm.profile, arm.application), arm.client),
         role=arm.role,
         claim=arm.claim,
         verdict=" / ".join(verdicts) + times,
@@ -191,6 +192,10 @@ def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) 
         counts=_counts(arms, anomalies),
         figures=_figures(arms),
     )
+
+
+def _with_client(name: str, client: str) -> str:
+    return f"{name}, {client}" if client else name
 
 
 def _tone(arms: Sequence[ArmResult]) -> str:

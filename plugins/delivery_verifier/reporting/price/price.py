@@ -19,6 +19,7 @@ from delivery_verifier.catalogue.profiles import PRICED
 from delivery_verifier.contract.guarantees import matrix
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import column
+from delivery_verifier.model.client import CLIENTS
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Claim, Scenario, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict
@@ -31,6 +32,7 @@ from delivery_verifier.run_directory.run_directory import RunDirectory
 class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The figures of one run of one profile under one condition.
 
+    * `client`: the client in words; empty if it is librdkafka.
     * `condition`: `flat_out` (as fast as the client can, no fault), `none` (fixed rate, no fault) or `kill_leader`
       (fixed rate, a leader killed).
     * `records_per_s`: reported records per second (see `reporting.throughput`).
@@ -60,8 +62,14 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     duplicated: int | None
     reordered: int | None
     unanswered: int | None
+    client: str = ""
     other_cases: dict[str, int] = {}
     guarantees: list[Claim] = []
+
+    @property
+    def name(self) -> str:
+        """The name of the profile, and of the client if it is not librdkafka."""
+        return f"{self.profile}, {self.client}" if self.client else self.profile
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -82,14 +90,16 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     commit: str
     measured: list[MeasuredRun]
 
-    def run_under(self, profile: str, condition: str) -> MeasuredRun | None:
-        """Returns the run of `profile` under `condition`. Returns None if there is no such run."""
-        return next((run for run in self.measured if (run.profile, run.condition) == (profile, condition)), None)
+    def run_under(self, name: str, condition: str) -> MeasuredRun | None:
+        """Returns the run of the profile `name` (see `MeasuredRun.name`) under `condition`. Returns None if there is no
+        such run."""
+        return next((run for run in self.measured if (run.name, run.condition) == (name, condition)), None)
 
     @property
     def profiles(self) -> list[str]:
-        """Returns the profiles that were measured, in the order of PRICED."""
-        return [name for name in PRICED if any(run.profile == name for run in self.measured)]
+        """Returns the names of the profiles that were measured, in the order of PRICED, each with librdkafka first."""
+        runs = sorted(self.measured, key=lambda run: (PRICED.index(run.profile), run.client))
+        return list(dict.fromkeys(run.name for run in runs))
 
 
 def price(runs: Sequence[Path], machine: str) -> Price:
@@ -102,7 +112,7 @@ def price(runs: Sequence[Path], machine: str) -> Price:
         raise BadInput("from names no run; allowed: runs of price scenarios; make some with `kdv price`")
     scenarios = [_scenario(path) for path in runs]
     # Of several runs of one profile under one condition, the last in `runs` remains.
-    by_condition = {(measured.profile, measured.condition): measured for measured in map(measure, runs, scenarios)}
+    by_condition = {(measured.name, measured.condition): measured for measured in map(measure, runs, scenarios)}
     newest = max(scenarios, key=lambda scenario: scenario.created_at)
     order = list(PRICES)
     return Price(
@@ -133,6 +143,7 @@ def measure(path: Path, scenario: Scenario) -> MeasuredRun:
     return MeasuredRun(
         run_id=scenario.run_id,
         profile=profile,
+        client="" if arm.client == CLIENTS["librdkafka"].title else arm.client,
         condition=msgspec.convert(condition, Condition),
         verdict=arm.verdict,
         doubts=sorted({doubt.name for doubt in arm.doubts}),

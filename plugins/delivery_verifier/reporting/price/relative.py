@@ -101,7 +101,7 @@ def charts(price: Price) -> list[Chart]:
 
 def guarantee(price: Price, profile: str) -> str:
     """Returns the guarantee of `profile` if a leader is killed, in words, e.g. `exactly once and in order`."""
-    claims = next((run.guarantees for run in price.measured if run.profile == profile), [])
+    claims = next((run.guarantees for run in price.measured if run.name == profile), [])
     shown = [claim for claim in claims if "exactly_once" not in claims or claim in ("exactly_once", "ordered")]
     return enumeration([_GUARANTEES[claim] for claim in _GUARANTEES if claim in shown], last="and") or "nothing"
 

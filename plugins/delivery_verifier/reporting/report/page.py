@@ -108,7 +108,11 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "legend": _legend(material),
         "invariants": invariant_rows(material.table(tables.INVARIANTS), verdict.invariants if verdict else ()),
         "gaps": gap_rows(material, zero),
-        "producer_settings": setting_rows(map(producer_properties, arms)),
+        "producer_settings": setting_rows(
+            # Nobody knows which client wrote the records of an audit.
+            arm.profile.producer if scenario and scenario.audit else producer_properties(arm)
+            for arm in arms
+        ),
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),
         "application_settings": setting_rows(application_properties(arm.application) for arm in arms),
         "reasons": reasons(verdict),

@@ -1,0 +1,31 @@
+"""Whether the client of an arm can run: whether the load has it, and whether it starts with the arm's settings."""
+
+from __future__ import annotations
+
+from delivery_verifier.model.client import WITHOUT_LOAD
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Arm, Profile
+from delivery_verifier.planning.own_settings import effective, releases
+from delivery_verifier.planning.own_settings.releases import Release
+
+
+def check(arm: Arm) -> None:
+    """Raises BadInput if no run can have the client of `arm`: because the load cannot use it, or because it does not
+    start with the settings of the arm."""
+    if (why := WITHOUT_LOAD.get(arm.client)) is not None:
+        raise BadInput(f"clients has {arm.client}, and {why}; allowed: librdkafka")
+    if arm.client == "java":
+        version = tuple(int(part) for part in arm.versioned_client.version.split("."))
+        (release,) = releases.matching("java", version)
+        if reason := why_java_does_not_start(arm.profile, release):
+            raise BadInput(f"{arm.name}: {arm.versioned_client.words} does not start with these settings: {reason}")
+
+
+def why_java_does_not_start(profile: Profile, release: Release) -> str:
+    """Returns why a Java producer of `release` does not start with the settings of `profile`, or an empty text.
+
+    Java's request.timeout.ms is the time after which the client itself gives up a request. In librdkafka that is
+    socket.timeout.ms, so the lesser of the two counts.
+    """
+    shorter = min(int(profile.producer[name]) for name in ("request.timeout.ms", "socket.timeout.ms"))
+    return effective.reason_not_to_start({**profile.producer, "request.timeout.ms": shorter}, release)
