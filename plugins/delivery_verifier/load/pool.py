@@ -15,6 +15,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import layout, transactions
 from delivery_verifier.load.client_errors import errors_reported
 from delivery_verifier.load.error_codes import error_name
+from delivery_verifier.load.java.jvm import await_end
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.producer_process import ProducerProcess, start_process
 from delivery_verifier.load.spec import ProducerSpec
@@ -129,6 +130,7 @@ class ProducerPool:
 
     def _note_exits(self) -> None:
         for producer in self.producers:
+            await_end(producer.folder)  # a JVM ends with its producer process, but a moment later
             producer.control[Word.EXIT] = producer.process.returncode
 
 

@@ -206,6 +206,8 @@ def test_a_producer_that_does_not_end_on_sigterm_ends_the_run(tmp_path: Path, mo
 class FullQueue:
     """Stands in for a client whose queue does not empty. SIGTERM comes while the producer waits for room."""
 
+    limit = 9
+
     def __init__(self, producer: SequencedProducer) -> None:
         self.producer = producer
 
@@ -218,12 +220,7 @@ class FullQueue:
 
 def test_sigterm_ends_the_wait_for_room_and_no_further_block_is_handed_over() -> None:
     producer = SequencedProducer.__new__(SequencedProducer)
-    producer.spec, producer.sequence, producer.limit, producer.terminated = (
-        cast(Any, SimpleNamespace(block=2)),
-        4,
-        9,
-        False,
-    )
+    producer.spec, producer.sequence, producer.terminated = cast(Any, SimpleNamespace(block=2)), 4, False
     producer.client = cast(Any, FullQueue(producer))
     producer.send_block()
     assert producer.terminated and producer.sequence == 4
