@@ -23,7 +23,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.java.client import JavaClient
 from delivery_verifier.load.java.jvm import IDENTITY, ClientDied, await_end
 from delivery_verifier.load.live_ledger import Control, Gate, LiveLedger, State, Word
-from delivery_verifier.load.producer_process import start_process
+from delivery_verifier.load.producer_process import ENDED_EARLY, IN_LOAD, start_process
 from delivery_verifier.load.publish_ledger import counted_outcomes
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record
@@ -147,8 +147,7 @@ def test_a_killed_java_producer_and_its_next_incarnation_claim_nothing_false(
     assert set(outcomes(rows)) == {"ACKED", "INDETERMINATE"}
     assert len(set(log.values())) == len(log), "no attempt is there twice"
     assert {sequence for sequence, _ in log.values()} <= {row["sequence"] for row in rows}
-    control[Word.SIGNAL], control[Word.KILLS], control[Word.STARTS] = signal.SIGKILL, 1, 1
-    control[Word.KILLS_DONE] = control[Word.STARTS_DONE] = 1
+    of_next_incarnation(control, 1, signal.SIGKILL)
     second = flowing(spec, started, incarnation=1)
     children.kill([second])
     await_end(folder)
@@ -180,6 +179,92 @@ def test_a_jvm_that_dies_ends_its_producer_loudly(plan: Plan, started: list[chil
     assert process.wait(PATIENCE_S) == 1 and Control(folder)[Word.ATTEMPTED] == -1
     said = children.last_words(folder, 500)
     assert said.endswith("the JVM of this producer ended with exit code -9 (killed by SIGKILL)"), said
+
+
+def of_next_incarnation(control: Control, number: int, ended_by: int) -> None:
+    """Notes the end and the start of a producer process as its supervisor and the fault plan do."""
+    control[Word.SIGNAL] = ended_by
+    for word in (Word.KILLS, Word.KILLS_DONE, Word.STARTS, Word.STARTS_DONE):
+        control[word] = number
+
+
+@pytest.mark.slow
+def test_transactions_of_a_killed_java_producer_are_what_who_reads_committed_sees(
+    plan: Plan, tmp_path: Path, started: list[children.Child]
+) -> None:
+    """A producer of small transactions spends most of its time in commits, so a kill comes in one sooner or later."""
+    more = {"transaction_records": 20, "abort_every": 7}
+    spec = plan("transactional", records=10_000_000, settings={"linger.ms": 0}, **more, **JAVA)
+    folder, control = Path(spec.folder), Control(Path(spec.folder))
+    control[Word.GATE] = Gate.GO
+    for incarnation in range(4):
+        if incarnation:
+            of_next_incarnation(control, incarnation, signal.SIGKILL)
+        control[Word.STATE], before = State.STARTING, control[Word.COMMITTED]
+        started.append(start_process(msgspec.structs.replace(spec, incarnation=incarnation)))
+        wait_until(
+            lambda: control[Word.COMMITTED] > before + 10 or started[-1].poll() is not None, "commits", PATIENCE_S
+        )
+        assert started[-1].poll() is None
+        children.kill(started[-1:])
+        await_end(folder)
+    spec_at_end = msgspec.structs.replace(spec, incarnation=4, records=0)
+    of_next_incarnation(control, 4, signal.SIGKILL)
+    control[Word.GATE] = Gate.RELEASE
+    started.append(start_process(spec_at_end))
+    assert started[-1].wait(PATIENCE_S) == 0 and control[Word.MISCOUNTED] == 0
+    rows = sealed(spec, tmp_path)
+    agree(spec, rows)
+    by_outcome = {name: [row for row in rows if row["transaction_outcome"] == name] for name in ENDS}
+    assert all(by_outcome.values()), "transactions ended in every way"
+    seen = written(read_view(spec, "read_committed"))
+    assert places(by_outcome["COMMITTED"]).items() <= seen.items()
+    visible = {sequence for sequence, _ in seen.values()}
+    assert len(visible) == len(seen), "no attempt is there twice"
+    assert not visible & {row["sequence"] for row in by_outcome["ABORTED"]}
+    assert visible <= {row["sequence"] for name in ("COMMITTED", "INDETERMINATE") for row in by_outcome[name]}
+    assert not control[Word.FAILED] and not control[Word.RESENT]
+
+
+ENDS = ("COMMITTED", "ABORTED", "INDETERMINATE")
+
+
+def test_a_fenced_java_producer_leaves_a_true_ledger_and_says_why(
+    plan: Plan, tmp_path: Path, started: list[children.Child], stages: list[Stage]
+) -> None:
+    spec = plan("transactional", records=10_000_000, rate=2000.0, transaction_records=100, **JAVA)
+    control = Control(Path(spec.folder))
+    process = flowing(spec, started)
+    stages.append(new := Stage(msgspec.structs.replace(spec, folder=f"{spec.folder}-new")))
+    new.client.init_transactions(PATIENCE_S)
+    assert process.wait(PATIENCE_S) == IN_LOAD and control[Word.STATE] == State.DONE
+    said = (Path(spec.folder) / ENDED_EARLY).read_text()
+    # The broker says the third if the coordinator of transactions of version 2 has ended the transaction (KIP-890).
+    assert said.partition(":")[0] in {"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "INVALID_TXN_STATE"}, said
+    rows = sealed(spec, tmp_path)
+    agree(spec, rows)
+    committed = [row for row in rows if row["transaction_outcome"] == "COMMITTED"]
+    assert places(committed) == written(read_view(spec, "read_committed")) and len(committed) > 5000
+    assert not control[Word.FAILED] and control[Word.ATTEMPTED] == len(rows)
+
+
+@pytest.mark.parametrize("on_sigterm", ["flush", "exit"])
+def test_on_sigterm_a_java_producer_sends_what_it_has_or_drops_it(
+    plan: Plan, tmp_path: Path, started: list[children.Child], on_sigterm: str
+) -> None:
+    spec = plan(
+        "idempotent", records=10_000_000, rate=20_000.0, settings={"linger.ms": 300}, on_sigterm=on_sigterm, **JAVA
+    )
+    control, process = Control(Path(spec.folder)), flowing(spec, started)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0 and control[Word.AT_SIGTERM] > 0
+    assert (control[Word.AT_EXIT] == 0) == (on_sigterm == "flush")
+    rows = sealed(spec, tmp_path)
+    agree(spec, rows)
+    log = written(read_log(spec))
+    assert places(rows).items() <= log.items() and len(set(log.values())) == len(log)
+    if on_sigterm == "flush":
+        assert places(rows) == log and outcomes(rows) == {"ACKED": len(rows)}
 
 
 class Stage:

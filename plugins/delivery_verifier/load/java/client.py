@@ -51,9 +51,9 @@ class JavaClient:
         self._pending: tuple[str, int] | None = None
         self._answers: dict[int, str] = {}
         self._untaken, self._is_closed = 0, False
-        properties = settings.properties(spec.settings, spec.settings_of, spec.payload_bytes, spec.deadline_s)
+        properties, start = require_java(spec)
         self.limit = settings.room(properties, spec.settings, spec.payload_bytes, spec.block)
-        self._jvm = Jvm(Path(spec.folder), command(spec.client_version, _heap_mb(properties)), spec.deadline_s)
+        self._jvm = Jvm(Path(spec.folder), start, spec.deadline_s)
         try:
             self._jvm.write(packed(self._layout()) + packed({**properties, **spec.connection}))
             self._await_start()
@@ -175,6 +175,17 @@ class JavaClient:
     def close(self) -> None:
         self._is_closed = True
         self._jvm.close()
+
+
+def require_java(spec: ProducerSpec) -> tuple[dict[str, str], list[str]]:
+    """Returns the properties of the producer that `spec` describes, and the command that starts its JVM. Fetches
+    missing jars.
+
+    Raises BadInput if a setting cannot be translated, JavaError if there is no usable Java, and JarError if the client
+    cannot be had in this version.
+    """
+    properties = settings.properties(spec.settings, spec.settings_of, spec.payload_bytes, spec.deadline_s)
+    return properties, command(spec.client_version, _heap_mb(properties))
 
 
 def _heap_mb(properties: dict[str, str]) -> int:
