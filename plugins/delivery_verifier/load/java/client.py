@@ -133,9 +133,9 @@ class JavaClient:
         if self._is_closed:
             return len(self)
         self._jvm.write(b"F")
-        while (left := len(self)) and time.monotonic() < end:
+        while (unreported := len(self)) and time.monotonic() < end:
             self.poll(_FLUSH_S)
-        return left
+        return unreported
 
     def connect(self, timeout_s: float) -> None:
         try:
