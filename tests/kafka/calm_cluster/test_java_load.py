@@ -158,13 +158,14 @@ def test_a_killed_java_producer_and_its_next_incarnation_claim_nothing_false(
     assert len(set(log.values())) == len(log), "an attempt that is sent again is another attempt"
 
 
-def test_a_java_producer_ends_with_its_parent_even_if_the_parent_leaves_no_word(
+def test_the_jvm_of_a_killed_producer_dies_at_once_even_if_it_is_frozen(
     plan: Plan, started: list[children.Child]
 ) -> None:
     spec = plan("idempotent", records=10_000_000, **JAVA)
     process = flowing(spec, started)
     jvm = process_of((Path(spec.folder) / IDENTITY).read_text())
     assert jvm is not None
+    jvm.send(signal.SIGSTOP)  # so that it cannot see the end of its pipe
     process.kill()
     process.wait()
     wait_until(lambda: not jvm.alive, "the JVM to end", 5.0, every_s=0.002)
