@@ -148,7 +148,7 @@ def _ours(bench: Bench, case: Case, name: str) -> Row:
     workspace = bench.folder / name
     reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
     only = msgspec.structs.replace(scenario, arms=(arm, scenario.canary))
-    pool = ProducerPool(only, bench.cluster.connection.client_properties(), workspace)
+    pool = ProducerPool(only, {"librdkafka": bench.cluster.connection.client_properties()}, workspace)
     peaks: dict[int, int] = {}
     try:
         pool.open(Gate.WARM_UP)

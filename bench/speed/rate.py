@@ -62,7 +62,7 @@ def _row(bench: Bench, rate: int, seconds: int) -> dict[str, Any]:
     arm = bench.topic(f"rate-{rate}", scenario)
     only = msgspec.structs.replace(scenario, arms=(arm, scenario.canary))
     folder = bench.folder / f"rate-{rate}"
-    pool = ProducerPool(only, bench.cluster.connection.client_properties(), folder)
+    pool = ProducerPool(only, {"librdkafka": bench.cluster.connection.client_properties()}, folder)
     (producer,) = pool.producers
     try:
         for gate, state in ((Gate.WARM_UP, State.WARM), (Gate.RELEASE, State.DONE)):

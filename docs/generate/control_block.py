@@ -9,7 +9,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from delivery_verifier.host.supervision.control_block import FILE, WORD_BYTES, WORDS
-from delivery_verifier.load.error_codes import CLIENT_ERRORS, UNKNOWN, UNLISTED
+from delivery_verifier.load.error_codes import CLIENT_ERRORS, JAVA, JAVA_ERRORS, UNKNOWN, UNLISTED
 from delivery_verifier.load.live_ledger import (
     ACKED_NOWHERE,
     COLUMNS,
@@ -81,9 +81,10 @@ def _errors() -> str:
         f"| 1 to {UNKNOWN - 1} | the error of Kafka's protocol with this number |",
         f"| {UNKNOWN} | `UNKNOWN_SERVER_ERROR`, which is -1 in Kafka's protocol |",
         *(f"| {code} | `{name}` |" for code, name in enumerate(CLIENT_ERRORS, UNKNOWN + 1)),
+        *(f"| {code} | `{name}` |" for code, name in enumerate(JAVA_ERRORS, JAVA + 1)),
         f"| {UNLISTED} | any other error. The ledger calls it `UNLISTED` |",
     )
-    sentence = "The codes of errors. A name with `_` is librdkafka's; the ledger has it in its column `error`."
+    sentence = "The codes of errors. A name with `_` is librdkafka's, one that ends with `Exception` the Java client's; the ledger has it in its column `error`."
     return _section("Error codes", sentence, "| code | error |", rows)
 
 

@@ -22,8 +22,9 @@ from support.kept_clusters import Kept
 from support.log_reader import read_view
 from support.new_topics import create_topics
 from support.patience import PATIENCE_S
-from support.producer_processes import sealed, start
+from support.producer_processes import TRANSACTION_RECORDS, sealed, start
 
+from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.embedded import nodes
 from delivery_verifier.cluster.handle import Cluster
@@ -31,7 +32,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.producer_process import BEFORE_LOAD, IN_LOAD
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.scenario import ClusterSpec
+from delivery_verifier.model.scenario import Client, ClusterSpec
 
 AUTHORIZED: dict[str, Setting] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -39,6 +40,7 @@ AUTHORIZED: dict[str, Setting] = {
 }
 """Settings of a node that checks ACLs. The controller needs them, too, because it keeps the ACLs."""
 PARTITIONS = 2
+CLIENTS = ("librdkafka", "java")
 Deny = Callable[[ResourceType, str], None]
 
 
@@ -50,7 +52,7 @@ def cluster(_own_host: Path) -> Iterator[Cluster]:
         patch.setattr(nodes, "controller_settings", lambda spec: plain(spec) | AUTHORIZED)
         kept = Kept(_own_host / "ws" / "acls", ClusterSpec(brokers=1, broker_settings=AUTHORIZED), None)
     with kept.cluster() as cluster:
-        for name in ("closed", "open"):
+        for name in ("closed", *(f"open-{client}" for client in CLIENTS)):
             create_topics(cluster.connection.client_properties(), NewTopic(name, PARTITIONS, 1))
             wait_until(lambda name=name: cluster.isr_full([name]), "the topic to be led", PATIENCE_S)
         yield cluster
@@ -75,11 +77,13 @@ def deny(cluster: Cluster) -> Deny:
     return do
 
 
+@pytest.mark.parametrize("client", CLIENTS)
 def test_a_producer_without_permission_for_its_topic_ends_in_its_warm_up_with_the_brokers_words(
-    cluster: Cluster, deny: Deny, tmp_path: Path
+    cluster: Cluster, deny: Deny, tmp_path: Path, client: Client
 ) -> None:
     deny(ResourceType.TOPIC, "closed")
-    producer = start(tmp_path / "live", cluster.connection.client_properties(), "idempotent", topic="closed")
+    properties = cluster.connection.client_properties()
+    producer = start(tmp_path / "live", properties, "idempotent", topic="closed", client=client)
     ended = producer.process.wait(PATIENCE_S)
     told = str(producer.died(ended))
     assert ended == BEFORE_LOAD, told
@@ -90,10 +94,14 @@ def test_a_producer_without_permission_for_its_topic_ends_in_its_warm_up_with_th
     assert {*topics.high_watermarks(topics.admin(cluster.connection), partitions).values()} == {0}
 
 
+@pytest.mark.parametrize("client", CLIENTS)
 def test_a_producer_that_loses_its_permission_in_the_load_ends_as_what_it_is_and_its_ledger_is_true(
-    cluster: Cluster, deny: Deny, tmp_path: Path
+    cluster: Cluster, deny: Deny, tmp_path: Path, client: Client
 ) -> None:
-    producer = start(tmp_path / "live", cluster.connection.client_properties(), "transactional", topic="open")
+    settings = {"client.id": "one-0", **PROFILES["transactional"].producer, "transactional.id": client, "linger.ms": 5}
+    more = {"topic": f"open-{client}", "settings": settings, "transaction_records": TRANSACTION_RECORDS}
+    properties = cluster.connection.client_properties()
+    producer = start(tmp_path / "live", properties, "transactional", client=client, **more)
     control = producer.control
     wait_until(lambda: control[Word.STATE] == State.WARM, "the warm-up", PATIENCE_S, detail=lambda: producer.said_last)
     control[Word.GATE] = Gate.GO

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from delivery_verifier.cluster.security import names, portable
+from delivery_verifier.model.client import Client
 
 PREFIXES = ("sasl.", "ssl.")
 """Prefixes of the names of security properties. Only the property `security.protocol` has no such prefix."""
@@ -69,6 +70,10 @@ class Connection:
         key cannot be read.
         """
         return {"bootstrap.servers": self.bootstrap_servers, **names.to_java(portable.security(self.security))}
+
+    def properties_of(self, client: Client) -> dict[str, str]:
+        """Returns the properties that a producer of `client` needs to connect. Raises as `java_properties`."""
+        return self.java_properties() if client == "java" else self.client_properties()
 
     def address(self, broker: int) -> Address:
         """Returns the address of `broker`."""

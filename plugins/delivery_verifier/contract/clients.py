@@ -16,13 +16,9 @@ from delivery_verifier.contract.rules import RULES
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.client import WITHOUT_LOAD, Client
+from delivery_verifier.model.client import Client
 
-_EXERCISED = (
-    "a run exercises librdkafka with them, not the Java client"
-    if "java" in WITHOUT_LOAD
-    else "a run exercises librdkafka with them, and the Java client if `--clients` names it"
-)
+_EXERCISED = "a run exercises librdkafka with them, and the Java client if `--clients` names it"
 
 
 class ClientDifference(Struct, frozen=True, kw_only=True):

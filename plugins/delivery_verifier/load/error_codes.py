@@ -24,10 +24,23 @@ _OF_CLIENTS = """
 CLIENT_ERRORS = tuple(_OF_CLIENTS.split())
 """The errors of a client, by librdkafka's names (`rd_kafka_resp_err_t` in rdkafka.h). The first has the code
 UNKNOWN + 1. Only ever append: a code keeps its meaning."""
+JAVA = 2000
+_OF_JAVA = """
+    TimeoutException BufferExhaustedException SerializationException IllegalStateException InterruptException
+"""
+JAVA_ERRORS = tuple(_OF_JAVA.split())
+"""The errors of the Java client that librdkafka has no name for, by the names of their classes. The first has the code
+JAVA + 1. Only ever append. Which error of the Java client has which code: `java.errors`."""
 UNLISTED = 4999
 """The code of an error that has no other code, e.g. of a newer client."""
 
-_NAMES = {UNKNOWN: "UNKNOWN", UNLISTED: "UNLISTED", **dict(enumerate(CLIENT_ERRORS, UNKNOWN + 1))}
+_NAMES = {
+    UNKNOWN: "UNKNOWN",
+    UNLISTED: "UNLISTED",
+    **dict(enumerate(CLIENT_ERRORS, UNKNOWN + 1)),
+    **dict(enumerate(JAVA_ERRORS, JAVA + 1)),
+}
+_CODES = {name: code for code, name in _NAMES.items()}
 _OF_LIBRDKAFKA = {KafkaError.UNKNOWN: UNKNOWN} | {
     number: code for code, name in _NAMES.items() if isinstance(number := getattr(KafkaError, name, None), int)
 }
@@ -38,8 +51,15 @@ def code_of(librdkafka: int) -> int:
     return librdkafka if 0 <= librdkafka < UNKNOWN else _OF_LIBRDKAFKA.get(librdkafka, UNLISTED)
 
 
+def code_named(name: str) -> int:
+    """Returns the code of the error of a client with this name, e.g. `_MSG_TIMED_OUT`. Raises KeyError if there is
+    none."""
+    return _CODES[name]
+
+
 def error_name(code: int) -> str:
-    """Returns librdkafka's name of the error with this code, e.g. `_MSG_TIMED_OUT`. It stands in the ledger."""
+    """Returns the name of the error with this code: librdkafka's, e.g. `_MSG_TIMED_OUT`, or that of a class of the Java
+    client. It stands in the ledger."""
     if code < UNKNOWN:
         return str(KafkaError(code).name())
     return _NAMES.get(code, "UNLISTED")

@@ -94,6 +94,7 @@ class Word(ControlWord):
     SIGNAL = 23, "fault plan", "number of the signal of the last end, SIGKILL or SIGTERM; written before KILLS"
     AT_SIGTERM = 24, "process", "attempts without a report when SIGTERM came; -1 from its start until then"
     AT_EXIT = 25, "process", "attempts without a report when it ended on SIGTERM"
+    REPEATED = 26, "process", "reports on attempts that had one already; such a report changes no outcome"
 
 
 class State(IntEnum):
@@ -141,14 +142,14 @@ class Control(ControlBlock[Word]):
 class LiveLedger:
     """The producer's view of its live ledger: opens a slot for each attempt before the attempt is sent.
 
-    A slot is the place of one attempt in a file. A segment is a file of slots. `segments` maps the numbers of the
-    mapped segments to the segments. When a new segment is mapped, the segments in which every slot is settled are
-    unmapped.
+    A slot is the place of one attempt in a file. A segment is a file of slots. The files are in `folder`. `segments`
+    maps the numbers of the mapped segments to the segments. When a new segment is mapped, the segments in which every
+    slot is settled are unmapped.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
+        self.folder = folder
         self.segments: dict[int, Segment] = {}
 
     def open(self, first: int, count: int, sent_ns: int) -> None:
@@ -158,7 +159,7 @@ class LiveLedger:
         for number in range(first >> SHIFT, (first + count - 1 >> SHIFT) + 1):
             if number not in self.segments:
                 self._drop_settled()
-                self.segments[number] = map_segment(self._folder, number)
+                self.segments[number] = map_segment(self.folder, number)
             start, end = max(first, number << SHIFT), min(first + count, number + 1 << SHIFT)
             sent = np.frombuffer(self.segments[number].sent, np.int64)
             sent[start & MASK : (start & MASK) + end - start] = sent_ns

@@ -15,13 +15,17 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import layout, transactions
 from delivery_verifier.load.client_errors import errors_reported
 from delivery_verifier.load.error_codes import error_name
+from delivery_verifier.load.java.client import require_java
+from delivery_verifier.load.java.jvm import await_end
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.producer_process import ProducerProcess, start_process
 from delivery_verifier.load.spec import ProducerSpec
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm, Scenario
 
+Connections = Mapping[Client, Mapping[str, str]]
 TERMINATION_S = 25.0
 """How long a producer may take to end on SIGTERM, in seconds: longer than its flush() (see `producer.GRACE_S`), and
 shorter than the fault plan waits (see `handle.HANDOVER_DEADLINE_S`)."""
@@ -38,19 +42,22 @@ class AlreadySent(VerifierError, RuntimeError):
 class ProducerPool:
     """All producers of a run. A new pool starts their processes.
 
-    `connection` has the client properties with which the producers reach the cluster. The live ledgers are written to
-    the folder `live` below `workspace`. A run has only one load. So raises AlreadySent if there was a pool for this run
-    before.
+    `connections` has, for each client of the arms, its properties for reaching the cluster. The live ledgers are
+    written to the folder `live` below `workspace`. A run has only one load. So raises AlreadySent if there was a pool
+    for this run before. Raises what `require_client` raises, before it starts a process.
     """
 
-    def __init__(self, scenario: Scenario, connection: Mapping[str, str], workspace: Path) -> None:
+    def __init__(self, scenario: Scenario, connections: Connections, workspace: Path) -> None:
         if (workspace / "live").exists():
             raise AlreadySent(f"run {scenario.run_id} has sent its load already: start another run")
-        self.producers = [
-            _process(scenario, arm, number, connection, workspace / "live" / arm.name / str(number))
+        specs = [
+            (arm, _spec(scenario, arm, number, connections[arm.client], workspace / "live" / arm.name / str(number)))
             for arm in scenario.loaded
             for number in range(arm.producers)
         ]
+        for _, spec in specs:
+            require_client(spec)
+        self.producers = [_process(arm, spec) for arm, spec in specs]
         self._deadline_s = scenario.load.deadline_s
 
     def open(self, gate: Gate) -> None:
@@ -129,6 +136,7 @@ class ProducerPool:
 
     def _note_exits(self) -> None:
         for producer in self.producers:
+            await_end(producer.folder)  # a JVM ends with its producer process, but a moment later
             producer.control[Word.EXIT] = producer.process.returncode
 
 
@@ -150,15 +158,15 @@ def _settings(arm: Arm, number: int) -> dict[str, Setting]:
     return settings
 
 
-def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str, str], folder: Path) -> ProducerProcess:
-    """Starts producer `number` of `arm`, with its live ledger in `folder`. Returns the producer."""
+def _spec(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str, str], folder: Path) -> ProducerSpec:
+    """Returns the specification of producer `number` of `arm`, with its live ledger in `folder`."""
     load = scenario.load
     rate, block = layout.rate_of_producer(load, arm), layout.of_arm(load, arm).block
     transaction_records = 0
     if arm.transactional_id:
         steady = None if load.pacing == "scripted" else rate
         transaction_records = transactions.size(load.transaction_records, block, load.partitions, steady)
-    spec = ProducerSpec(
+    return ProducerSpec(
         folder=str(folder),
         connection=dict(connection),
         settings=_settings(arm, number),
@@ -177,9 +185,24 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
         abort_every=load.abort_every,
         transaction_records=transaction_records,
         on_sigterm=arm.on_sigterm,
+        client=arm.client,
+        client_version=arm.versioned_client.version,
     )
-    control = Control(folder)
+
+
+def _process(arm: Arm, spec: ProducerSpec) -> ProducerProcess:
+    control = Control(Path(spec.folder))
     return ProducerProcess(arm, spec, start_process(spec), control)
+
+
+def require_client(spec: ProducerSpec) -> None:
+    """Makes sure that the client of `spec` can be started on this host, with its settings. Fetches its jars.
+
+    Raises JavaError if it needs Java and there is none, JarError if its jars cannot be had, and BadInput if it has no
+    counterpart of a setting.
+    """
+    if spec.client == "java":
+        require_java(spec)
 
 
 def _start_again(producer: ProducerProcess) -> None:

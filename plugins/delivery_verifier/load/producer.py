@@ -11,16 +11,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load.client import HandOver, LoadClient
 from delivery_verifier.load.client_errors import ending, refusal
-from delivery_verifier.load.connecting import connect
-from delivery_verifier.load.delivery_reports import DeliveryCallback, delivery_callback, record_refusals
-from delivery_verifier.load.layout import LoadLayout, queue_limit
+from delivery_verifier.load.java.client import JavaClient
+from delivery_verifier.load.java.jvm import ClientDied
+from delivery_verifier.load.layout import LoadLayout
+from delivery_verifier.load.librdkafka_client import LibrdkafkaClient
 from delivery_verifier.load.live_ledger import Control, Gate, LiveLedger, State, Word
 from delivery_verifier.load.producer_process import BEFORE_LOAD, ENDED_EARLY, IN_LOAD
 from delivery_verifier.load.resends import (
@@ -36,7 +37,9 @@ from delivery_verifier.load.resends import (
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.load.transactions import transactions_of
 from delivery_verifier.model import record
+from delivery_verifier.model.client import Client
 
+CLIENTS: dict[Client, type[LibrdkafkaClient] | type[JavaClient]] = {"librdkafka": LibrdkafkaClient, "java": JavaClient}
 GRACE_S = 20.0
 """How many seconds flush() may take on SIGTERM. Those who send SIGTERM send SIGKILL a while later. Kubernetes, e.g.,
 waits for 30 s (terminationGracePeriodSeconds)."""
@@ -47,7 +50,7 @@ class SequencedProducer:
 
     * `sequence`: the number of the first record that was never sent.
     * `resent`: the number of resends so far. `shifts`: this number per partition (see `partition_shifts`).
-    * `limit`: the greatest length of the client's queue, in records, at which a block may be handed over.
+    * `client`: the client that sends (see `client.LoadClient`).
     * `fatal`: what ended the load early: a fatal client error, a refused warm-up, an unended transaction. Else None.
     * `terminated`: whether SIGTERM has reached the producer in its load.
     """
@@ -59,31 +62,18 @@ class SequencedProducer:
         self.encoder = self._encoder(0)
         self.sequence, self.resent = self.control[Word.ANNOUNCED], 0
         self.shifts = partition_shifts(read_rounds(Path(spec.folder)), self.layout)
-        self.limit = queue_limit(spec.settings, spec.payload_bytes, spec.block)
         self.fatal: str | None = None
         self.terminated = False
-        self.client = Producer(
-            {
-                **spec.connection,
-                "queue.buffering.max.messages": self.limit + 2 * spec.block,
-                "queue.buffering.max.kbytes": 2_000_000,
-                "message.max.bytes": max(1_000_000, spec.payload_bytes + record.ENVELOPE_BYTES),
-                "log_level": 3,
-                **spec.settings,
-            }
-        )
-        self.report = self._callback(self.ledger)
+        self.client: LoadClient = CLIENTS[spec.client](spec, self.control)
+        self.hand_over = self.client.into(self.ledger)
         self.transactions = transactions_of(spec, self.client)
 
     def _encoder(self, attempt: int) -> record.BlockEncoder:
         spec = self.spec
         return record.BlockEncoder(spec.run_token, spec.arm, spec.producer, spec.session, attempt, spec.payload_bytes)
 
-    def _callback(self, ledger: LiveLedger) -> DeliveryCallback:
-        return delivery_callback(ledger, self.control, str(self.spec.settings["acks"]))
-
     def send_block(self) -> None:
-        """Counts the next block as sent, and hands it over to the client. Marks refused records as FAILED."""
+        """Counts the next block as sent, and hands it over to the client."""
         block, first = self.spec.block, self.sequence
         self._make_room()
         if self.terminated:
@@ -94,24 +84,15 @@ class SequencedProducer:
         self.control[Word.ANNOUNCED] = first + block
         partition_sequence = self.layout.partition_sequence(first) + self.shifts[self.layout.partition(first)]
         self.sequence = first + block
-        self._hand_over(self.ledger, first, self.encoder.encode(first, partition_sequence, block), self.report)
+        self.hand_over(first, self.layout.partition(first), self.encoder.encode(first, partition_sequence, block))
         if self.transactions:
             self.transactions.after_block(self.sequence)
 
     def _make_room(self) -> None:
-        """Waits until the client's queue holds at most `limit` records, or SIGTERM ends the load. So the load never
-        outruns the client."""
-        while len(self.client) > self.limit and not self.terminated:
+        """Waits until the client's queue is short enough, or SIGTERM ends the load. So the load never outruns the
+        client."""
+        while len(self.client) > self.client.limit and not self.terminated:
             self.client.poll(0.005)
-
-    def _hand_over(self, ledger: LiveLedger, first: int, values: list[bytes], report: DeliveryCallback) -> None:
-        batch: list[dict[str, Any]] = [{"value": value} for value in values]
-        queued = self.client.produce_batch(
-            self.spec.topic, batch, partition=self.layout.partition(first), on_delivery=report
-        )
-        if queued != len(values):
-            record_refusals(ledger, self.control, first, batch)
-        self.client.poll(0)
 
     def send_again(self, include_open: bool) -> None:
         """Does one round of resends: sends a new attempt of each record whose last attempt is INDETERMINATE. With
@@ -123,7 +104,7 @@ class SequencedProducer:
         resends = next_round(sequences, self.sequence, earlier, self.layout)
         ledgers = {resend.attempt: LiveLedger(attempt_folder(folder, resend.attempt)) for resend in resends.ranges}
         encoders = {attempt: self._encoder(attempt) for attempt in ledgers}
-        callbacks = {attempt: self._callback(ledger) for attempt, ledger in ledgers.items()}
+        hand_over: dict[int, HandOver] = {attempt: self.client.into(ledger) for attempt, ledger in ledgers.items()}
         for resend in resends.ranges:
             ledgers[resend.attempt].open(resend.first, resend.count, time.time_ns())
         write_round(folder, len(earlier) + 1, resends)
@@ -134,7 +115,8 @@ class SequencedProducer:
             self._make_room()
             ledgers[resend.attempt].open(resend.first, resend.count, time.time_ns())
             values = encoders[resend.attempt].encode(resend.first, resend.partition_sequence, resend.count)
-            self._hand_over(ledgers[resend.attempt], resend.first, values, callbacks[resend.attempt])
+            hand_over[resend.attempt](resend.first, self.layout.partition(resend.first), values)
+        self.client.await_taken()
         self.shifts = partition_shifts([*earlier, resends], self.layout)
 
     def _send_again_if_asked(self) -> None:
@@ -211,6 +193,7 @@ class SequencedProducer:
         # A fatal error ends a flush, and the next one serves what is left. What has no report then is INDETERMINATE.
         while error := ending(lambda: self.client.flush(self.spec.deadline_s)):
             self.fatal = self.fatal or error
+        self.client.close()  # no report may come after the count
         self.control[Word.ABANDONED] += still_open(self.control)
         self.control[Word.ATTEMPTED] = self.sequence + self.resent
         if has_begun := goes_on or self.spec.incarnation > 0:
@@ -227,6 +210,7 @@ class SequencedProducer:
         self.control[Word.AT_SIGTERM] = still_open(self.control)
         if self.spec.on_sigterm == "flush":
             self.client.flush(GRACE_S)
+        self.client.close()
         self.control[Word.AT_EXIT] = still_open(self.control)
 
     def _begin(self) -> None:
@@ -235,7 +219,7 @@ class SequencedProducer:
             self.transactions.init()
         if self.spec.incarnation:
             return self.take_over()
-        connect(self.client, self.spec.deadline_s)
+        self.client.connect(self.spec.deadline_s)
         self._wait_for(Gate.WARM_UP)
         self.warm_up()
         if self.fatal is None:
@@ -258,17 +242,24 @@ class SequencedProducer:
 
 def main() -> int:
     """Runs one producer. Returns the exit code: 0 if the load was sent or SIGTERM has ended it, 1 if the client refused
-    its settings. After IN_LOAD or BEFORE_LOAD, the file ENDED_EARLY says which error ended the producer."""
+    its settings or died. After IN_LOAD or BEFORE_LOAD, the file ENDED_EARLY says which error ended the producer."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)
     except KafkaException as error:
         print(f"producer settings refused: {error.args[0].str()}", file=sys.stderr)
         return 1
+    except ClientDied as died:
+        print(died, file=sys.stderr)
+        return 1
     producer.control[Word.ATTEMPTED] = producer.control[Word.AT_SIGTERM] = -1
     producer.control[Word.STATE] = State.READY
     gc.disable()  # the load makes millions of objects, but no reference cycles: the search for cycles would find none
-    has_begun = producer.run()
+    try:
+        has_begun = producer.run()
+    except ClientDied as died:  # reports may be missing, so there is nothing to judge
+        print(died, file=sys.stderr)
+        return 1
     if producer.fatal is None:
         return 0
     (Path(spec.folder) / ENDED_EARLY).write_text(producer.fatal)

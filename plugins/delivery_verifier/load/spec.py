@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import OnSigterm
 
@@ -12,8 +13,11 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """All inputs of one producer process.
 
     * `folder`: the folder of the producer's live ledger.
-    * `connection`: the client properties with which the producer connects, by librdkafka's names. The properties may
+    * `client`, `client_version`: the client library that sends, and its version. Empty: the default version.
+    * `connection`: the client properties with which the producer connects, by the names of `client`. The properties may
       hold secrets, so a spec is never written into a run directory.
+    * `settings`, `settings_of`: the settings of the producer, and the client whose names and values they have. Settings
+      of the Java client reach the Java client as they are. librdkafka's are translated for it (see `java.settings`).
     * `run_token`, `arm`, `producer`, `session`: identify the producer in the header of each record's value. `session`
       is not a session of Kafka.
     * `records`: the minimum number of records to send. If the load is `scripted`, the fault plan decides how many
@@ -48,3 +52,6 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     transaction_records: int = 0
     abort_every: int = 0
     on_sigterm: OnSigterm | None = None
+    client: Client = "librdkafka"
+    client_version: str = ""
+    settings_of: Client = "librdkafka"

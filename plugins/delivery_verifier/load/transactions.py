@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
+from delivery_verifier.load.client import LoadClient
 from delivery_verifier.load.live_ledger import Control, Word
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.errors import VerifierError
@@ -66,7 +67,7 @@ class Transactions:
     wait for delivery reports.
     """
 
-    def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
+    def __init__(self, client: LoadClient, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
         self._client, self._folder, self._control = client, folder, Control(folder)
         self._size, self._abort_every, self._deadline_s = size, abort_every, deadline_s
         self._open, self._first = False, 0
@@ -201,7 +202,7 @@ def transaction_columns(folder: Path, size: int, sequences: npt.NDArray[np.int64
     return pa.array(numbers).cast(pa.string()), outcomes.cast(pa.string())
 
 
-def transactions_of(spec: ProducerSpec, client: Producer) -> Transactions | None:
+def transactions_of(spec: ProducerSpec, client: LoadClient) -> Transactions | None:
     """Returns the Transactions of the producer that `spec` describes, or None if this producer writes no
     transactions."""
     size = spec.transaction_records

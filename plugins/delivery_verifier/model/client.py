@@ -1,7 +1,6 @@
 """The clients: the libraries that send the records of a run, and their versions.
 
-Everything that says which clients there are stands here: what a user may name, what a reserved word means, and which
-client the load cannot run yet.
+Everything that says which clients there are stands here: what a user may name, and what a reserved word means.
 """
 
 from __future__ import annotations
@@ -41,12 +40,6 @@ RESERVED = {
     "No run has used it, so no rule of the contract is known to hold for it",
 }
 """Words that name no client yet, each with the reason."""
-
-WITHOUT_LOAD: dict[Client, str] = {
-    "java": "the load has no producer of the Java client yet",
-}
-"""The clients that the load of a run cannot use, each with the reason. A plan with such a client is refused. Stored
-runs with it are read all the same."""
 
 _WRITTEN = re.compile(r"([a-z]+)(?::([0-9]+(?:\.[0-9]+)*))?")
 

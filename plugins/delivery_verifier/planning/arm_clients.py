@@ -1,8 +1,7 @@
-"""Whether the client of an arm can run: whether the load has it, and whether it starts with the arm's settings."""
+"""Whether the client of an arm can run: whether it starts with the settings of the arm."""
 
 from __future__ import annotations
 
-from delivery_verifier.model.client import WITHOUT_LOAD
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Arm, Profile
 from delivery_verifier.planning.own_settings import effective, releases
@@ -10,10 +9,7 @@ from delivery_verifier.planning.own_settings.releases import Release
 
 
 def check(arm: Arm) -> None:
-    """Raises BadInput if no run can have the client of `arm`: because the load cannot use it, or because it does not
-    start with the settings of the arm."""
-    if (why := WITHOUT_LOAD.get(arm.client)) is not None:
-        raise BadInput(f"clients has {arm.client}, and {why}; allowed: librdkafka")
+    """Raises BadInput if the client of `arm` does not start with the settings of the arm."""
     if arm.client == "java":
         version = tuple(int(part) for part in arm.versioned_client.version.split("."))
         (release,) = releases.matching("java", version)

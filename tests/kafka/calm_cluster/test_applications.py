@@ -74,7 +74,7 @@ class Stage:
         names = [arm.topic_name for arm in self.scenario.arms]
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
         properties = cluster.load_connection.client_properties()
-        self.pool = ProducerPool(self.scenario, properties, workspace)
+        self.pool = ProducerPool(self.scenario, {"librdkafka": properties}, workspace)
         self.members = MemberPool(self.scenario, properties, workspace, cluster.agent.adopt)
         self.handle = RunningApplications(self.scenario, workspace)
 

@@ -75,7 +75,7 @@ class Stage:
         topics.create(self.scenario, cluster.connection)
         names = [arm.topic_name for arm in self.scenario.arms]
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
-        self.pool = ProducerPool(self.scenario, cluster.connection.client_properties(), workspace)
+        self.pool = ProducerPool(self.scenario, {"librdkafka": cluster.connection.client_properties()}, workspace)
         self.running_load = RunningLoad(self.scenario, workspace)
         self.pool.wait_for(State.READY)
         self.pool.open(Gate.WARM_UP)

@@ -101,7 +101,7 @@ def play(cluster: Cluster, name: str, workspace: Path) -> Played:
     names = [arm.topic_name for arm in scenario.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     properties = cluster.connection.client_properties()
-    producers = ProducerPool(scenario, properties, workspace)
+    producers = ProducerPool(scenario, {"librdkafka": properties}, workspace)
     members = MemberPool(scenario, properties, workspace, cluster.agent.adopt)
     handle, load = RunningApplications(scenario, workspace), RunningLoad(scenario, workspace)
     injections, ended = list[Injection](), threading.Event()

@@ -5,92 +5,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import uuid
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import pyarrow.parquet as pq
 import pytest
-from confluent_kafka.admin import NewTopic
-from support.log_reader import TOKEN, read_log, read_view
-from support.new_topics import create_topics
+from support.log_reader import read_log, read_view
 from support.patience import PATIENCE_S
+from support.planned_loads import PARTITIONS, Plan, outcomes, planner, run_here, sealed
 
-from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import layout
-from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
-from delivery_verifier.load.producer import SequencedProducer
-from delivery_verifier.load.publish_ledger import publish_ledger
-from delivery_verifier.load.spec import ProducerSpec
-from delivery_verifier.model.data import Setting, dumps
-
-PARTITIONS = 2
-Row = dict[str, Any]
-Plan = Callable[..., ProducerSpec]
+from delivery_verifier.model.data import dumps
 
 
 @pytest.fixture
 def plan(cluster: Cluster, tmp_path: Path) -> Plan:
-    """A function that creates a topic with two partitions, and returns the specification of a producer for this
-    topic."""
-
-    def make(
-        profile: str, topic: dict[str, str] | None = None, settings: dict[str, Setting] | None = None, **more: Any
-    ) -> ProducerSpec:
-        name = f"load-{uuid.uuid4().hex[:8]}"
-        wanted = NewTopic(name, PARTITIONS, 3, config={"retention.ms": "-1", **(topic or {})})
-        create_topics(cluster.connection.client_properties(), wanted)
-        wait_until(lambda: cluster.isr_full([name]), "the topic to be led", PATIENCE_S)
-        plain: dict[str, Any] = {
-            "folder": str(tmp_path / "live"),
-            "connection": cluster.connection.client_properties(),
-            "topic": name,
-            "settings": PROFILES[profile].producer | (settings or {}),
-            "run_token": TOKEN,
-            "arm": 1,
-            "producer": 0,
-            "session": 0,
-            "records": 2000,
-            "rate": None,
-            "block": 10,
-            "partitions": PARTITIONS,
-            "payload_bytes": 100,
-            "deadline_s": PATIENCE_S,
-        }
-        return ProducerSpec(**(plain | more))
-
-    return make
-
-
-def run_here(spec: ProducerSpec) -> SequencedProducer:
-    """Runs a whole load in this process, without waiting for other processes. Returns the producer."""
-    made = SequencedProducer(spec)
-    made.control[Word.GATE] = Gate.RELEASE
-    made.run()
-    return made
-
-
-def sealed(spec: ProducerSpec, tmp_path: Path) -> list[Row]:
-    """Turns the live ledger of the producer into the final ledger, and returns its rows."""
-    file = tmp_path / "ledger.parquet"
-    publish_ledger(
-        Path(spec.folder), file, "one", 0, 0, LoadLayout(spec.block, spec.partitions), spec.transaction_records
-    )
-    return list(pq.read_table(file).to_pylist())
-
-
-def outcomes(rows: list[Row]) -> dict[str, int]:
-    counted: dict[str, int] = {}
-    for row in rows:
-        counted[row["outcome"]] = counted.get(row["outcome"], 0) + 1
-    return counted
+    return planner(cluster, tmp_path)
 
 
 def test_an_ack_that_the_callback_saw_survives_the_killing_of_its_producer(plan: Plan, tmp_path: Path) -> None:
@@ -127,7 +61,7 @@ def test_back_pressure_neither_loses_nor_reorders(plan: Plan, tmp_path: Path, mo
     monkeypatch.setattr(layout, "QUEUE_RECORDS", 1)
     spec = plan("idempotent", records=4000, settings={"linger.ms": 20})
     made = run_here(spec)
-    assert made.limit == 4 * spec.block, "the queue holds four blocks, so the load was held back all the time"
+    assert made.client.limit == 4 * spec.block, "the queue holds four blocks, so the load was held back all the time"
     rows, log = sealed(spec, tmp_path), read_log(spec)
     assert outcomes(rows) == {"ACKED": len(rows)} and len(rows) >= 4000
     for partition in range(PARTITIONS):

@@ -137,7 +137,7 @@ class Stage:
     """The producers of the scenario at work, each on a mock cluster of its own, and the supervisor in a thread."""
 
     def __init__(self, workspace: Path) -> None:
-        self.pool, self.load = ProducerPool(SCENARIO, MOCK, workspace), RunningLoad(SCENARIO, workspace)
+        self.pool, self.load = ProducerPool(SCENARIO, {"librdkafka": MOCK}, workspace), RunningLoad(SCENARIO, workspace)
         self.workspace = workspace
         self.pool.wait_for(State.READY, PATIENCE_S)
         self.pool.open(Gate.WARM_UP)
@@ -206,6 +206,8 @@ def test_a_producer_that_does_not_end_on_sigterm_ends_the_run(tmp_path: Path, mo
 class FullQueue:
     """Stands in for a client whose queue does not empty. SIGTERM comes while the producer waits for room."""
 
+    limit = 9
+
     def __init__(self, producer: SequencedProducer) -> None:
         self.producer = producer
 
@@ -218,12 +220,7 @@ class FullQueue:
 
 def test_sigterm_ends_the_wait_for_room_and_no_further_block_is_handed_over() -> None:
     producer = SequencedProducer.__new__(SequencedProducer)
-    producer.spec, producer.sequence, producer.limit, producer.terminated = (
-        cast(Any, SimpleNamespace(block=2)),
-        4,
-        9,
-        False,
-    )
+    producer.spec, producer.sequence, producer.terminated = cast(Any, SimpleNamespace(block=2)), 4, False
     producer.client = cast(Any, FullQueue(producer))
     producer.send_block()
     assert producer.terminated and producer.sequence == 4

@@ -13,19 +13,12 @@ from delivery_verifier.catalogue.arm_clients import HIT, is_single
 from delivery_verifier.command_line import compare
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.client import WITHOUT_LOAD
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.scenario_checks import loads
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.explanation import describe
-
-
-@pytest.fixture
-def with_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the load had a producer of the Java client."""
-    monkeypatch.delitem(WITHOUT_LOAD, "java", raising=False)
 
 
 def planned(**params: object) -> Scenario:
@@ -36,7 +29,6 @@ def names(of: Scenario) -> dict[str, str]:
     return {arm.name: arm.versioned_client.text for arm in of.arms}
 
 
-@pytest.mark.usefixtures("with_java")
 def test_each_subject_and_strong_control_runs_with_each_client_and_the_others_stay_single() -> None:
     of = planned(profile="acks_1", clients="librdkafka,java")
     assert names(of) == {
@@ -52,14 +44,12 @@ def test_each_subject_and_strong_control_runs_with_each_client_and_the_others_st
     assert [arm for arm in of.arms if arm.client == "librdkafka"] == list(alone.arms)
 
 
-@pytest.mark.usefixtures("with_java")
 def test_the_version_stands_in_the_name_only_where_it_tells_arms_apart() -> None:
     assert "acks_1-java" in names(planned(profile="acks_1", clients="java:4.1.1"))
     both = names(planned(profile="acks_1", clients="java:4.1.1,java:4.1.2"))
     assert both["acks_1-java-4.1.1"] == "java:4.1.1" and both["acks_1-java-4.1.2"] == "java:4.1.2"
 
 
-@pytest.mark.usefixtures("with_java")
 def test_the_command_names_the_version_so_that_a_repeated_run_has_the_same() -> None:
     of = planned(profile="acks_1", clients="librdkafka, java")
     assert "--clients librdkafka,java:4.3.1" in of.command
@@ -68,7 +58,6 @@ def test_the_command_names_the_version_so_that_a_repeated_run_has_the_same() -> 
     assert loads(dumps(of)) == of
 
 
-@pytest.mark.usefixtures("with_java")
 def test_the_contract_of_an_arm_is_that_of_its_own_client() -> None:
     of = planned(profile="in_flight_1", clients="librdkafka,java:3.9.2")
     settings = [Settings.of_arm(of, arm) for arm in of.subjects]
@@ -78,7 +67,6 @@ def test_the_contract_of_an_arm_is_that_of_its_own_client() -> None:
     assert "REORDERED       PERMITTED" in librdkafka and "REORDERED       FORBIDDEN" in java
 
 
-@pytest.mark.usefixtures("with_java")
 @pytest.mark.parametrize(("kafka", "fenced"), [("4.3.1", True), ("3.9.2", False)])
 def test_ends_of_transactions_are_fenced_only_where_client_and_brokers_speak_version_2(
     kafka: str, fenced: bool
@@ -105,16 +93,6 @@ def test_what_names_no_client_is_refused_with_what_is_allowed(clients: str, said
     assert all(each in str(refused.value) for each in said), refused.value
 
 
-def test_a_plan_with_a_client_that_the_load_cannot_use_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(WITHOUT_LOAD, "java", "the load has none")
-    assert cli.main(["plan", "--clients", "librdkafka,java"]) == cli.BAD_INPUT
-    assert "clients has java, and the load has none; allowed: librdkafka" in capsys.readouterr().err
-    assert cli.main(["plan", "--scenario", "order.stalled_leader", "--clients", "java"]) == cli.BAD_INPUT
-
-
-@pytest.mark.usefixtures("with_java")
 def test_settings_with_which_the_java_client_does_not_start_are_refused_and_librdkafka_takes_them() -> None:
     short = {"profile": "acks_1", "producer_overrides": "delivery.timeout.ms=8000"}
     planned(**short)
@@ -123,20 +101,17 @@ def test_settings_with_which_the_java_client_does_not_start_are_refused_and_libr
     planned(profile="acks_1", producer_overrides="delivery.timeout.ms=8000\nsocket.timeout.ms=3000", clients="java")
 
 
-@pytest.mark.usefixtures("with_java")
 def test_an_arm_with_an_application_has_librdkafka() -> None:
     with pytest.raises(BadInput, match="the members of commit_after use librdkafka"):
         planned(application="commit_after", clients="librdkafka,java")
 
 
-@pytest.mark.usefixtures("with_java")
 def test_the_price_of_one_arm_is_measured_alone() -> None:
     assert names(planned(scenario="price.none.acks_1", clients="java"))["acks_1-java"] == "java:4.3.1"
     with pytest.raises(BadInput, match=r"measures one arm alone.*allowed: one client"):
         planned(scenario="price.none.acks_1", clients="librdkafka,java")
 
 
-@pytest.mark.usefixtures("with_java")
 def test_a_scenario_of_the_catalogue_expects_of_each_client_what_is_known_of_it() -> None:
     of = planned(scenario="order.stalled_leader", clients="librdkafka,java")
     expected = {arm.name: (arm.expectation.verdicts, arm.expectation.bounds) for arm in of.loaded}
@@ -147,7 +122,6 @@ def test_a_scenario_of_the_catalogue_expects_of_each_client_what_is_known_of_it(
     assert (bound.count, bound.op, bound.value) == ("REORDERED", "=", 0)
 
 
-@pytest.mark.usefixtures("with_java")
 def test_a_step_that_must_hit_every_client_waits_for_those_of_all_arms() -> None:
     def hit(of: Scenario) -> list[object]:
         return [step.options[HIT] for step in of.fault.steps if HIT in step.options]
@@ -170,7 +144,6 @@ def test_a_range_of_confluent_kafka_ends_before_the_client_on_rust() -> None:
     assert named and all("==2." in one or "<4" in one for one in named), named
 
 
-@pytest.mark.usefixtures("with_java")
 def test_kdv_compare_plans_one_run_with_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[dict[str, object]] = []
 

@@ -10,7 +10,6 @@ import pytest
 from msgspec import Meta, Struct
 from support.commands import plan, without_git
 
-from delivery_verifier.model.client import WITHOUT_LOAD
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Arm, ClusterSpec, Load, Scenario
 from delivery_verifier.planning import request
@@ -190,7 +189,6 @@ def test_the_command_that_repeats_a_run_has_every_field_and_plans_the_same(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_git(monkeypatch)
-    monkeypatch.delitem(WITHOUT_LOAD, "java", raising=False)
     value = sample(FIELDS[name])
     planned = scenario_from_params({"profile": "transactional", name: value}, "proposed")
     assert f"--{name.replace('_', '-')} {value}" in planned.command

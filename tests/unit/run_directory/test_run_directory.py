@@ -12,6 +12,7 @@ import pytest
 from support.evidence import RUN
 
 from delivery_verifier.load.pool import AlreadySent, ProducerPool
+from delivery_verifier.model.client import CLIENTS
 from delivery_verifier.run_directory import digests, format
 from delivery_verifier.run_directory.format import FORMAT, schema_digest
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
@@ -75,7 +76,7 @@ def test_effects_or_a_journal_that_are_not_as_settle_wrote_them_are_no_basis_of_
 def test_a_load_is_not_sent_a_second_time_under_the_same_numbers(tmp_path: Path) -> None:
     (tmp_path / "live").mkdir()
     with pytest.raises(AlreadySent, match="start another run"):
-        ProducerPool(RUN, {"bootstrap.servers": "127.0.0.1:1"}, tmp_path)
+        ProducerPool(RUN, {client: {"bootstrap.servers": "127.0.0.1:1"} for client in CLIENTS}, tmp_path)
 
 
 def altered(run: RunDirectory, step: str, **changes: object) -> None:

@@ -1,4 +1,4 @@
-"""The jars of Kafka's brokers and of Spark's Kafka connector.
+"""The jars of Kafka's brokers, of its Java client, and of Spark's Kafka connector.
 
 The lock file `jars.lock.json` names each jar with its size and checksum. A jar is fetched once into the user's cache,
 and its checksum is verified. An interrupted download is resumed. The jars come from Maven Central or from the mirror
@@ -20,6 +20,7 @@ import platformdirs
 from filelock import FileLock
 
 from delivery_verifier.host import variables
+from delivery_verifier.model.client import CLIENTS
 from delivery_verifier.model.errors import VerifierError
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 LOCK_FILE = Path(__file__).with_name("jars.lock.json")
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 DEFAULT_KAFKA = "4.3.1"
+DEFAULT_JAVA_CLIENT = CLIENTS["java"].default
+
+_JAVA_CLIENT = "java-client-"
+"""What the names of the sets of jars of the Java client begin with."""
 
 
 class JarError(VerifierError, RuntimeError):
@@ -57,6 +62,23 @@ def kafka_jars(version: str, progress: Callable[[str], None] = lambda line: None
     if f"kafka-{version}" not in _lock():
         raise JarError(f"kafka_version is {version!r}; known are {', '.join(kafka_versions())}")
     return fetch(f"kafka-{version}", progress)
+
+
+def java_client_versions() -> list[str]:
+    """Returns the versions of the Java client in the lock file. Producers of the load can run with these versions."""
+    names = (name for name in _lock() if name.startswith(_JAVA_CLIENT))
+    return sorted(name.removeprefix(_JAVA_CLIENT) for name in names)
+
+
+def java_client_jars(version: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
+    """Returns the class path of the Java client in `version`. Fetches missing jars.
+
+    Before the download, calls `progress` with a line about the missing jars. Raises JarError if the lock file does not
+    know `version`, if a download fails, or if a checksum is wrong.
+    """
+    if version not in java_client_versions():
+        raise JarError(f"the Java client's version is {version!r}; known are {', '.join(java_client_versions())}")
+    return fetch(f"{_JAVA_CLIENT}{version}", progress)
 
 
 def spark_jars(progress: Callable[[str], None] = lambda line: None) -> list[Path]:

@@ -33,6 +33,10 @@ CLIENT_VERSIONS = (
     *("3.2.3", "3.6.2", "3.7.2", "3.9.2", "4.0.2", "4.4.0"),
 )
 """The versions of the Java client with which tests compare the table of its defaults. No run uses them."""
+JAVA_CLIENTS = ("3.9.2", "4.1.1", "4.1.2", "4.3.1", "4.4.0")
+"""The versions of the Java client with which an arm's producers can run."""
+SLF4J_SIMPLE = "org.slf4j:slf4j-simple:1.7.36"
+"""Prints what a Java client logs to stderr. Without it, a client logs nowhere."""
 SPARK_JARS = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
@@ -60,6 +64,10 @@ def main() -> None:
         for version in CLIENT_VERSIONS:
             client = [f"org.apache.kafka:kafka-clients:{version}", SLF4J]
             lock[f"kafka-clients-{version}"] = _resolve(cache, client, None, transitive=False)
+        for version in JAVA_CLIENTS:
+            # The codecs are in the metadata of each release of the client.
+            client = [f"org.apache.kafka:kafka-clients:{version}", SLF4J, SLF4J_SIMPLE]
+            lock[f"java-client-{version}"] = _resolve(cache, client, None)
         lock["spark-kafka"] = _resolve(cache, list(SPARK_JARS), None, transitive=False)
         lock["spring-boot"] = _resolve(cache, list(SPRING_BOOT_JARS), None, transitive=False)
     LOCK_FILE.write_text(json.dumps(lock, indent=1, sort_keys=True) + "\n")

@@ -46,9 +46,12 @@ def produce(run_dir: Path) -> None:
     signals = Signals(cluster.workspace)
     with signals.ending("produce"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
         scenario.fail_if_asked("produce")
-        connection = cluster.load_connection.client_properties()
-        pool = ProducerPool(scenario, connection, cluster.workspace)
-        members = MemberPool(scenario, connection, cluster.workspace, cluster.agent.adopt)
+        clients = {arm.client for arm in scenario.loaded}
+        connections = {client: cluster.load_connection.properties_of(client) for client in clients}
+        pool = ProducerPool(scenario, connections, cluster.workspace)
+        members = MemberPool(
+            scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.agent.adopt
+        )
         try:
             for producer in pool.producers:
                 cluster.agent.adopt(producer.process.pid)

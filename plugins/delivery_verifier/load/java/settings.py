@@ -1,0 +1,150 @@
+"""The settings of a producer with the Java client: by the Java client's own names, untranslated, or translated from
+librdkafka's.
+
+Sources: `ProducerConfig` of kafka-clients 4.3.1, and librdkafka's CONFIGURATION.md. A setting of librdkafka that the
+Java client has no counterpart for is refused, unless its value is librdkafka's default or what the Java client does
+anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from delivery_verifier.load.layout import queue_limit
+from delivery_verifier.model import record
+from delivery_verifier.model.client import Client
+from delivery_verifier.model.data import Setting, setting_text
+from delivery_verifier.model.inputs import BadInput
+
+Properties = dict[str, str]
+SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
+_OWN = {"key.serializer": SERIALIZER, "value.serializer": SERIALIZER}
+_NOT_FOR_US = """
+    bootstrap.servers client.dns.lookup interceptor.classes partitioner.class metric.reporters key.serializer
+    value.serializer transaction.two.phase.commit.enable
+"""
+_LEFT_OUT = frozenset(_NOT_FOR_US.split())
+"""Properties of a Java program that do not reach the producer under test: the address and the code of another place.
+Those with _OF_CONNECTION in front belong to the connection."""
+_OF_CONNECTION = ("ssl.", "sasl.", "security.")
+_IN_BOTH = """
+    acks enable.idempotence retries max.in.flight.requests.per.connection retry.backoff.ms retry.backoff.max.ms
+    delivery.timeout.ms linger.ms compression.type reconnect.backoff.ms reconnect.backoff.max.ms connections.max.idle.ms
+    socket.connection.setup.timeout.ms metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms
+    transactional.id transaction.timeout.ms client.id
+"""
+_SAME = frozenset(_IN_BOTH.split())
+"""Settings with the same name, unit and meaning in both clients."""
+_RENAMED: dict[str, tuple[str, Callable[[Setting], Setting]]] = {
+    "batch.size": ("batch.size", lambda value: 0 if int(value) == 1 else value),
+    "message.max.bytes": ("max.request.size", lambda value: value),
+    "queue.buffering.max.kbytes": ("buffer.memory", lambda value: int(value) * 1024),
+    "topic.metadata.refresh.interval.ms": ("metadata.max.age.ms", lambda value: value),
+    "socket.send.buffer.bytes": ("send.buffer.bytes", lambda value: int(value) or -1),
+    "socket.receive.buffer.bytes": ("receive.buffer.bytes", lambda value: int(value) or -1),
+}
+"""Maps a setting of librdkafka to the one of the Java client, and to what makes the value of it. A batch of 1 byte and
+one of 0 bytes both hold one record. 0 and -1 are the size of a buffer that the system chooses."""
+_TIMEOUTS = ("request.timeout.ms", "socket.timeout.ms")
+"""librdkafka's two timeouts of a request. The Java client has one for both."""
+_WITHOUT_COUNTERPART: dict[str, tuple[tuple[str, ...], str]] = {
+    "queue.buffering.max.messages": ((), ""),
+    "batch.num.messages": (("10000",), "set linger.ms and batch.size, a number of bytes, or leave it out"),
+    "enable.gapless.guarantee": (("false",), "leave it out"),
+    "socket.max.fails": (("1",), "leave it out"),
+    "socket.keepalive.enable": (("true", "false"), ""),
+    "socket.nagle.disable": (("true", "false"), ""),
+    "message.copy.max.bytes": (("65535",), "leave it out"),
+    "receive.message.max.bytes": (("100000000",), "leave it out"),
+    "queue.buffering.backpressure.threshold": (("1",), "leave it out"),
+    "metadata.max.age.ms": (("900000",), "set topic.metadata.refresh.interval.ms, which is the Java client's"),
+    "topic.metadata.refresh.fast.interval.ms": (("100",), "set retry.backoff.ms, or leave it out"),
+    "topic.metadata.refresh.sparse": (("true",), "leave it out"),
+    "topic.metadata.propagation.max.ms": (("30000",), "leave it out"),
+}
+"""Maps a setting of librdkafka to its values that a producer of the Java client needs no counterpart for, and to what
+to do about another value. No values: this project keeps the bound itself, by the number of records that it hands
+over."""
+_LONGEST_BLOCK_MS = 60_000
+"""How much longer send() may block than a step of the load, in ms, so that no record is refused for want of room."""
+BUFFER_BYTES = 33_554_432
+"""The default of buffer.memory."""
+
+
+def properties(
+    settings: Mapping[str, Setting], settings_of: Client, payload_bytes: int, deadline_s: float
+) -> Properties:
+    """Returns the properties of a producer of the Java client, without those of its connection.
+
+    `settings_of` is the client whose names and values `settings` have. `payload_bytes` is the size of a record, and
+    `deadline_s` the longest time of a step of the load. Raises BadInput for a setting that has no counterpart in the
+    Java client, and if the Java client would not start for want of time.
+    """
+    if settings_of == "java":
+        own = {name: value for name, value in settings.items() if not _is_left_out(name)}
+    else:
+        own = _translated(settings)
+        own.setdefault("max.request.size", max(1_048_576, payload_bytes + record.ENVELOPE_BYTES))
+        own.setdefault("max.block.ms", int(deadline_s * 1000) + _LONGEST_BLOCK_MS)
+        _require_time(own)
+    return {name: setting_text(value) for name, value in own.items()} | _OWN
+
+
+def _is_left_out(name: str) -> bool:
+    return name in _LEFT_OUT or name.startswith(_OF_CONNECTION)
+
+
+def _translated(settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    result: dict[str, Setting] = {}
+    for name, value in settings.items():
+        if name in _SAME:
+            result[name] = value
+        elif name in _RENAMED:
+            java, translate = _RENAMED[name]
+            result[java] = translate(value)
+        elif name == "compression.level":
+            result |= _level(settings)
+        elif name == "batch.num.messages" and int(value) == 1:
+            result["batch.size"] = 0
+        elif name not in _TIMEOUTS:
+            _require_no_counterpart(name, value)
+    timeouts_ms = [int(settings[name]) for name in _TIMEOUTS if name in settings]
+    if timeouts_ms:
+        result["request.timeout.ms"] = min(timeouts_ms)
+    if settings.get("batch.num.messages") == 1:
+        result["batch.size"] = 0
+    # On by default in the Java client, and off in librdkafka.
+    result.setdefault("enable.idempotence", "transactional.id" in settings)
+    return result
+
+
+def _level(settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    codec, level = settings.get("compression.type", "none"), settings["compression.level"]
+    has_levels = codec in ("gzip", "lz4", "zstd") and int(level) >= 0  # -1 is the codec's own default
+    return {f"compression.{codec}.level": level} if has_levels else {}
+
+
+def _require_no_counterpart(name: str, value: Setting) -> None:
+    without, remedy = _WITHOUT_COUNTERPART.get(name, (("",), "leave it out"))
+    if without and setting_text(value) not in without:
+        raise BadInput(f"{name} is {setting_text(value)}, and the Java client has no such setting; {remedy}")
+
+
+def _require_time(own: Mapping[str, Setting]) -> None:
+    """Raises BadInput if the Java client refuses delivery.timeout.ms as too short. librdkafka does not."""
+    delivery_ms, request_ms = int(own.get("delivery.timeout.ms", 120_000)), int(own.get("request.timeout.ms", 30_000))
+    linger_ms = int(own.get("linger.ms", 5))
+    if delivery_ms < linger_ms + request_ms:
+        raise BadInput(
+            f"delivery.timeout.ms is {delivery_ms}, and the Java client needs at least linger.ms + request.timeout.ms, "
+            f"which is {linger_ms + request_ms}; set socket.timeout.ms to at most {max(1, delivery_ms - linger_ms)}, "
+            "or delivery.timeout.ms to more"
+        )
+
+
+def room(properties: Mapping[str, str], settings: Mapping[str, Setting], payload_bytes: int, block: int) -> int:
+    """Returns the greatest number of records without a report at which a block may be handed over (see
+    `layout.queue_limit`). Beyond it, buffer.memory could be full, and send() would block."""
+    kbytes = max(1, int(properties.get("buffer.memory", BUFFER_BYTES)) // 1024)
+    bounds = {name: value for name, value in settings.items() if name == "queue.buffering.max.messages"}
+    return queue_limit({**bounds, "queue.buffering.max.kbytes": kbytes}, payload_bytes, block)
