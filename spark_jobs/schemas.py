@@ -96,6 +96,7 @@ ATTEMPTS = StructType(
         StructField("error", _STRING),
         StructField("copies", ArrayType(_LONG), False),
         StructField("corrupted", _BOOLEAN, False),
+        StructField("misrouted", _BOOLEAN, False),
         StructField("resent", _BOOLEAN, False),
         StructField("reordered", _BOOLEAN, False),
         StructField("late", _BOOLEAN, False),
@@ -109,7 +110,8 @@ ATTEMPTS = StructType(
 
 * `acked`: the acknowledged location. `copies`: the locations of the records that hold the attempt, ascending.
 * `outcome`: null if the ledger does not know the attempt.
-* `corrupted`: a record at one of `copies` is corrupted. `resent`: another attempt of the sequence is in the log, too.
+* `corrupted`: a record at one of `copies` is corrupted. `misrouted`: one of `copies` is in another partition than the
+  ledger says, and the attempt did not fail. `resent`: another attempt of the sequence is in the log, too.
 * `reordered`: the attempt was reported, but a reported attempt that was sent later stands before it in the log.
 * `late`: the attempt is INDETERMINATE, and would be REORDERED if it were reported.
 * `aborted_visible`: a read_committed consumer sees the attempt, though its transaction was aborted. `torn`: no such
@@ -133,7 +135,7 @@ SUBJECTS = StructType(
 """Everything that can be a case of an anomaly: each attempt of the ledger, and each line that no attempt accounts for.
 
 * `line`: true in the row of a line (one record in the log) that no attempt accounts for. `copies` then has one
-  location: that of the line.
+  location: that of the line. `misrouted` is then true if its header names another arm of this run.
 * `origin`: which run and arm the header of the line names, `illegible` if the line is corrupted, or `a foreign_writer`
   if another client wrote the line.
 * `kind`: the kind of anomaly. Null: nothing is wrong.

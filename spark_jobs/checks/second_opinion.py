@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run_directory.run_directory import StepOutput
@@ -32,7 +33,10 @@ MEMORY = "1GB"
 """The most memory that DuckDB may use. Data that do not fit are moved to files in a temporary folder."""
 THREADS = 2
 """The number of threads of DuckDB. Each further thread would take a part of MEMORY for itself."""
-COUNTS = ("reported", "found", "lost", "extra_copies")
+COUNTS = subset(
+    "the other kinds need the order of records, their owners or the ends of transactions; DUPLICATED: `extra_copies`",
+    ("reported", "found", "lost", "extra_copies", "misrouted"),
+)
 """The columns of the table PRODUCERS that are counted a second time."""
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
@@ -47,28 +51,35 @@ _QUERY = f"""
 WITH arms AS (
     SELECT unnest(?::VARCHAR[]) AS arm, unnest(?::INTEGER[]) AS ordinal
 ), lines AS (
-    SELECT arm, producer, session, sequence, attempt, parsed AND crc_ok AS sound,
-           header_run = ? AND header_arm = ordinal AS own
+    SELECT arm, producer, session, sequence, attempt, partition, parsed AND crc_ok AS sound,
+           header_run = ? AS of_run, of_run AND header_arm = ordinal AS own,
+           of_run AND NOT own AND list_contains(?::INTEGER[], header_arm) AS stray
     FROM {_READER} JOIN arms USING (arm) WHERE view = 'raw'
 ), copies AS (
-    SELECT arm, producer, session, sequence, attempt, count(*) AS copies
+    SELECT arm, producer, session, sequence, attempt, count(*) AS copies, min(partition) AS least,
+           max(partition) AS greatest
     FROM lines WHERE sound AND own GROUP BY ALL
 ), claims AS (
     SELECT arm, outcome IN ('ACKED', 'SENT') AS is_reported, outcome <> 'FAILED' AS may_be_there,
-           coalesce(copies, 0) AS copies
+           coalesce(copies, 0) AS copies, copies > 0 AND (least <> partition OR greatest <> partition) AS is_misrouted
     FROM {_READER} LEFT JOIN copies USING (arm, producer, session, sequence, attempt)
 ), counts AS (
     SELECT arm,
            count(*) FILTER (is_reported) AS reported,
            count(*) FILTER (is_reported AND copies > 0) AS found,
            count(*) FILTER (is_reported AND copies = 0) AS lost,
-           sum(copies - 1) FILTER (may_be_there AND copies > 1) AS extra_copies
+           sum(copies - 1) FILTER (may_be_there AND copies > 1) AS extra_copies,
+           count(*) FILTER (? AND may_be_there AND is_misrouted) AS attempts_misrouted
     FROM claims GROUP BY arm
-), damage AS (
-    SELECT arm, count(*) AS damaged FROM lines WHERE NOT sound GROUP BY arm
+), of_lines AS (
+    SELECT arm, count(*) FILTER (NOT sound) AS damaged, count(*) FILTER (sound AND stray) AS strays
+    FROM lines GROUP BY arm
+), whole AS (
+    SELECT arms.arm, damaged, counts.* EXCLUDE arm, coalesce(attempts_misrouted, 0) + coalesce(strays, 0) AS misrouted
+    FROM arms LEFT JOIN counts USING (arm) LEFT JOIN of_lines USING (arm)
 )
 SELECT arm, coalesce(damaged, 0) AS damaged, {", ".join(f"coalesce({name}, 0)::BIGINT AS {name}" for name in COUNTS)}
-FROM arms LEFT JOIN counts USING (arm) LEFT JOIN damage USING (arm)
+FROM whole
 """
 
 Opinion = dict[str, dict[str, int]]
@@ -100,7 +111,8 @@ def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
     """
     ledger, log = (f"{glob.escape(str(run_dir / name))}/*.parquet" for name in ("ledger", "log"))
     arms = [arm.name for arm in scenario.arms], [arm.ordinal for arm in scenario.arms]
-    rows = _rows(_QUERY, [*arms, scenario.run_token, log, ledger], folder)
+    routed = scenario.audit is None  # as in `spark_jobs.matching.attempts`
+    rows = _rows(_QUERY, [*arms, scenario.run_token, arms[1], log, ledger, routed], folder)
     return {arm: dict(zip(("damaged", *COUNTS), counts, strict=True)) for arm, *counts in rows}
 
 

@@ -28,6 +28,9 @@ _FLAGS_OF_ATTEMPTS = subset(
     "flags of ATTEMPTS that can be true of an attempt, but not of a line; kinds that follow from copies have no flag",
     ("resent", "reordered", "late", *map(column, TRANSACTIONAL)),
 )
+_FLAGS_OF_BOTH = subset(
+    "flags that can be true of an attempt, and of a line that no attempt accounts for", ("corrupted", "misrouted")
+)
 OWN = "this run and arm"
 """A value of the column `origin` in SUBJECTS: no attempt accounts for the record in the log, but the header of the
 record names this run and the arm of the topic."""
@@ -55,6 +58,7 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = subset(
     "the kinds of effects are detected in `spark_jobs.effects.effect_attempts`",
     {
         Anomaly.CORRUPTED: lambda: F.col("corrupted"),
+        Anomaly.MISROUTED: lambda: F.col("misrouted"),
         Anomaly.PHANTOM: lambda: F.col("line") & ~F.col("corrupted") & ~F.col("origin").eqNullSafe(FOREIGN_WRITER),
         Anomaly.LOST: lambda: ~F.col("line") & reported() & (F.size("copies") == 0),
         Anomaly.DUPLICATED: lambda: ~F.col("line") & (F.size("copies") > 1),
@@ -72,7 +76,7 @@ kind applies to a subject. The column ignores all other kinds."""
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
     """Returns SUBJECTS: the attempts of the ledger, and the records in the log that no attempt accounts for.
 
-    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm; None if there are none.
+    `attempts`: ATTEMPTS. `aliens`: the result of `attempts.foreign`; None if there are none.
     `unattributed`: arm, partition, offset and foreign writer of each corrupted record at whose offset no attempt was
     acknowledged; None if there are none. If an attempt FAILED, or the ledger does not know it, each of its copies is a
     subject of its own.
@@ -83,7 +87,8 @@ def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFr
         rows.append(_ownerless(aliens.withColumn("origin", origin), F.lit(False)))
     if unattributed is not None:
         origin = F.when(F.col("foreign_writer"), FOREIGN_WRITER).otherwise("illegible")
-        rows.append(_ownerless(unattributed.withColumn("origin", origin), ~F.col("foreign_writer")))
+        unowned = unattributed.withColumns({"origin": origin, "misrouted": F.lit(False)})
+        rows.append(_ownerless(unowned, ~F.col("foreign_writer")))
     names = [name for name in SUBJECTS.names if name not in ("kind", "also")]
     union = reduce(DataFrame.unionByName, [frame.select(*names) for frame in rows])
     return promise(union.withColumn("kind", _kind()).withColumn("also", _also()), SUBJECTS)
@@ -139,7 +144,7 @@ def _columns_of_part() -> dict[str, Column]:
     have one value in the row of a line, and another value in the row of the attempt that the line names.
     """
     line, copies = F.col("part.line"), F.col("part.copies")
-    flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
+    flags = {name: F.col(name) & ~line for name in (*_FLAGS_OF_BOTH, *_FLAGS_OF_ATTEMPTS)}
     return flags | {
         "line": line,
         "copies": copies,
@@ -152,8 +157,8 @@ def _columns_of_part() -> dict[str, Column]:
 def _ownerless(lines: DataFrame, corrupted: Column) -> DataFrame:
     """Returns a row of SUBJECTS for each of `lines`, i.e. records in the log that no attempt accounts for.
 
-    The columns `kind` and `also` are still missing. `lines` has at least the columns arm, partition, offset and origin.
-    `corrupted` is true on a corrupted line.
+    The columns `kind` and `also` are still missing. `lines` has at least the columns arm, partition, offset,
+    origin and misrouted. `corrupted` is true on a corrupted line.
     """
     known = {
         "copies": F.array(location("offset", "partition")),
@@ -196,8 +201,10 @@ def _detail() -> Column:
     presence = F.when(F.size("copies") == 0, "in no offset of the log").otherwise(
         F.concat(F.lit("found at "), locations)
     )
-    claim = F.when(F.col("line") & F.col("outcome").isNull(), F.concat(F.lit("never attempted; claims "), "origin"))
+    sent_here = F.when(F.col("misrouted"), "sent to the topic of another arm").otherwise("never attempted")
+    claim = F.when(F.col("line") & F.col("outcome").isNull(), F.concat(sent_here, F.lit("; claims "), "origin"))
     claim = claim.when(F.col("acked").isNotNull(), F.concat(F.lit("ACKED at "), ack)).otherwise(F.col("outcome"))
+    route = F.when(F.col("misrouted") & ~F.col("line"), F.concat(F.lit("sent to partition "), "partition"))
     visibility = F.when(F.col("aborted_visible"), "in the committed view, though its transaction was aborted")
     visibility = visibility.when(F.col("torn"), "not in the committed view, where its transaction is")
-    return F.concat_ws("; ", claim, presence, visibility)
+    return F.concat_ws("; ", claim, presence, route, visibility)

@@ -18,6 +18,8 @@ from pyspark.sql import functions as F
 
 from delivery_verifier.model.anomalies import TRANSACTIONAL, column
 from delivery_verifier.model.outcomes import REPORTED, Outcome
+from delivery_verifier.model.scenario import Scenario
+from spark_jobs.literals import literal
 from spark_jobs.reading.parse import is_marker, is_of_foreign_writer, is_sound
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
 
@@ -59,6 +61,7 @@ def attempts(
     resends: bool,
     together: bool = False,
     boundaries: DataFrame | None = None,
+    routed: bool = True,
 ) -> DataFrame:
     """Returns ATTEMPTS: one row per attempt that the ledger or the log names.
 
@@ -67,7 +70,8 @@ def attempts(
     once; if not, the column `resent` is false everywhere. `together`: whether all rows are in one Spark partition
     already; if so, they are not shuffled. `boundaries`: rows of BOUNDARIES, or None. A boundary is the last record of a
     range that the screen has proven. The rows of this range are missing from `ledger` and `lines`, and the boundary
-    stands for them when the order of the other rows is checked.
+    stands for them when the order of the other rows is checked. `routed`: whether the ledger says to which partition
+    each attempt was sent. In an audit, it says only where an attempt was acknowledged.
     """
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
@@ -86,7 +90,7 @@ def attempts(
         .select(*KEY, "claim.*", "corrupted", "copies", _astray().alias("astray"))
     )
     views = {name: F.lit(False) for name in map(column, TRANSACTIONAL)}  # `committed.with_flags` sets their values
-    rows = _resent_or_given_up(matched, resends)
+    rows = _resent_or_given_up(_first_copies(matched, routed), resends)
     ordered = _ordered(rows) if boundaries is None else _ordered_with(boundaries, rows, together)
     return promise(ordered.withColumns(views), ATTEMPTS)
 
@@ -109,10 +113,12 @@ def corrupted(log: DataFrame) -> DataFrame:
     return promise(log, LOG).where(~is_sound())
 
 
-def foreign(log: DataFrame) -> DataFrame:
+def foreign(log: DataFrame, scenario: Scenario) -> DataFrame:
     """Returns the rows of LOG whose checksum is right, but whose header names another run, or another arm than the arm
-    to which the topic belongs."""
-    return promise(log, LOG).where(is_sound() & F.col("foreign"))
+    to which the topic belongs. The column `misrouted` says whether the header names another arm of this run."""
+    lines = promise(log, LOG).where(is_sound() & F.col("foreign"))
+    is_planned = F.array_contains(literal([arm.ordinal for arm in scenario.arms], "array<int>"), F.col("header_arm"))
+    return lines.withColumn("misrouted", (F.col("header_run") == scenario.run_token) & is_planned)
 
 
 def attribute(
@@ -216,18 +222,32 @@ def _resent_or_given_up(frame: DataFrame, resends: bool) -> DataFrame:
     )
 
 
+def _first_copies(frame: DataFrame, routed: bool) -> DataFrame:
+    """Adds the column `misrouted` of ATTEMPTS, and `first`: the location of the attempt's first copy in the partition
+    to which it was sent; null if there is none. `routed`: as in `attempts`. If it is false, every partition counts.
+
+    FAILED attempts are not misrouted, because their copies are phantoms.
+    """
+    if not routed:
+        return frame.withColumns({"misrouted": F.lit(False), "first": F.get("copies", F.lit(0))})
+    own = F.filter("copies", lambda copy: copy % LOCATION_UNIT == F.col("partition"))
+    with_own = frame.withColumn("own", own)
+    strays = (F.col("outcome") != Outcome.FAILED) & (F.size("own") < F.size("copies"))
+    return with_own.withColumns({"misrouted": F.coalesce(strays, F.lit(False)), "first": F.get("own", F.lit(0))})
+
+
 def _ordered(frame: DataFrame) -> DataFrame:
     """Adds the columns `reordered` (a reported attempt was overtaken) and `late` (an INDETERMINATE attempt was
     overtaken).
 
-    An attempt was overtaken if its first copy stands behind the first copy of a reported attempt with a higher
-    partition sequence, of the same producer and session, in the same partition.
+    An attempt was overtaken if its first copy (see `_first_copies`) stands behind the first copy of a reported attempt
+    with a higher partition sequence, of the same producer and session, in the same partition.
     """
-    first = F.get("copies", F.lit(0))
+    first = F.col("first")
     by_partition = Window.partitionBy("arm", "producer", "session", first % LOCATION_UNIT).orderBy(first)
     before = by_partition.rowsBetween(Window.unboundedPreceding, -1)
-    overtaker = F.max(F.when(reported() & (F.size("copies") > 0), F.col("partition_sequence"))).over(before)
-    behind = F.coalesce((F.size("copies") > 0) & (F.col("partition_sequence") < overtaker), F.lit(False))
+    overtaker = F.max(F.when(reported() & first.isNotNull(), F.col("partition_sequence"))).over(before)
+    behind = F.coalesce(first.isNotNull() & (F.col("partition_sequence") < overtaker), F.lit(False))
     return frame.withColumn("behind", behind).withColumns(
         {
             "reordered": F.col("behind") & reported(),
@@ -244,7 +264,7 @@ def _ordered_with(boundaries: DataFrame, frame: DataFrame, together: bool) -> Da
     too.
     """
     known = {
-        "copies": F.array(location("offset", "partition")),
+        "first": location("offset", "partition"),
         "outcome": F.lit(Outcome.SENT.value),
         "is_boundary": F.lit(True),
     }

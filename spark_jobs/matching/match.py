@@ -114,10 +114,11 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
         persisted.append(attributed.persist(StorageLevel.MEMORY_AND_DISK))
         owned, unattributed = attempts.owned_copies(persisted[0]), attempts.unowned(persisted[0])
     if foreign:
-        aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))
+        aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)), inputs.scenario)
     claims, lines = (screen.unproven(side, proven, together) for side in (ledger, attempts.believable(log)))
     resends = _has_nonzero(inputs.census.ledger, "attempt")
-    matched = attempts.attempts(claims, lines, owned, resends, together, _boundaries(inputs, proven))
+    routed = inputs.scenario.audit is None
+    matched = attempts.attempts(claims, lines, owned, resends, together, _boundaries(inputs, proven), routed)
     matched = _with_views(matched, inputs, corrupted, persisted)
     subjects = anomalies.subjects(matched, aliens, unattributed)
     subjects = unreadable.without_unproven_losses(subjects, unreadable.ownerless(unattributed, inputs.offsets))

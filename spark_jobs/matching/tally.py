@@ -195,7 +195,7 @@ def _line_columns(row: dict[str, Any]) -> Iterator[str]:
     """Yields the columns of the counts that count a record in the log that no attempt accounts for. `row`: the row of
     SUMMARY_ROWS with this record."""
     yield "log_records"
-    yield "phantoms" if row["kind"] == Anomaly.PHANTOM else "unattributed"
+    yield "unattributed" if row["kind"] in (None, Anomaly.CORRUPTED) else "phantoms"
 
 
 def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from spark_jobs.matching.anomalies import BOUND, DETECTORS, FOREIGN_WRITER, OWN,
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS
 
 Row = dict[str, Any]
-FLAGS = ("corrupted", "resent", "reordered", "late", "astray", "aborted_visible", "torn")
+FLAGS = ("corrupted", "misrouted", "resent", "reordered", "late", "astray", "aborted_visible", "torn")
 HIDDEN = ["RESENT", "MISPLACED", "REORDERED", "ABORTED_VISIBLE", "TORN"]
 """The kinds that count even if another kind has precedence."""
 
@@ -59,9 +59,12 @@ ROWS: list[Row] = [
     attempt(19, "INDETERMINATE", at(19), at(190)),
     acked(20, 20, flags="resent reordered"),
     acked(1, partition=1),
+    attempt(21, "ACKED", at(9, 1), at(21), acked=at(21), flags="misrouted"),
+    attempt(22, "INDETERMINATE", at(8, 1), flags="misrouted"),
+    attempt(23, "ACKED", at(7, 1), at(77, 1), acked=at(23), flags="misrouted resent"),
 ]
-ALIENS = [("a", 1, 100, "other", 3)]
-OF_ALIENS = "arm string, partition int, offset bigint, header_run string, header_arm int"
+ALIENS = [("a", 1, 100, "other", 3, False), ("a", 1, 101, "this", 3, True)]
+OF_ALIENS = "arm string, partition int, offset bigint, header_run string, header_arm int, misrouted boolean"
 UNATTRIBUTED = [("a", 0, 202, False), ("a", 0, 200, False), ("a", 0, 201, True)]
 
 
@@ -114,6 +117,10 @@ EXPECTED = [
     of_attempt(19, "DUPLICATED", 19, 190),
     of_attempt(20, "RESENT", 20, also=["REORDERED"]),
     of_attempt(1, "LOST", partition=1),
+    Subject(21, 0, 0, (at(9, 1), at(21)), False, None, "MISROUTED", []),
+    Subject(22, 0, 0, (at(8, 1),), False, None, "MISROUTED", []),
+    Subject(23, 0, 0, (at(7, 1), at(77, 1)), False, None, "MISROUTED", ["RESENT", "MISPLACED"]),
+    of_line(None, 101, "run this, arm 3", "MISROUTED", partition=1),
     of_line(None, 100, "run other, arm 3", "PHANTOM", partition=1),
     of_line(None, 200, "illegible", "CORRUPTED"),
     of_line(None, 202, "illegible", "CORRUPTED"),
@@ -153,9 +160,10 @@ def test_each_attempt_and_each_line_that_no_attempt_owns_has_its_kind(judged: tu
 
 def test_a_line_has_no_flags_and_no_acknowledgement(judged: tuple[list[Row], list[Row]]) -> None:
     lines = [row for row in judged[0] if row["line"]]
-    assert len(lines) == 8
+    assert len(lines) == 9
     of_attempts = [name for name in FLAGS if name != "astray"]
-    assert {row["copies"][0] // LOCATION_UNIT for row in lines if any(row[name] for name in of_attempts)} == {200, 202}
+    flagged = {row["copies"][0] // LOCATION_UNIT for row in lines if any(row[name] for name in of_attempts)}
+    assert flagged == {101, 200, 202}, "misrouted from another arm, or damaged"
     assert {row["acked"] for row in lines} == {None}
     assert [row["acked"] for row in judged[0] if row["sequence"] == 1 and not row["partition"]] == [at(1)]
     assert {row["sequence"] for row in judged[0] if row["late"]} == {15, 18}
@@ -171,7 +179,7 @@ def test_the_first_cases_are_kept_by_partition_sequence_attempt_and_copy(
     assert sorted(kept["LOST"]) == [(0, 2, 0, []), (0, 3, 0, []), (0, 3, 1, [])]
     assert sorted(kept["PHANTOM"]) == [(0, 6, 0, [6]), (0, 6, 0, [66]), (0, 16, 0, [16])]
     assert sorted(offsets for *_, offsets in kept["CORRUPTED"]) == [[14], [150, 151], [200]]
-    assert len(judged[1]) == 3 + 3 + 3 + 3 + 2 + 1 + 1 + 1 + 1
+    assert len(judged[1]) == 3 + 3 + 3 + 3 + 3 + 2 + 1 + 1 + 1 + 1
     assert BOUND == 10_000
 
 
@@ -182,6 +190,14 @@ def test_the_first_cases_are_kept_by_partition_sequence_attempt_and_copy(
         ("DUPLICATED", [7, 70], 7, "ACKED at 0:7; found at 0:7, 0:70"),
         ("DUPLICATED", [19, 190], None, "INDETERMINATE; found at 0:19, 0:190"),
         ("MISPLACED", [80], 8, "ACKED at 0:8; found at 0:80"),
+        ("MISROUTED", [9, 21], 21, "ACKED at 0:21; found at 1:9, 0:21; sent to partition 0"),
+        ("MISROUTED", [8], None, "INDETERMINATE; found at 1:8; sent to partition 0"),
+        (
+            "MISROUTED",
+            [7, 77],
+            23,
+            "ACKED at 0:23; found at 1:7, 1:77; sent to partition 0",
+        ),
         ("PHANTOM", [6], None, "FAILED; found at 0:6"),
         ("PHANTOM", [16], None, f"never attempted; claims {OWN}; found at 0:16"),
         ("CORRUPTED", [200], None, "never attempted; claims illegible; found at 0:200"),
@@ -203,11 +219,13 @@ def test_a_case_names_its_offsets_and_says_what_is_known(
 
 
 def test_a_line_in_another_partition_is_named_by_that_partition(spark: SparkSession) -> None:
-    aliens = spark.createDataFrame(ALIENS, OF_ALIENS)
+    aliens = spark.createDataFrame(ALIENS[:1], OF_ALIENS)
     none = spark.createDataFrame([], ATTEMPTS)
     (row,) = cases(subjects(none, aliens, None)).toArrow().to_pylist()
     assert (row["partition"], row["offsets"]) == (1, [100])
     assert row["detail"] == "never attempted; claims run other, arm 3; found at 1:100"
+    (row,) = cases(subjects(none, spark.createDataFrame(ALIENS[1:], OF_ALIENS), None)).toArrow().to_pylist()
+    assert row["detail"] == "sent to the topic of another arm; claims run this, arm 3; found at 1:101"
 
 
 def test_there_is_a_detector_for_each_kind_in_order_of_precedence() -> None:

@@ -86,7 +86,7 @@ def judged(rows: list[Row], log: list[Row]) -> Counter[str]:
     """
     strangers = [row for row in log if not row["parsed"]]
     assert all(row["foreign"] for row in strangers)
-    tally, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [])
+    tally, _ = oracle.judge(rows, [row for row in log if row["parsed"]], [], routed=False)
     counts = Counter({kind: tally[kind.lower()] + tally[f"also_{kind.lower()}"] for kind in KINDS})
     counts["attempted"] = tally["attempted"]
     return counts

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
+from support.run_directories import TOKEN, UNPLANNED_ARM
+
 Row = dict[str, Any]
 Key = tuple[int, int, int, int]
 Case = tuple[Any, ...]
@@ -49,10 +51,13 @@ def _of_transactions(ledger: list[Row], visible: set[Key]) -> dict[Key, str]:
     return found
 
 
-def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[str], Counter[Case]]:
+def judge(
+    ledger: list[Row], log: list[Row], seen: list[Row], routed: bool = True
+) -> tuple[Counter[str], Counter[Case]]:
     """Returns the totals of the arm's counts, and the arm's cases.
 
-    `log` is the raw view, `seen` is the committed view.
+    `log` is the raw view, `seen` is the committed view. `routed`: whether the ledger says to which partition each
+    attempt was sent. The ledger of an audit does not.
     """
     tally, cases = Counter[str](), Counter[Case]()
     claims = {key_of(row): row for row in ledger}
@@ -60,7 +65,7 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
     damaged: set[Key] = set()
 
     def line_case(kind: str, key: Case, where: tuple[int, int]) -> None:
-        tally["phantoms" if kind == "PHANTOM" else "unattributed"] += 1
+        tally["unattributed" if kind == "CORRUPTED" else "phantoms"] += 1
         tally[kind.lower()] += 1
         cases[kind, (), key, (where,)] += 1
 
@@ -81,20 +86,27 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
             else:
                 line_case("CORRUPTED", (None,) * 4, where)
         elif row["foreign"]:
-            line_case("PHANTOM", (row["producer"], row["session"], row["sequence"], row["attempt"]), where)
+            of_this_run = row["header_run"] == TOKEN and row["header_arm"] < UNPLANNED_ARM
+            line_case("MISROUTED" if of_this_run else "PHANTOM", key_of(row), where)
         elif key_of(row) not in claims or claims[key_of(row)]["outcome"] == "FAILED":
             line_case("PHANTOM", key_of(row), where)
         else:
             copies[key_of(row)].append(where)
 
     strange = _of_transactions(ledger, _visible(ledger, seen))
-    first = {key: min(found) for key, found in copies.items()}
+    right = {  # the copies where the attempt was sent: only they have a place in its order
+        key: [where for where in found if not routed or where[1] == claims[key]["partition"]]
+        for key, found in copies.items()
+    }
+    first = {key: min(found) for key, found in right.items() if found}
     told = {key: claim["outcome"] in ("ACKED", "SENT") for key, claim in claims.items()}
     for key, claim in claims.items():
         found = sorted(copies.get(key, []))
         kinds = []
         if key in damaged:
             kinds.append("CORRUPTED")
+        if len(right.get(key, [])) < len(found):
+            kinds.append("MISROUTED")
         if told[key] and not found:
             kinds.append("LOST")
         if len(found) > 1:
@@ -104,13 +116,13 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
         placed = claim["outcome"] == "ACKED" and claim["offset"] is not None and bool(found)
         if placed and (claim["offset"], claim["partition"]) not in found:
             kinds.append("MISPLACED")
-        behind = bool(found) and any(
+        behind = key in first and any(
             told[other]
             and other[:2] == key[:2]
             and first[other][1] == first[key][1]
             and first[other] < first[key]
             and claims[other]["partition_sequence"] > claim["partition_sequence"]
-            for other in copies
+            for other in first
         )
         if told[key] and behind:
             kinds.append("REORDERED")

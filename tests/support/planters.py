@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delivery_verifier.model.anomalies import Anomaly
-from support.run_directories import ILLEGIBLE, OF_FOREIGN_WRITER, Row, attempt, line
+from support.run_directories import ILLEGIBLE, OF_FOREIGN_WRITER, UNPLANNED_ARM, Row, attempt, line
 
 NOWHERE = 10_000_000
 """The log holds no record at this offset, or at any greater offset."""
+CANARY = 0
+"""The ordinal of the canary, an arm of every run."""
 
 
 @dataclass
@@ -69,6 +71,10 @@ class History:
         if self.visible:
             self.seen.append(self.lines[-1] | {"view": "committed"})
         return offset
+
+    def elsewhere(self, header: Row) -> int:
+        """Appends a line to the log of the next partition. Returns the offset of the line."""
+        return self.write(header, partition=(self.partition + 1) % self.partitions)
 
     def claim(self, header: Row, outcome: str, offset: int | None = None) -> None:
         """Appends a row to the ledger. `offset` is the offset that was acknowledged, if any."""
@@ -182,8 +188,81 @@ def phantom_of_another_run(h: History) -> None:
     h.claim(header, "INDETERMINATE")
 
 
-def phantom_of_another_arm(h: History) -> None:
-    h.write(h.record(), foreign=True, header_arm=h.ordinal + 1)
+def phantom_of_no_planned_arm(h: History) -> None:
+    h.write(h.record(), foreign=True, header_arm=UNPLANNED_ARM)
+
+
+def misrouted_from_another_arm(h: History) -> None:
+    h.write(h.record(), foreign=True, header_arm=CANARY)
+
+
+def misrouted_from_an_arm_that_uses_the_same_numbers(h: History) -> None:
+    """Plants two cases: the other arm's record is none of this arm's, whose attempt of the same name is lost."""
+    header = h.record()
+    h.claim(header, "SENT")
+    h.write(header, foreign=True, header_arm=CANARY)
+
+
+def misrouted_beside_the_right_copy(h: History) -> None:
+    header = h.record()
+    h.ack(header)
+    h.elsewhere(header)
+
+
+def misrouted_though_nobody_knows(h: History) -> None:
+    header = h.record()
+    h.elsewhere(header)
+    h.claim(header, "INDETERMINATE")
+
+
+def misrouted_twice_and_duplicated(h: History) -> None:
+    header = h.record()
+    h.ack(header)
+    h.write(header)
+    h.elsewhere(header)
+    h.elsewhere(header)
+
+
+def misrouted_before_records_of_lower_numbers(h: History) -> None:
+    """Plants one case. The other partition has numbers of its own, so the record behind the case is not late."""
+    header = h.record() | {"partition_sequence": 1_000 + h.next("far")}
+    h.elsewhere(header)
+    h.claim(header, "ACKED", NOWHERE)
+    h.partition = (h.partition + 1) % h.partitions
+    h.ack(h.record())
+
+
+def misrouted_and_overtaken(h: History) -> None:
+    """Plants a record that is also late where it was sent."""
+    late = h.record()
+    h.elsewhere(late)
+    h.ack(h.record())
+    h.ack(late)
+
+
+def misrouted_and_resent(h: History) -> None:
+    header = h.record()
+    h.elsewhere(header)
+    h.claim(header, "INDETERMINATE")
+    h.ack(header | {"attempt": 1})
+
+
+def misrouted_to_the_acknowledged_offset(h: History) -> None:
+    header = h.record()
+    h.claim(header, "ACKED", h.elsewhere(header))
+
+
+def misrouted_and_torn(h: History) -> None:
+    h.begin("COMMITTED", visible=False)
+    header = h.record()
+    h.elsewhere(header)
+    h.claim(header, "ACKED", NOWHERE)
+
+
+def corrupted_and_misrouted(h: History) -> None:
+    header = h.record()
+    h.claim(header, "ACKED", h.write(header, crc_ok=False))
+    h.elsewhere(header)
 
 
 def phantom_though_failed(h: History) -> None:
@@ -256,12 +335,6 @@ def misplaced(h: History) -> None:
     header = h.record()
     h.write(header)
     h.claim(header, "ACKED", NOWHERE)
-
-
-def misplaced_in_another_partition(h: History) -> None:
-    header = h.record()
-    offset = h.write(header, partition=(h.partition + 1) % h.partitions)
-    h.claim(header, "ACKED", offset)
 
 
 def reordered(h: History) -> None:
@@ -398,16 +471,29 @@ PLANTERS: dict[Anomaly, tuple[Planter, ...]] = {
         corrupted_and_illegible,
         corrupted_and_nothing_is_left,
         corrupted_and_duplicated,
+        corrupted_and_misrouted,
         corrupted_at_an_offset_of_an_indeterminate,
         corrupted_where_two_were_acked,
         reordered_by_a_corrupted_one,
         corrupted_and_committed,
     ),
+    Anomaly.MISROUTED: (
+        misrouted_from_another_arm,
+        misrouted_from_an_arm_that_uses_the_same_numbers,
+        misrouted_beside_the_right_copy,
+        misrouted_though_nobody_knows,
+        misrouted_twice_and_duplicated,
+        misrouted_before_records_of_lower_numbers,
+        misrouted_and_overtaken,
+        misrouted_and_resent,
+        misrouted_to_the_acknowledged_offset,
+        misrouted_and_torn,
+    ),
     Anomaly.PHANTOM: (
         phantom_never_attempted,
         phantom_of_no_planned_producer,
         phantom_of_another_run,
-        phantom_of_another_arm,
+        phantom_of_no_planned_arm,
         phantom_though_failed,
         phantom_twice_though_failed,
         failed_then_resent,
@@ -421,7 +507,7 @@ PLANTERS: dict[Anomaly, tuple[Planter, ...]] = {
         duplicated_misplaced_and_reordered,
     ),
     Anomaly.RESENT: (resent, resent_and_reordered, resent_and_duplicated),
-    Anomaly.MISPLACED: (misplaced, misplaced_in_another_partition),
+    Anomaly.MISPLACED: (misplaced,),
     Anomaly.REORDERED: (reordered,),
     Anomaly.ABORTED_VISIBLE: (aborted_and_visible, aborted_visible_and_duplicated),
     Anomaly.TORN: (torn, torn_though_nobody_knows, torn_and_lost, torn_and_nowhere),
@@ -450,6 +536,7 @@ OF_TRANSACTIONS = {
     *PLANTERS[Anomaly.ABORTED_VISIBLE],
     *PLANTERS[Anomaly.TORN],
     corrupted_and_committed,
+    misrouted_and_torn,
 }
 """The planters that begin transactions themselves."""
 

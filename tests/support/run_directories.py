@@ -22,6 +22,8 @@ from delivery_verifier.run_directory.run_directory import RunDirectory, StepOutp
 from spark_jobs.schemas import LOG, arrow
 
 TOKEN = "abcdefgh"
+UNPLANNED_ARM = 9000
+"""Runs that are made here have no arm with this ordinal, or with a higher one."""
 START_US = 1_700_000_000_000_000
 Row = dict[str, Any]
 
@@ -125,6 +127,7 @@ def canary_lines(made: Scenario, layout: canary.CanaryLayout) -> tuple[list[Row]
         header: Any = record.parse(value)
         names = ("producer", "sequence", "attempt", "partition_sequence", "crc_ok")
         known = {name: getattr(header, name) for name in names} if header else ILLEGIBLE
+        known |= {"header_arm": header.arm, "foreign": header.arm != 0} if header else {}
         rows.append(line("canary", 0, offsets[-1], 0, partition=partition) | known)
         if layout.transactions and index not in hidden:
             rows.append(rows[-1] | {"view": "committed"})

@@ -83,10 +83,18 @@ def committed_beyond(group: Group, row: Row) -> Committed | None:
 
 
 def _by_settings(arm: ArmEvidence, row: Row) -> str:
-    """Explains in sentences how the settings caused a loss or a duplicate; empty if they are not known to have."""
+    """Explains in sentences how the settings caused a loss or a duplicate, or who can have caused a wrong place.
+
+    Returns an empty text if nobody knows.
+    """
     if row["sent_at"] is None:
         return ""
     settings = arm.spec.profile.producer
+    if row["kind"] == "MISROUTED":
+        return (
+            "A Produce request names topic and partition, so its client or a broker did it. Known of kafka-clients "
+            "before 3.9.2, 4.0.2 and 4.1.2: a request may go out with the records of another one (CVE-2026-35554)."
+        )
     if row["kind"] == "DUPLICATED" and settings.get("enable.idempotence") is not True:
         return (
             "The sending program handed it over once. Without enable.idempotence a broker cannot recognise a retry "

@@ -107,14 +107,15 @@ def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]
     """
     copies: defaultdict[Key, list[int]] = defaultdict(list)
     last: dict[Key, int] = {}
+    ordinal = scenario.canary.ordinal
     for index in range(len(layout.values)) if not scenario.transactional else sorted(_committed(layout)):
         partition, value = layout.values[index]
-        if key := _key(value):
+        if key := _key(value, ordinal):
             copies[key].append(partition)
             last[key] = index
     landed = applied(scenario, layout)
-    lowest = min(effect.position for effect in landed if effect.partition == DRAINED and _key(effect.value))
-    effects = Counter(_key(effect.value) for effect in landed)
+    lowest = min(effect.position for effect in landed if effect.partition == DRAINED and _key(effect.value, ordinal))
+    effects = Counter(_key(effect.value, ordinal) for effect in landed)
     unparsed = effects.pop(None, 0)
     rows = effects.total() + unparsed + 1
     counts = Counter(markers=1, drained=1, in_time=0, unparsed=unparsed, effects=rows, visible=len(copies))
@@ -144,8 +145,9 @@ def _committed(layout: CanaryLayout) -> set[int]:
     return visible
 
 
-def _key(value: bytes) -> Key | None:
+def _key(value: bytes, ordinal: int) -> Key | None:
+    """Returns the attempt that a record names; None if it names none of the arm with the number `ordinal`."""
     header = record.parse(value)
-    if header is None or not header.crc_ok:
+    if header is None or not header.crc_ok or header.arm != ordinal:
         return None
     return header.producer, header.session, header.sequence, header.attempt

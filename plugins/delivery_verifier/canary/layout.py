@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from delivery_verifier.model import record
 from delivery_verifier.model.outcomes import REPORTED, Outcome, TransactionOutcome
-from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.scenario import Arm, Scenario
 
 NOWHERE = 1_000_000_000
 """An offset far beyond the end of the canary's log. There is no record at this offset or at any greater offset."""
@@ -71,6 +71,7 @@ class CanaryLayout:
 class Planter:
     """Builds a layout: adds records, and claims outcomes for these records in the ledger.
 
+    `has_partitions`: whether the canary has more than one partition. `other`: another arm of the run.
     `sequence` is the number of the next record. Every record and every row of the ledger that is added belongs to the
     current `partition`. If `transaction` (name and outcome) is set, the rows of the ledger also belong to it.
     """
@@ -79,6 +80,7 @@ class Planter:
         self.layout, self.sequence, self.partition = CanaryLayout(), 0, 0
         self.transaction: tuple[str, TransactionOutcome] | None = None
         self._scenario = scenario
+        self.has_partitions, self.other = scenario.load.partitions > 1, scenario.loaded[0]
 
     def write(self, sequence: int, attempt: int = 0) -> int:
         """Adds the undamaged record of an attempt to the log. Returns its index in `CanaryLayout.values`."""
@@ -96,13 +98,20 @@ class Planter:
         CanaryEffect explains `position`."""
         self.layout.effects.append(CanaryEffect(self.partition, position, value))
 
-    def value(self, sequence: int, attempt: int = 0) -> bytes:
+    def elsewhere(self, value: bytes) -> int:
+        """Adds `value` to the log of the next partition. Returns its index in `CanaryLayout.values`."""
+        here, self.partition = self.partition, (self.partition + 1) % self._scenario.load.partitions
+        index = self.write_bytes(value)
+        self.partition = here
+        return index
+
+    def value(self, sequence: int, attempt: int = 0, arm: Arm | None = None) -> bytes:
         """Returns the encoded record of an attempt of the canary's producer 0. No process runs as this producer:
-        `settle` writes its records."""
+        `settle` writes its records. `arm`: the arm that the header names; the canary without it."""
         scenario = self._scenario
         return record.encode(
             scenario.run_token,
-            scenario.canary.ordinal,
+            (arm or scenario.canary).ordinal,
             0,
             0,
             sequence,

@@ -51,9 +51,10 @@ def lay_out(scenario: Scenario) -> CanaryLayout:
     for plant in (*[Planter.acked] * HEALTHY, *(plant for plant in (*kinds, _absent) for _ in range(PER_KIND))):
         plant(planter, planter.sequence)
         planter.sequence += 1
+    _misrouted_alone(planter, planter.sequence + COMBINED)
     planter.partition = 1 % scenario.load.partitions
     _combined(planter, planter.sequence)
-    planter.sequence += COMBINED
+    planter.sequence += COMBINED + 1
     if scenario.applied:
         effects.combine(planter)
     if scenario.transactional:
@@ -82,6 +83,18 @@ def _duplicated(planter: Planter, sequence: int) -> None:
     planter.acked(sequence)
     planter.write(sequence)
     planter.expect(extra_copies=1, duplicated=1)
+
+
+def _misrouted(planter: Planter, sequence: int) -> None:
+    """Plants two cases: an acknowledged record that also stands in another partition, and a record of another arm.
+    Without another partition, only the latter."""
+    planter.acked(sequence)
+    if planter.has_partitions:
+        planter.elsewhere(planter.value(sequence))
+        planter.expect(extra_copies=1, misrouted=1)
+    planter.write_bytes(planter.value(sequence, arm=planter.other))
+    planter.layout.effects.pop()  # to the application of the canary, it is no record of its topic
+    planter.expect(phantoms=1, misrouted=1)
 
 
 def _phantom(planter: Planter, sequence: int) -> None:
@@ -135,6 +148,19 @@ def _damaged(planter: Planter, sequence: int) -> None:
     last_byte = b"1" if value.endswith(b"0") else b"0"
     planter.claim(sequence, Outcome.ACKED, planter.write_bytes(value[:-1] + last_byte))
     planter.expect(found=1, first_copies=1, corrupted=1)
+
+
+def _misrouted_alone(planter: Planter, sequence: int) -> None:
+    """Plants an acknowledged record that stands in the next partition alone. If its `sequence` is higher than those of
+    the records behind it, a careless detector calls them REORDERED. Without another partition, the attempt is
+    INDETERMINATE and absent.
+    """
+    if not planter.has_partitions:
+        _absent(planter, sequence)
+        return
+    planter.elsewhere(planter.value(sequence))
+    planter.claim(sequence, Outcome.ACKED, NOWHERE + sequence)
+    planter.expect(found=1, first_copies=1, misrouted=1, also_misplaced=1)
 
 
 def _combined(planter: Planter, first: int) -> None:
@@ -204,6 +230,7 @@ PLANTERS: dict[Anomaly, Plant] = subset(
     "cases in transactions are planted by `_in_transactions`, together",
     {
         Anomaly.CORRUPTED: _corrupted,
+        Anomaly.MISROUTED: _misrouted,
         Anomaly.PHANTOM: _phantom,
         Anomaly.LOST: _lost,
         Anomaly.DUPLICATED: _duplicated,

@@ -33,6 +33,7 @@ class Anomaly(StrEnum):
     """
 
     CORRUPTED = "CORRUPTED"
+    MISROUTED = "MISROUTED"
     PHANTOM = "PHANTOM"
     LOST = "LOST"
     DUPLICATED = "DUPLICATED"
@@ -65,6 +66,21 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         telling=4,
         permitted_with="nothing",
     ),
+    Anomaly.MISROUTED: AnomalyKind(
+        definition="A record of ours that stands in a partition to which it was not sent, or in the topic of another "
+        "arm of the run. It needs no acknowledgement, and a copy in the right partition does not make it right. What "
+        "FAILED was sent nowhere: it is PHANTOM in any partition of its topic.",
+        name="In a wrong partition or topic",
+        participle="misrouted",
+        record_that_is="in a partition or topic to which it was not sent",
+        records_that_are="in a partition or topic to which they were not sent",
+        promise="A Produce request names topic and partition of its records. No setting lets them stand elsewhere.",
+        promised_by="Kafka protocol: Produce requests; CVE-2026-35554, KAFKA-19012 (a client that broke it)",
+        expectation="ExpectNoMisroutedRecords",
+        share_of="log_records",
+        telling=5,
+        permitted_with="nothing",
+    ),
     Anomaly.PHANTOM: AnomalyKind(
         definition="In the log, but never attempted, or attempted and FAILED.",
         name="There, but never sent",
@@ -75,7 +91,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         promised_by="KIP-98; classification of outcomes in docs/anomalies.md",
         expectation="ExpectNoPhantomRecords",
         share_of="log_records",
-        telling=7,
+        telling=8,
         permitted_with="nothing",
     ),
     Anomaly.LOST: AnomalyKind(
@@ -104,7 +120,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         "retries",
         expectation="ExpectNoDuplicatedRecords",
         share_of="attempted",
-        telling=5,
+        telling=6,
         permitted_with="retries",
         forbidden_by=("at_most_once", "exactly_once"),
     ),
@@ -118,7 +134,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         promised_by="the claim",
         expectation="ExpectNoResentRecords",
         share_of="attempted",
-        telling=9,
+        telling=10,
         permitted_with="resends",
         forbidden_by=("exactly_once",),
         can_be_hidden=True,
@@ -133,7 +149,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         promised_by="Apache Kafka documentation, design: replication (committed records keep their offset)",
         expectation="ExpectNoMisplacedRecords",
         share_of="acked",
-        telling=8,
+        telling=9,
         permitted_with="losses",
         can_be_hidden=True,
     ),
@@ -149,7 +165,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         promised_by="Apache Kafka documentation, introduction: guarantees; KIP-98",
         expectation="ExpectNoReorderedRecords",
         share_of="reported",
-        telling=6,
+        telling=7,
         permitted_with="retries",
         forbidden_by=("ordered",),
         can_be_hidden=True,

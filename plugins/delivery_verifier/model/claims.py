@@ -35,7 +35,7 @@ CLAIMS: dict[Claim, ClaimKind] = {
 }
 """Every claim, by its name.
 
-* No claim forbids CORRUPTED or PHANTOM, because the contract forbids both anomalies under any settings.
+* No claim forbids CORRUPTED, MISROUTED or PHANTOM, because the contract forbids them under any settings.
 * No claim forbids MISPLACED, because a misplaced record is in the log, although not at the acknowledged offset.
 * Only exactly_once forbids RESENT, because Kafka cannot prevent an application from sending a record again.
 * The claim `ordered` concerns only first copies. For example, a log with the records 1 2 3 2 is ordered. The second

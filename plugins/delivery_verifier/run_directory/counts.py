@@ -34,7 +34,7 @@ _COUNTS_OF_RECORDS = {
     "log_records": "records in the log",
     "first_copies": "first copies of attempts",
     "extra_copies": "copies of attempts beyond the first",
-    "phantoms": "records that no attempt accounts for",
+    "phantoms": "records that no attempt of the arm accounts for",
     "unattributed": "corrupted records, and records of foreign writers, that belong to no attempt",
 }
 _COUNTS_OF_ANOMALIES = {

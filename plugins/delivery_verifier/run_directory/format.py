@@ -21,7 +21,7 @@ from delivery_verifier.run_directory.tables import TABLES
 FORMAT = "kdv-run 1"
 """Name and version of the format that this program writes, and the only one that it reads."""
 
-MEANINGS = 1
+MEANINGS = 2
 """A part of the digest. Raise it if a meaning changes that no schema shows: of a column, an invariant or a doubt, or
 what a planter writes into the canary."""
 

@@ -175,6 +175,7 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
         "operator asked for, would permit more than the contract does here."
     )
     yield "Only the logs of the leaders were read."
+    yield "A ledger has the acknowledged partition, and not the one that was asked for: MISROUTED was not judged."
     if unproven.is_transactional(counts) and unproven.is_judged_as_committed(counts):
         yield (
             "Judged as a read_committed consumer sees the topic, which gets none of the "

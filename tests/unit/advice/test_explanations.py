@@ -61,3 +61,7 @@ def test_where_several_leaders_may_have_vouched_for_it_nobody_is_accused(terms: 
 def test_other_settings_and_kinds_are_not_explained_by_a_leader() -> None:
     assert explained((0, 1, 0), (105, 2, 1), acks="all") == ""
     assert explained((0, 1, 0), (105, 2, 1), kind="TORN") == ""
+
+
+def test_no_setting_puts_a_record_into_a_wrong_place() -> None:
+    assert explained((0, 1, 0), (105, 2, 1), kind="MISROUTED") == explained(acks="all", kind="MISROUTED") != ""

@@ -20,6 +20,7 @@ from delivery_verifier.reporting.leadership import Clock
 from delivery_verifier.reporting.material import Material
 from delivery_verifier.reporting.report.chain import Hop, HopState, chain
 from delivery_verifier.reporting.report.hops import events
+from delivery_verifier.reporting.report.lookup import offsets_to_look_up
 from delivery_verifier.reporting.report.story import Story
 from delivery_verifier.run_directory.effect_tables import EFFECTS, JOURNAL
 from delivery_verifier.run_directory.table import arrow_schema
@@ -214,6 +215,10 @@ def test_without_an_application_the_hops_end_in_the_log(tmp_path: Path) -> None:
     ]
     twice = chain(Material(tmp_path, None), SENT | {"kind": "DUPLICATED", "offsets": [17, 29]}, CLOCK)
     assert (twice[2].state, twice[2].note) == ("excess", "twice, at offsets 17, 29")
+    places = {"kind": "MISROUTED", "offsets": [9, 17], "partitions": [1, 0], "partition": 0}
+    astray = chain(Material(tmp_path, None), SENT | places, CLOCK)
+    assert (astray[2].state, astray[2].note) == ("excess", "twice, at offsets 9 of partition 1, 17")
+    assert offsets_to_look_up(SENT | places) == [17], "only the partition of the case is looked up"
     unsent = chain(Material(tmp_path, None), SENT | {"kind": "PHANTOM", "sent_at": None, "outcome": None}, CLOCK)
     assert [(hop.state, hop.note) for hop in unsent[:2]] == [("missing", "by no one"), ("unknown", "")]
 

@@ -161,7 +161,10 @@ def test_a_loss_is_explained_only_where_the_settings_and_what_was_seen_explain_i
 @pytest.mark.usefixtures("without_plots")
 def test_the_page_says_what_would_have_been_violated_and_what_was_asked(tmp_path: Path) -> None:
     held = visible(page.render(*report_material.held(tmp_path)))
-    assert "One single record would have led to VIOLATED: one that is damaged, in the log though" in held
+    assert (
+        "One single record would have led to VIOLATED: one that is damaged, in a partition or topic to which it was"
+        in held
+    )
     assert "because it may happen with these settings: a record that is in the log once more because" in held
     assert (
         "Asked: does safe keep what its settings promise under the fault below? What happened when SIGKILL the broker"

@@ -36,7 +36,16 @@ def _sides(arm: str, ordinal: int) -> tuple[list[Row], list[Row]]:
         claims[5] |= {"outcome": "SENT", "offset": None}
         lines.pop()
     elif arm == "duplicated":
-        lines += [line(arm, ordinal, RECORDS, 2), line(arm, ordinal, RECORDS + 1, 2, partition=1)]
+        lines += [line(arm, ordinal, RECORDS, 2), line(arm, ordinal, RECORDS + 1, 2)]
+    elif arm == "in-another-partition":
+        lines += [line(arm, ordinal, 0, n, partition=1) for n in (2, 3)]
+    elif arm == "in-another-partition-alone":
+        claims[2] |= {"outcome": "INDETERMINATE", "offset": None}
+        for n in (2, 3):
+            lines[n] |= {"partition": 1}
+    elif arm == "failed-in-another-partition":
+        claims[2] |= {"outcome": "FAILED", "offset": None}
+        lines[2] |= {"partition": 1}
     elif arm == "indeterminate-twice":
         claims[2] |= {"outcome": "INDETERMINATE", "offset": None}
         lines.append(line(arm, ordinal, RECORDS, 2))
@@ -53,6 +62,8 @@ def _sides(arm: str, ordinal: int) -> tuple[list[Row], list[Row]]:
     elif arm == "of-another-run":
         lines[2] |= {"header_run": "otherrun", "foreign": True}
     elif arm == "of-another-arm":
+        lines[2] |= {"header_arm": 0, "foreign": True}
+    elif arm == "of-no-arm":
         lines[2] |= {"header_arm": 99, "foreign": True}
     elif arm == "marker":
         lines.append(line(arm, ordinal, RECORDS, 0, producer=9999))
@@ -67,25 +78,29 @@ def _sides(arm: str, ordinal: int) -> tuple[list[Row], list[Row]]:
     return claims, lines
 
 
-#       damaged, reported, found, lost, extra copies
+#       damaged, reported, found, lost, extra copies, misrouted
 EXPECTED = {
-    "healthy": (0, 6, 6, 0, 0),
-    "lost": (0, 6, 5, 1, 0),
-    "sent-and-lost": (0, 6, 5, 1, 0),
-    "duplicated": (0, 6, 6, 0, 2),
-    "indeterminate-twice": (0, 5, 5, 0, 1),
-    "indeterminate-and-absent": (0, 5, 5, 0, 0),
-    "failed-and-there-twice": (0, 5, 5, 0, 0),
-    "never-sent": (0, 6, 6, 0, 0),
-    "another-attempt": (0, 6, 5, 1, 0),
-    "of-another-run": (0, 6, 5, 1, 0),
-    "of-another-arm": (0, 6, 5, 1, 0),
-    "marker": (0, 6, 6, 0, 0),
-    "committed-view": (0, 6, 6, 0, 0),
-    "damaged": (1, 6, 5, 1, 0),
-    "illegible": (1, 6, 5, 1, 0),
-    "foreign_writer": (1, 6, 6, 0, 0),
-    "canary": (0, 0, 0, 0, 0),
+    "healthy": (0, 6, 6, 0, 0, 0),
+    "lost": (0, 6, 5, 1, 0, 0),
+    "sent-and-lost": (0, 6, 5, 1, 0, 0),
+    "duplicated": (0, 6, 6, 0, 2, 0),
+    "in-another-partition": (0, 6, 6, 0, 2, 2),
+    "in-another-partition-alone": (0, 5, 5, 0, 0, 2),
+    "failed-in-another-partition": (0, 5, 5, 0, 0, 0),
+    "indeterminate-twice": (0, 5, 5, 0, 1, 0),
+    "indeterminate-and-absent": (0, 5, 5, 0, 0, 0),
+    "failed-and-there-twice": (0, 5, 5, 0, 0, 0),
+    "never-sent": (0, 6, 6, 0, 0, 0),
+    "another-attempt": (0, 6, 5, 1, 0, 0),
+    "of-another-run": (0, 6, 5, 1, 0, 0),
+    "of-another-arm": (0, 6, 5, 1, 0, 1),
+    "of-no-arm": (0, 6, 5, 1, 0, 0),
+    "marker": (0, 6, 6, 0, 0, 0),
+    "committed-view": (0, 6, 6, 0, 0, 0),
+    "damaged": (1, 6, 5, 1, 0, 0),
+    "illegible": (1, 6, 5, 1, 0, 0),
+    "foreign_writer": (1, 6, 6, 0, 0, 0),
+    "canary": (0, 0, 0, 0, 0, 0),
 }
 """What DuckDB must count per arm. Of arms with damaged records, only the first number is compared with the counts."""
 

@@ -43,6 +43,7 @@ def test_a_ledger_in_which_nothing_was_counted_has_no_limit_and_no_note_of_a_cou
         "Judged of the claims in acks",
         "Nobody watched the cluster while the records were sent",
         "Only the logs of the leaders were read",
+        "A ledger has the acknowledged partition, and not the one that was asked for",
     ]
     assert verdict.notes == []
 

@@ -133,7 +133,7 @@ def _case(
         injection="–" if injection is None else injection_name(injection),
         sent=clock.text(row["sent_at"]),
         settled=clock.text(row["settled_at"]),
-        offsets=offsets_text(row["offsets"]),
+        offsets=offsets_text(row),
         explanation=explanation_of_case(verdict_of(material, row["arm"]), row, clock.text),
         claim=claims.get(record_name(row), ""),
         truncation=truncations.text(row),
@@ -150,14 +150,19 @@ def _leader(observation: Observation | None) -> str:
     return "none" if observation.leader < 0 else f"broker {observation.leader}"
 
 
-def offsets_text(offsets: list[int] | None) -> str:
-    """Returns the offsets of the copies of a record as text. The text names at most OFFSETS_SHOWN offsets.
+def offsets_text(row: Mapping[str, Any]) -> str:
+    """Returns the offsets of the copies of a record as text. The text names at most OFFSETS_SHOWN offsets, and the
+    partition of each one that is not in the partition of the case. `row`: the row of the case in anomalies/.
 
     Returns `nowhere` if there are no copies.
     """
-    if not offsets:
+    if not (offsets := row["offsets"]):
         return "nowhere"
-    first = ", ".join(f"{offset:,}" for offset in offsets[:OFFSETS_SHOWN])
+    partitions = row.get("partitions") or [row["partition"]] * len(offsets)
+    places = list(zip(offsets, partitions, strict=True))[:OFFSETS_SHOWN]
+    first = ", ".join(
+        f"{offset:,}" + f" of partition {partition}" * (partition != row["partition"]) for offset, partition in places
+    )
     return first + (f" and {len(offsets) - OFFSETS_SHOWN} more" if len(offsets) > OFFSETS_SHOWN else "")
 
 

@@ -54,7 +54,7 @@ def chain(material: Material, row: Row, clock: Clock, example: Example | None = 
     """
     offsets = row["offsets"] or []
     visible = row["kind"] not in INVISIBLE
-    where = f"{count_text(len(offsets))}, at offset{'s' if len(offsets) > 1 else ''} {offsets_text(offsets)}"
+    where = f"{count_text(len(offsets))}, at offset{'s' if len(offsets) > 1 else ''} {offsets_text(row)}"
     most = None if row["kind"] in EFFECTS else 1
     time_text = clock.text if material.is_timed else lambda at_us: ""
     to_log = [

@@ -44,11 +44,13 @@ def offsets_to_look_up(row: dict[str, Any]) -> list[int]:
     """Returns the offsets to look up for a case, each offset once. `row`: the row of the case in anomalies/.
 
     If there is an acknowledged offset, it comes first. If the log has several copies of the record, the offsets of the
-    first COPIES_LOOKED_UP copies follow.
+    first COPIES_LOOKED_UP copies follow, unless they are in another partition than the one to which it was sent.
     """
     acked = [] if row["acked_offset"] is None else [row["acked_offset"]]
-    copy_offsets = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
-    return list(dict.fromkeys([*acked, *copy_offsets[:COPIES_LOOKED_UP]]))
+    copies = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
+    partitions = row.get("partitions") or [row["partition"]] * len(copies)
+    here = [offset for offset, partition in zip(copies, partitions, strict=False) if partition == row["partition"]]
+    return list(dict.fromkeys([*acked, *here[:COPIES_LOOKED_UP]]))
 
 
 def offset_content(

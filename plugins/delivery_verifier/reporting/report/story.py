@@ -104,7 +104,7 @@ def _record_name(row: dict[str, Any]) -> str:
     """Returns the name of a record: its sequence number and its producer. If nobody sent the record, returns its offset
     instead."""
     if row["sequence"] is None:
-        return f"the line at offset {offsets_text(row['offsets'])}"
+        return f"the line at offset {offsets_text(row)}"
     return f"record {number(row['sequence'])} of producer {row['producer']}"
 
 
@@ -241,7 +241,7 @@ def _closing_moments(material: Material, clock: Clock, row: dict[str, Any], why:
         yield Moment("at the end", f"{ends}{snapshot.leader} leads it (epoch {snapshot.leader_epoch}).")
     offsets = row["offsets"] or []
     how_often = {0: "It stands nowhere", 1: "It stands once", 2: "It stands twice"}
-    where = f": at offset {offsets_text(offsets)}" if offsets else " in the log: absent"
+    where = f": at offset {offsets_text(row)}" if offsets else " in the log: absent"
     yield Moment("read back", f"{how_often.get(len(offsets), f'It stands {len(offsets)} times')}{where}.")
     for offset in offsets_to_look_up(row):
         yield Moment(
