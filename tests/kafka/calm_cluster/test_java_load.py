@@ -16,7 +16,7 @@ from support.patience import PATIENCE_S
 from support.planned_loads import Plan, Row, outcomes, planner, run_here, sealed
 
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.host.java.jars import DEFAULT_JAVA_CLIENT, java_client_versions
+from delivery_verifier.host.java.jars import java_client_versions
 from delivery_verifier.host.processes import process_of
 from delivery_verifier.host.supervision import children
 from delivery_verifier.host.waiting import wait_until
@@ -27,6 +27,7 @@ from delivery_verifier.load.producer_process import ENDED_EARLY, IN_LOAD, start_
 from delivery_verifier.load.publish_ledger import counted_outcomes
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record
+from delivery_verifier.model.client import CLIENTS
 
 JAVA: dict[str, Any] = {"client": "java"}
 
@@ -97,7 +98,7 @@ def test_both_clients_write_the_same_ledger_of_the_same_load(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", [each for each in java_client_versions() if each != DEFAULT_JAVA_CLIENT])
+@pytest.mark.parametrize("version", [each for each in java_client_versions() if each != CLIENTS["java"].default])
 def test_each_version_of_the_java_client_sends(plan: Plan, tmp_path: Path, version: str) -> None:
     for profile, more in (("idempotent", {}), ("transactional", {"transaction_records": 100, "abort_every": 3})):
         spec = plan(profile, client_version=version, records=1000, **JAVA, **more)

@@ -250,10 +250,10 @@ def test_without_java_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_password_of_a_connection_is_in_no_command() -> None:
     _, command = require_java(msgspec.structs.replace(SPEC, connection={"sasl.jaas.config": "password=secret"}))
-    assert "secret" not in " ".join(command) and jars.DEFAULT_JAVA_CLIENT in " ".join(command)
+    assert "secret" not in " ".join(command) and CLIENTS["java"].default in " ".join(command)
     assert int(builds.RELEASE) == runtime.MINIMUM
 
 
 def test_the_versions_that_a_user_may_name_are_those_whose_jars_are_locked() -> None:
     assert sorted(CLIENTS["java"].versions) == jars.java_client_versions()
-    assert jars.DEFAULT_JAVA_CLIENT in CLIENTS["java"].versions
+    assert CLIENTS["java"].default in CLIENTS["java"].versions

@@ -72,10 +72,10 @@ class Asking:
         if not others:
             return False
         self._asked_last[broker] = turn = self._asked_last.get(broker, -1) + 1
-        found = self._address_by(others[turn % len(others)], broker)
-        if found is None or found == self._channels.address(broker):
+        address = self._address_by(others[turn % len(others)], broker)
+        if address is None or address == self._channels.address(broker):
             return False
-        self._channels.move(broker, found)
+        self._channels.move(broker, address)
         return True
 
     def _address_by(self, other: int, broker: int) -> Address | None:

@@ -20,7 +20,6 @@ import platformdirs
 from filelock import FileLock
 
 from delivery_verifier.host import variables
-from delivery_verifier.model.client import CLIENTS
 from delivery_verifier.model.errors import VerifierError
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 LOCK_FILE = Path(__file__).with_name("jars.lock.json")
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 DEFAULT_KAFKA = "4.3.1"
-DEFAULT_JAVA_CLIENT = CLIENTS["java"].default
 
 _JAVA_CLIENT = "java-client-"
 """What the names of the sets of jars of the Java client begin with."""

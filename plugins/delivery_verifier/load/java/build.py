@@ -12,7 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from delivery_verifier.host.java.jars import DEFAULT_JAVA_CLIENT, java_client_jars
+from delivery_verifier.host.java.jars import java_client_jars
+from delivery_verifier.model.client import CLIENTS
 
 FOLDER = Path(__file__).parent
 SOURCE, BUILT = FOLDER / "LoadClient.java", FOLDER / "LoadClient.json"
@@ -22,7 +23,7 @@ RELEASE = "17"
 
 def compiled(folder: Path) -> None:
     """Compiles the source into `folder`. Raises CalledProcessError if the source is wrong."""
-    classpath = ":".join(map(str, java_client_jars(DEFAULT_JAVA_CLIENT)))
+    classpath = ":".join(map(str, java_client_jars(CLIENTS["java"].default)))
     options = ("--release", RELEASE, "-Xlint:all", "-Werror", "-proc:none", "-g:none", "-cp", classpath)
     subprocess.run(["javac", *options, "-d", folder, SOURCE], check=True)
 

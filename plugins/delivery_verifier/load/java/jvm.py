@@ -16,10 +16,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from delivery_verifier.host.java.jars import DEFAULT_JAVA_CLIENT, java_client_jars
+from delivery_verifier.host.java.jars import java_client_jars
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended, identify, process_of
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.client import CLIENTS
 from delivery_verifier.model.errors import VerifierError
 
 CLASSES = Path(__file__).parent
@@ -42,7 +43,7 @@ def command(version: str, heap_mb: int) -> list[str]:
 
     Fetches missing jars. Raises JavaError if there is no usable Java, and JarError if the jars cannot be had.
     """
-    classpath = [str(CLASSES), *map(str, java_client_jars(version or DEFAULT_JAVA_CLIENT))]
+    classpath = [str(CLASSES), *map(str, java_client_jars(version or CLIENTS["java"].default))]
     return [
         str(java_home() / "bin/java"),
         *(f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
