@@ -12,6 +12,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding
 
 RULED = (
+    "client",
     "acks",
     "enable.idempotence",
     "retries",
@@ -24,7 +25,7 @@ RULED = (
     "auto.offset.reset",
     "isolation.level",
 )
-"""The settings that rules of the contract look at. Other settings do not explain why an arm held."""
+"""The client, and the settings that rules of the contract look at. Nothing else explains why an arm held."""
 
 
 def arms_that_held(
@@ -70,4 +71,5 @@ def _settings(scenario: Scenario, arm: str, other: str) -> str:
 
 def _properties(scenario: Scenario, name: str) -> dict[str, Setting]:
     arm = scenario.arm(name)
-    return {**arm.profile.producer, **arm.profile.topic, **application_properties(arm.application)}
+    application = application_properties(arm.application)
+    return {"client": arm.versioned_client.text, **arm.profile.producer, **arm.profile.topic, **application}
