@@ -31,11 +31,6 @@ class LibrdkafkaClient:
                 **spec.settings,
             }
         )
-        self.poll, self.flush = self._producer.poll, self._producer.flush
-        self.init_transactions = self._producer.init_transactions
-        self.begin_transaction = self._producer.begin_transaction
-        self.commit_transaction = self._producer.commit_transaction
-        self.abort_transaction = self._producer.abort_transaction
 
     def __len__(self) -> int:
         return len(self._producer)
@@ -54,6 +49,24 @@ class LibrdkafkaClient:
 
     def await_taken(self) -> None:
         """Does nothing: a call that hands over a block returns only when librdkafka has it."""
+
+    def poll(self, timeout_s: float) -> None:
+        self._producer.poll(timeout_s)
+
+    def flush(self, timeout_s: float) -> int:
+        return self._producer.flush(timeout_s)
+
+    def init_transactions(self, timeout_s: float) -> None:
+        self._producer.init_transactions(timeout_s)
+
+    def begin_transaction(self) -> None:
+        self._producer.begin_transaction()
+
+    def commit_transaction(self, timeout_s: float) -> None:
+        self._producer.commit_transaction(timeout_s)
+
+    def abort_transaction(self, timeout_s: float) -> None:
+        self._producer.abort_transaction(timeout_s)
 
     def connect(self, timeout_s: float) -> None:
         connect(self._producer, timeout_s)

@@ -332,7 +332,9 @@ def test_the_reports_of_a_fenced_producer_come_twice_and_count_once(plan: Plan, 
     other = msgspec.structs.replace(spec, folder=f"{spec.folder}-new")
     stages.append(new := Stage(other))
     new.client.init_transactions(PATIENCE_S)
-    for _ in range(20):
+    old.send(10)
+    assert old.client.flush(PATIENCE_S) == 0, "the producer knows now that it is fenced"
+    for _ in range(19):
         old.send(10)
     old.client.await_taken()
     assert old.client.flush(PATIENCE_S) == 0
