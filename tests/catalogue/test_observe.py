@@ -171,6 +171,7 @@ def test_a_broker_that_somebody_else_kills_is_found_and_the_strong_arm_is_held(
     verdict, injections, breaker = observed(strangers, kafka_spark, host_folder, killed)
     assert [injection.brokers for injection in injections] == [[breaker.leader]], why(verdict)
     assert injections[0].effect_at_us <= breaker.at_us + SECOND_US
+    assert {"refused connections", "answered again"} <= injections[0].proof["observed"].keys(), injections  # type: ignore[union-attr]
     assert (arm(verdict, "safe").verdict, verdict.green) == ("HELD", True), why(verdict)
     assert f"broker {breaker.leader} was taken out by somebody else once" in verdict.sentence
 

@@ -75,7 +75,7 @@ def explained(capsys: pytest.CaptureFixture[str], tmp_path: Path, client: str, t
 CONNECT = "acks=all\nenable.idempotence=false\nmax.in.flight.requests.per.connection=1\n"
 
 
-def test_a_java_file_is_told_where_the_java_client_differs_and_that_a_run_exercises_librdkafka(
+def test_a_java_file_is_told_where_the_java_client_differs_and_which_client_a_run_exercises(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     told = json.loads(explained(capsys, tmp_path, "java", CONNECT, "--json"))
@@ -90,7 +90,7 @@ def test_a_java_file_is_told_where_the_java_client_differs_and_that_a_run_exerci
     ]
     assert not ordered[0]["crash"] and all(ordered[1].values())
     text = explained(capsys, tmp_path, "java", CONNECT)
-    assert "a run exercises librdkafka with them, not the Java client" in text
+    assert "a run exercises librdkafka with them, and the Java client if `--clients` names it" in text
     assert "permitted with librdkafka alone (reordered.one_in_flight)" in text
     assert "The Java client keeps the order" in text and "the Java client 4.x under each class of faults" in text
 
