@@ -107,7 +107,7 @@ def test_what_is_too_large_to_be_looked_at_does_not_reach_airflow(client: TestCl
     pasted = "#" * request_validation.MOST_BYTES + "\nssl.key.password=hunter22\n"
     answer = client.post(request_validation.PATH, json=_conf(profile="own", producer_config=pasted))
     assert answer.status_code == 400 and answer.json()["detail"].startswith("the request has more than 100,000 bytes")
-    largest = _conf(profile="own", client="java", producer_config="#" * (request_validation.MOST_BYTES - 2000))
+    largest = _conf(profile="own", written_for="java", producer_config="#" * (request_validation.MOST_BYTES - 2000))
     assert client.post(request_validation.PATH, json=largest).status_code == 200
 
 
