@@ -19,7 +19,9 @@ def run(name: str, spark: SparkSession, rounds: int = 3) -> RunVerdict:
     return verdict
 
 
-def test_an_idempotent_librdkafka_writes_acknowledged_records_twice_and_java_does_not(kafka_spark: SparkSession) -> None:
+def test_an_idempotent_librdkafka_writes_acknowledged_records_twice_and_java_does_not(
+    kafka_spark: SparkSession,
+) -> None:
     verdict = run("idempotent.epoch_bump", kafka_spark)
     assert verdict.green, verdict.sentence
     bug, control = arm(verdict, "idempotent"), arm(verdict, "idempotent-java")

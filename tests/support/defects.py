@@ -227,9 +227,7 @@ def _replica(**changes: object) -> Callable[[SoundRun], None]:
     return commit
 
 
-BY_CHANCE = Expectation(
-    verdicts=("VIOLATED",), bounds=(Bound(count="PHANTOM", op=">=", value=1),), by_chance=True
-)
+BY_CHANCE = Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="PHANTOM", op=">=", value=1),), by_chance=True)
 """What an arm of a sound run does not show, if it is expected to show it by chance."""
 DEFECTS: tuple[Defect, ...] = (
     _anomaly(

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delivery_verifier.faults.action import Action, ActionContext, ActionProof, Done
-from delivery_verifier.host.waiting import pause, wait_until
-from delivery_verifier.model.act import THAW_AFTER, THAW_FOR
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.history import now_us
 
 DEADLINE_S = 10.0
-THAWED_MS = 30
-"""The default of the option `thaw_ms`."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +18,6 @@ class Signal:
 
     The wait lasts at most `deadline_s` seconds. Proof: every target broker's process is in `state`. The state `frozen`
     means that every thread of the process is stopped, because a broker with one running thread can still answer.
-
-    With the option `thaw_after_ms`, the brokers are then thawed once, for about `thaw_ms` ms, and get the signal again.
-    This is one fault: two steps of a plan are further apart, because each looks at leaders before and after it.
 
     The action `resume` heals a frozen process with SIGCONT. The action `start` heals a process that has exited.
     """
@@ -34,16 +28,9 @@ class Signal:
 
     def do(self, context: ActionContext) -> Done:
         """Sends the signal, and waits for the state. Raises DeadlinePassed."""
-        done = self._sent(context)
-        if after_ms := context.options.get(THAW_AFTER.name):
-            pause(int(after_ms) / 1000)
-            _send("SIGCONT", context)
-            pause(int(context.options.get(THAW_FOR.name, THAWED_MS)) / 1000)
-            self._sent(context)
-        return done
-
-    def _sent(self, context: ActionContext) -> Done:
-        done = Done(_send(self.name, context))
+        agent, signal = context.cluster.agent, {"signal": self.name}
+        # One request per broker: an engine may need seconds for each, and the agent must answer others meanwhile.
+        done = Done(min(agent.apply("process", [broker], signal) for broker in context.brokers))
         message = f"brokers {context.brokers} to be {self.state}"
         wait_until(lambda: bool(self.proof(context, done)), message, self.deadline_s, every_s=0.005)
         return done
@@ -53,13 +40,6 @@ class Signal:
         states = context.cluster.states()
         reached = all(states[broker] == self.state for broker in context.brokers)
         return {f"broker {broker}": states[broker] for broker in context.brokers} if reached else {}
-
-
-def _send(signal: str, context: ActionContext) -> int:
-    """Sends the signal to each target broker. Returns the wall time (µs) just before the first was sent."""
-    # One request per broker: an engine may need seconds for each, and the agent must answer others meanwhile.
-    agent = context.cluster.agent
-    return min(agent.apply("process", [broker], {"signal": signal}) for broker in context.brokers)
 
 
 @dataclass(frozen=True)

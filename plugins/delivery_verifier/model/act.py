@@ -118,8 +118,6 @@ def _number(name: str, meaning: str, low: int = 1, *, required: bool = False) ->
 
 
 CLIENTS = _number("clients", "minimum number of clients affected for the fault to count (default 1)")
-THAW_AFTER = _number("thaw_after_ms", "after how many ms the brokers are thawed and frozen again (default: never)")
-THAW_FOR = _number("thaw_ms", "how many ms they then run (default 30)")
 FRAMES = (
     Option(
         name="direction",

@@ -17,8 +17,6 @@ from delivery_verifier.model.act import (
     NTH_BATCH,
     NTH_RECORD,
     SETTING,
-    THAW_AFTER,
-    THAW_FOR,
     VALUE,
     Act,
 )
@@ -116,7 +114,6 @@ ACTS: dict[str, Act] = {
             done="was frozen",
             means="process",
             takes_effect=True,
-            options=(THAW_AFTER, THAW_FOR),
             does="frozen",
             observed_as=("broker_freeze", *_ENDED),
             proofs=("leader_moved",),

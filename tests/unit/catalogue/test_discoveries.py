@@ -14,6 +14,7 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.load.java.settings import properties
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.client import parse
+from delivery_verifier.model.record import ENVELOPE_BYTES
 from delivery_verifier.model.scenario import Bound, Scenario
 from delivery_verifier.planning.build import scenario_from_params
 
@@ -102,7 +103,7 @@ def test_the_memory_of_the_java_producer_is_used_up_before_the_records_of_a_froz
     assert (own["delivery.timeout.ms"], own["request.timeout.ms"], own["linger.ms"]) == ("3100", "3000", "100")
     batch_bytes, memory_bytes = int(own["batch.size"]), int(own["buffer.memory"])
     assert memory_bytes <= 8 << 20 and own["compression.type"] == "none"
-    assert load.payload_bytes < batch_bytes < 2 * load.payload_bytes, "one record per batch"
+    assert load.payload_bytes < batch_bytes < 2 * (load.payload_bytes + ENVELOPE_BYTES), "one record per batch"
     assert load.rate is not None
     of_leader = load.rate / of.cluster.brokers * int(own["delivery.timeout.ms"]) / 1000
     assert of_leader * batch_bytes > memory_bytes

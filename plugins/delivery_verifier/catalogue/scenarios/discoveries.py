@@ -109,7 +109,7 @@ _REUSED_BUFFER = Entry(
                 request_timeout_ms=3000,
                 socket_timeout_ms=3000,
                 linger_ms=100,
-                batch_size=5120,
+                batch_size=5400,
                 queue_buffering_max_kbytes=8192,
             ),
             claim="contract",
@@ -117,15 +117,17 @@ _REUSED_BUFFER = Entry(
         ),
     ),
     load=Load(
-        partitions=192, replication_factor=1, payload_bytes=2700, rate=1600, block=1, duration_s=60.0, recovery_s=4.0
+        partitions=192, replication_factor=1, payload_bytes=2700, rate=1800, block=1, duration_s=60.0, recovery_s=4.0
     ),
-    records=60_000,
+    records=30_000,
     fault=FaultPlan(
         name="leader_frozen_twice",
-        summary="Freeze a leader for 2 s, thaw it for 30 ms, and freeze it for 2 s more; five times over.",
+        summary="Freeze a leader for 2 s, thaw it, and freeze it at once for 2.5 s more; five times over.",
         steps=(
-            step(after(4), "pause", "leader", ("brief",), thaw_after_ms=2000, thaw_ms=30),
+            step(after(3), "pause", "leader", ("brief",)),
             step(after(2), "resume"),
+            step(AT_ONCE, "pause", "leader", ("brief",)),
+            step(after(2.5), "resume"),
         ),
         cycles=5,
         duration_s=10,
