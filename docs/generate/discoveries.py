@@ -22,8 +22,7 @@ INTRODUCTION = """\
 
 Bugs of clients that are known upstream, and that real brokers show under a fault of this catalogue. Each scenario runs the
 client that has the bug beside one that has it not, with the same settings and under the same fault. What an arm shows here
-is forbidden to both: a client that breaks the promise is VIOLATED, which the scenario expects, and never permitted. If chance
-decides whether the bug shows, a run in which it does not show is INCONCLUSIVE.
+is forbidden to both: a client that breaks the promise is VIOLATED, which the scenario expects, and never permitted.
 
 `--clients` puts other clients and versions in the place of those of a scenario, e.g. `--clients java:4.3.1`. What is said of
 upstream is what was read at the date that stands there, from a stored copy: it may have changed.
@@ -53,10 +52,7 @@ def runs() -> list[Ran]:
 def document() -> str:
     """Returns the whole page as Markdown."""
     ran = runs()
-    return (
-        "\n".join([INTRODUCTION + "\n".join(line for entry in ENTRIES for line in _section(entry, ran))]).rstrip()
-        + "\n"
-    )
+    return INTRODUCTION + "\n".join(line for entry in ENTRIES for line in _section(entry, ran)).rstrip() + "\n"
 
 
 def _section(entry: Entry, ran: list[Ran]) -> Iterator[str]:

@@ -19,9 +19,9 @@ _LONG_SESSION_MS = 30_000
 fault."""
 
 
-def _shows(anomaly: str, *, by_chance: bool = False) -> Expectation:
+def _shows(anomaly: str) -> Expectation:
     """Returns the expectation that an arm is VIOLATED, by at least one case of `anomaly`."""
-    return Expectation(verdicts=("VIOLATED",), bounds=(Bound(count=anomaly, op=">=", value=1),), by_chance=by_chance)
+    return Expectation(verdicts=("VIOLATED",), bounds=(Bound(count=anomaly, op=">=", value=1),))
 
 
 _EPOCH_BUMP = Entry(
@@ -80,61 +80,4 @@ _EPOCH_BUMP = Entry(
     rules=("duplicated.never",),
 )
 
-_REUSED_BUFFER = Entry(
-    name="java.reused_buffer",
-    title="Java 4.1.1: records stand in partitions to which nobody sent them",
-    promise="A record stands in the partition to which it was sent, and nowhere else. The Java client 4.1.1 gives "
-    "the memory of a batch that timed out to another batch, while the request with the first one is still half "
-    "written. When the broker reads on, it gets the header of the one with the bytes of the other, whose checksum is "
-    "right. The client reports success.",
-    source="Apache Kafka documentation, design: the producer; CVE-2026-35554; KAFKA-19012",
-    upstream=Upstream(
-        reference="CVE-2026-35554, KAFKA-19012",
-        url="https://issues.apache.org/jira/browse/KAFKA-19012",
-        status="fixed in 3.9.2, 4.0.2, 4.1.2 and 4.2.0. Versions from 2.8.0 on have it; there is no fix for 3.8 and "
-        "older.",
-        as_of="2026-11-28",
-    ),
-    tags=("promises",),
-    clients=(VersionedClient("java", "4.1.1"), VersionedClient("java", "4.1.2")),
-    arms=(
-        ArmPlan(
-            name="small_buffer",
-            role="subject",
-            profile=profile_of(
-                "small_buffer",
-                "acks=all with little memory, and records that time out soon after their request would.",
-                topic={"min.insync.replicas": 1},
-                delivery_timeout_ms=3100,
-                request_timeout_ms=3000,
-                socket_timeout_ms=3000,
-                linger_ms=100,
-                batch_size=5400,
-                queue_buffering_max_kbytes=8192,
-            ),
-            claim="contract",
-            with_other={"java:4.1.1": _shows("MISROUTED", by_chance=True)},
-        ),
-    ),
-    load=Load(
-        partitions=192, replication_factor=1, payload_bytes=2700, rate=1800, block=1, duration_s=60.0, recovery_s=4.0
-    ),
-    records=30_000,
-    fault=FaultPlan(
-        name="leader_frozen_twice",
-        summary="Freeze a leader for 2 s, thaw it, and freeze it at once for 2.5 s more; five times over.",
-        steps=(
-            step(after(3), "pause", "leader", ("brief",)),
-            step(after(2), "resume"),
-            step(AT_ONCE, "pause", "leader", ("brief",)),
-            step(after(2.5), "resume"),
-        ),
-        cycles=5,
-        duration_s=10,
-    ),
-    session_timeout_ms=_LONG_SESSION_MS,
-    deterministic=False,
-    rules=("misrouted.never",),
-)
-
-ENTRIES: tuple[Entry, ...] = (_EPOCH_BUMP, _REUSED_BUFFER)
+ENTRIES: tuple[Entry, ...] = (_EPOCH_BUMP,)
