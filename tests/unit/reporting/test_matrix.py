@@ -280,6 +280,8 @@ def test_the_page_on_known_bugs_counts_every_run_that_was_made_of_every_client()
     for entry in discoveries.ENTRIES:
         for client in entry.clients:
             mine = [each for each in ran if (each.scenario, each.client) == (entry.name, client.words)]
+            (arm,) = entry.arms
+            assert {each.verdict for each in mine} <= {*arm.expected_with(client).verdicts}, "as expected"
             assert mine and f"| {client.words} | {len(mine)} |" in discoveries.document()
 
 
