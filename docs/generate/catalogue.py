@@ -6,11 +6,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 from delivery_verifier.catalogue.applications import profile_and_application
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES
-from delivery_verifier.model.client import CLIENTS
+from delivery_verifier.model.client import CLIENTS, Client
 from delivery_verifier.model.fault_plan import FaultStep, capabilities_of
 from delivery_verifier.model.scenario import ON_SIGTERM, Expectation
 from delivery_verifier.reporting.matrix.tables import heading_of_kind
@@ -81,8 +82,14 @@ def _entry(entry: Entry) -> str:
 def _arm(arm: ArmPlan) -> str:
     """Returns the row of one arm in the table of an entry."""
     expected = [_expected(arm.expectation)]
-    expected += [f"with {CLIENTS[client].title}: {_expected(other)}" for client, other in arm.with_other.items()]
+    expected += [f"with {_client(client)}: {_expected(other)}" for client, other in arm.with_other.items()]
     return f"| {arm.name} | {arm.role} | {_settings(arm)} | {arm.claim} | {'; '.join(expected)} |"
+
+
+def _client(text: str) -> str:
+    """Returns the client that a key of `ArmPlan.with_other` names, in words, e.g. `Java` or `Java 4.1.1`."""
+    client, _, version = text.partition(":")
+    return f"{CLIENTS[cast(Client, client)].title} {version}".rstrip()
 
 
 def _expected(expectation: Expectation) -> str:
@@ -111,6 +118,7 @@ def _facts(entry: Entry) -> str:
     load = entry.load
     rest = [
         f"load {load.pacing}, {load.partitions} partition{'s' if load.partitions != 1 else ''} per topic",
+        f"clients: {', '.join(client.words for client in entry.clients)}" if entry.clients else "",
         f"{entry.fault.cycles} cycles" if entry.fault.cycles > 1 else "",
         "exact numbers" if entry.deterministic else "not deterministic: bounds, not exact numbers",
         f"rules put to the test: {', '.join(f'`{rule}`' for rule in entry.rules)}" if entry.rules else "",

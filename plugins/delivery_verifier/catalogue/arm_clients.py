@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from delivery_verifier.model.act import CLIENTS
-from delivery_verifier.model.client import Client, VersionedClient
+from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.scenario import Arm, Expectation
 
@@ -21,7 +21,7 @@ HIT = CLIENTS.name
 """The option of a step that says how many clients it must hit."""
 EITHER = {"HELD", "VIOLATED"}
 
-Expected = Callable[[Arm, Client], Expectation]
+Expected = Callable[[Arm, VersionedClient], Expectation]
 """Returns what the arm must show with the client."""
 
 
@@ -73,7 +73,7 @@ def _variants(
             name=name,
             topic_name=topic_of(name),
             ordinal=next(free) if position else arm.ordinal,
-            expectation=expected(arm, client.client),
+            expectation=expected(arm, client),
             client=client.client,
             client_version=client.version,
         )

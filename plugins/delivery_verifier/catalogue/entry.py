@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from delivery_verifier.catalogue.arm_clients import ONLY_LIBRDKAFKA, for_clients, with_clients
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.catalogue.single import CANARY_PRODUCERS, arm_of, token, topics_of
+from delivery_verifier.catalogue.single import CANARY_PRODUCERS, arm_of, fitted, token, topics_of
 from delivery_verifier.model.application import Application
-from delivery_verifier.model.client import Client, VersionedClient
+from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.model.data import Name
 from delivery_verifier.model.fault_plan import FaultPlan, capabilities_of
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, OnSigterm, Profile, Scenario
@@ -31,7 +31,8 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `application`: the program under test that consumes the arm's topic, if any.
     * `claim`: the guarantee that the run tests with this arm.
     * `expectation`: the verdicts that the arm may get, and the counts that it must end with. Its bounds were found with
-      librdkafka. `with_other`: the same for other clients, if it is known (see `expected_with`).
+      librdkafka. `with_other`: the same for other clients, e.g. `java`, or a version, e.g. `java:4.1.1`, if it is known
+      (see `expected_with`).
     * `on_sigterm`: how the arm's producers end on SIGTERM, if the fault plan sends it (see `scenario.Arm`).
     """
 
@@ -42,14 +43,29 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     expectation: Expectation = Expectation()
     application: Application | None = None
     on_sigterm: OnSigterm | None = None
-    with_other: dict[Client, Expectation] = {}
+    with_other: dict[str, Expectation] = {}
 
-    def expected_with(self, client: Client) -> Expectation:
-        """Returns what the arm must show with `client`. A client for which nothing is known has the verdicts of
-        librdkafka, and no bounds: an exact count depends on how a client batches and retries."""
-        if client == "librdkafka":
+    def expected_with(self, client: VersionedClient) -> Expectation:
+        """Returns what the arm must show with `client`. What is known of its version comes before what is known of the
+        client. A client for which nothing is known has the verdicts of librdkafka, and no bounds: an exact count
+        depends on how a client batches and retries."""
+        if client.client == "librdkafka":
             return self.expectation
-        return self.with_other.get(client, Expectation(verdicts=self.expectation.verdicts))
+        of_client = self.with_other.get(client.client, Expectation(verdicts=self.expectation.verdicts))
+        return self.with_other.get(client.text, of_client)
+
+
+class Upstream(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A bug of a client that an entry shows, as the project of the client knows it.
+
+    `reference`: the name of the report. `url`: its address. `status`: what the report says, e.g. which versions have
+    the bug. `as_of`: the date of what was read, which may be a stored copy.
+    """
+
+    reference: str
+    url: str
+    status: str
+    as_of: str
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -63,6 +79,9 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `min_exposed`: an arm can be HELD only if each injection could have hurt at least this many of the arm's reported
       records.
     * `deterministic`: whether the fault plan alone decides which records are hurt. If not, chance has a part in it.
+    * `clients`: the clients with each of which the arms run if the user names none. Empty: librdkafka.
+    * `upstream`: the bug that makes an arm break what the contract forbids. None: an arm is expected to break only what
+      a rule of the contract permits.
     * `rules`: the ids of the rules that the entry puts to the test (see `contract.rules`).
     """
 
@@ -81,6 +100,8 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     backend: str = ""
     min_exposed: Annotated[int, Meta(ge=0)] = 1
     deterministic: bool = True
+    clients: tuple[VersionedClient, ...] = ()
+    upstream: Upstream | None = None
     rules: tuple[str, ...] = ()
     why_held: str = ""
     """Why no arm is expected to break a promise, or an empty text if an arm may break a promise."""
@@ -111,9 +132,11 @@ def build(
     """Returns the scenario of `entry` for the run `run_id`: the arms of the entry, and a canary.
 
     The canary is an arm with planted anomalies that the verifier must find. If the entry names no backend, the cluster
-    gets `backend`. `clients`: the clients with each of which the arms run (see `arm_clients`). `more` are further
-    fields of Scenario, e.g. seed, commit, versions.
+    gets `backend`. `clients`: the clients with each of which the arms run (see `arm_clients`). If these are no others
+    than the default, the arms run with those of the entry, if it has some. `more` are further fields of Scenario, e.g.
+    seed, commit, versions.
     """
+    clients = entry.clients if entry.clients and tuple(clients) == ONLY_LIBRDKAFKA else clients
     records = entry.records or _scripted(entry)
     arms = [
         replace(
@@ -129,7 +152,8 @@ def build(
     ]
     plans = {plan.name: plan for plan in entry.arms}
     arms = with_clients(arms, clients, lambda arm, client: plans[arm.name].expected_with(client), topics_of(run_id))
-    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"], producers=CANARY_PRODUCERS))
+    safe = fitted(PROFILES["safe"], entry.load.replication_factor)
+    arms.append(arm_of(run_id, 0, "canary", safe, producers=CANARY_PRODUCERS))
     return Scenario(
         run_id=run_id,
         run_token=token(run_id),

@@ -81,7 +81,7 @@ def scenario(
     arms = with_clients(loaded, clients, lambda arm, client: arm.expectation, topics_of(run_id))
     if application is not None:
         fault = _parked(fault)
-    safe = _fitted(PROFILES["safe"], load.replication_factor)
+    safe = fitted(PROFILES["safe"], load.replication_factor)
     arms.append(arm_of(run_id, 0, "canary", safe, producers=CANARY_PRODUCERS))
     return Scenario(
         run_id=run_id,
@@ -99,7 +99,7 @@ def _controls(run_id: str, profile: Profile, fault: FaultPlan, is_applied: bool,
     """Returns the controls of a subject with `profile`. The docstring of `scenario` says which these are. `is_applied`
     says whether the subject has an application."""
     count = max(FEWEST_RECORDS, int(records * CONTROL_SHARE)) if records else 0
-    weak, safe = (_fitted(PROFILES[name], load.replication_factor) for name in ("acks_0", "safe"))
+    weak, safe = (fitted(PROFILES[name], load.replication_factor) for name in ("acks_0", "safe"))
     if any(step.act.whom == "application" for step in fault.steps):
         compared = APPLICATIONS["database_compared"]
         return [replace(arm_of(run_id, 3, "control", safe, records=count), application=compared)] if is_applied else []
@@ -125,7 +125,7 @@ def _parked(fault: FaultPlan) -> FaultPlan:
     return replace(fault, steps=tuple(steps))
 
 
-def _fitted(profile: Profile, replicas: int) -> Profile:
+def fitted(profile: Profile, replicas: int) -> Profile:
     """Returns `profile` with its min.insync.replicas reduced to `replicas` if it is greater. `replicas` is the number
     of replicas of each partition.
 

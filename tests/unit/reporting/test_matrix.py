@@ -21,6 +21,7 @@ from delivery_verifier.reporting.matrix import page
 from delivery_verifier.reporting.matrix import tables as matrix
 from delivery_verifier.run_directory import catalogue_runs
 from docs.generate import catalogue as docs
+from docs.generate import discoveries
 
 ROOT = Path(__file__).resolve().parents[3]
 NASTY = "<script>alert(1)</script>\"'&{{ 7*7 }}\u202e"
@@ -267,6 +268,21 @@ def test_the_docs_are_those_of_the_entries() -> None:
     assert (ROOT / "docs/reference/catalogue.md").read_text() == docs.document(), (
         f"docs/reference/catalogue.md is out of date: {remedy}"
     )
+
+
+def test_the_page_on_known_bugs_is_that_of_the_scenarios_and_of_the_runs() -> None:
+    remedy = "python -m docs.generate.discoveries"
+    assert (ROOT / "docs/discoveries.md").read_text() == discoveries.document(), f"out of date: {remedy}"
+
+
+def test_the_page_on_known_bugs_counts_every_run_that_was_made_of_every_client() -> None:
+    ran = discoveries.runs()
+    for entry in discoveries.ENTRIES:
+        for client in entry.clients:
+            mine = [each for each in ran if (each.scenario, each.client) == (entry.name, client.words)]
+            (arm,) = entry.arms
+            assert {each.verdict for each in mine} <= {*arm.expected_with(client).verdicts}, "as expected"
+            assert mine and f"| {client.words} | {len(mine)} |" in discoveries.document()
 
 
 def test_every_entry_is_in_the_docs_with_every_arm() -> None:

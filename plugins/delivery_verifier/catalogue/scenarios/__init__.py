@@ -8,6 +8,7 @@ from delivery_verifier.catalogue.scenarios import (
     clients,
     consumers,
     databases,
+    discoveries,
     duplicates,
     everyday,
     groups,
@@ -35,6 +36,7 @@ MODULES = (
     network,
     power,
     everyday,
+    discoveries,
 )
 
 ENTRIES: dict[str, Entry] = {entry.name: entry for module in MODULES for entry in module.ENTRIES}

@@ -1,0 +1,30 @@
+"""Tests of the known bugs of clients on real brokers: the client that has the bug shows it, the other one does not."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from support.stored_runs import arm
+
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.pipeline import direct
+
+
+def run(name: str, spark: SparkSession, rounds: int = 3) -> RunVerdict:
+    """Runs the scenario. A run that is INCONCLUSIVE proves nothing, so there are up to `rounds`."""
+    for at in range(rounds):
+        verdict = direct.run({"scenario": name}, f"{name}-{at}", lambda progress: None, spark)
+        if verdict.exit_code != 2:
+            break
+    return verdict
+
+
+def test_an_idempotent_librdkafka_writes_acknowledged_records_twice_and_java_does_not(
+    kafka_spark: SparkSession,
+) -> None:
+    verdict = run("idempotent.epoch_bump", kafka_spark)
+    assert verdict.green, verdict.sentence
+    bug, control = arm(verdict, "idempotent"), arm(verdict, "idempotent-java")
+    assert (bug.verdict, control.verdict) == ("VIOLATED", "HELD")
+    assert bug.tally["duplicated"] >= 1 and bug.tally["lost"] == control.tally["duplicated"] == 0
+    (finding,) = [each for each in bug.findings if each.broken]
+    assert (finding.anomaly, finding.ruling, finding.rule) == ("DUPLICATED", "FORBIDDEN", "duplicated.never")
