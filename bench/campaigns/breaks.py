@@ -196,7 +196,7 @@ def main() -> int:
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what a run leaves behind is ended, as after Ctrl-C
     tables = []
-    with tempfile.TemporaryDirectory(prefix="kdv-b-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kb-") as folder:
         outcomes = Outcomes(Path(folder))
         if not asked.changed:
             tables.append(try_listed(outcomes, asked.words))

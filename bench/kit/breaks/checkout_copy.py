@@ -60,7 +60,7 @@ class Copy:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder / "kdv"
-        self._temporary = folder / "tmp"
+        self._temporary = folder / "t"  # short: sockets stand below it
         self._temporary.mkdir()
         listed = subprocess.check_output(("git", "ls-files", "-z"), cwd=root, text=True)
         for name in filter(None, listed.split("\0")):
