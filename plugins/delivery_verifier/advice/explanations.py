@@ -91,10 +91,12 @@ def _by_settings(arm: ArmEvidence, row: Row) -> str:
         return ""
     settings = arm.spec.profile.producer
     if row["kind"] == "MISROUTED":
-        return (
-            "A Produce request names topic and partition, so its client or a broker did it. Known of kafka-clients "
-            "before 3.9.2, 4.0.2 and 4.1.2: a request may go out with the records of another one (CVE-2026-35554)."
+        known = (
+            " Known of kafka-clients before 3.9.2, 4.0.2 and 4.1.2: a request may go out with the records of another "
+            "one (CVE-2026-35554)."
         )
+        did = "A Produce request names topic and partition, so its client or a broker did it."
+        return did + (known if arm.spec.client == "java" else "")
     if row["kind"] == "DUPLICATED" and settings.get("enable.idempotence") is not True:
         return (
             "The sending program handed it over once. Without enable.idempotence a broker cannot recognise a retry "

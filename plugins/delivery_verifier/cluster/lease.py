@@ -71,6 +71,7 @@ def acquire_host(name: str, run_dir: Path | None = None) -> IO[str]:
     lasts until this process, and every child that inherited the file, has closed the file. Raises HostBusy if another
     process holds the lock. The error names the lock owner.
     """
+    lock_file().parent.mkdir(parents=True, exist_ok=True)
     stream = lock_file().open("a+")
     try:
         wait_until(lambda: _lock(stream), "the host's lock", PATIENCE_S)

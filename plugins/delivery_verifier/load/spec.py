@@ -16,8 +16,8 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     * `client`, `client_version`: the client library that sends, and its version. Empty: the default version.
     * `connection`: the client properties with which the producer connects, by the names of `client`. The properties may
       hold secrets, so a spec is never written into a run directory.
-    * `settings`, `settings_of`: the settings of the producer, and the client whose names and values they have. Settings
-      of the Java client reach the Java client as they are. librdkafka's are translated for it (see `java.settings`).
+    * `settings`, `settings_of`: the settings of the producer, and the client whose names and values they have. Those of
+      librdkafka, which every run has, are translated for the Java client (see `java.settings`).
     * `run_token`, `arm`, `producer`, `session`: identify the producer in the header of each record's value. `session`
       is not a session of Kafka.
     * `records`: the minimum number of records to send. If the load is `scripted`, the fault plan decides how many

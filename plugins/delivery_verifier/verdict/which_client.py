@@ -6,8 +6,9 @@ this client. Both sentences are easily false, so they are said only if
 * no arm of the comparison has a doubt, and each was exposed: an arm that nothing could hurt shows nothing
 * what is said of both was seen under one and the same fault, and no rule of the contract permits it to one client alone
 * a client is acquitted only where it was exposed at least as much as the other, in the same cycle, and gave up no more
-* chance cannot have done it: the load was scripted, and the one client shows it in every such cycle; or the cycles are
-  enough (Fisher's exact test).
+* chance cannot have done it: the load was scripted, the contract knows the difference, and the one client shows it in
+  every such cycle; or the cycles are enough (Fisher's exact test). A scripted load alone excludes no race.
+* whose records these are is known, and the clients gave up an answer no sooner than the fault was over.
 
 In every other case nothing is attributed, and the sentence says why. All functions are pure.
 """
@@ -23,7 +24,7 @@ from msgspec.structs import replace
 from delivery_verifier.contract.rules import RULES
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.anomalies import EFFECTS, Anomaly
+from delivery_verifier.model.anomalies import EFFECTS, Anomaly, subset
 from delivery_verifier.model.figures import enumeration
 from delivery_verifier.model.scenario import Arm, Expectation
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, WhichClient, exposed
@@ -34,6 +35,10 @@ from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 NOT_OF_A_CLIENT = (Anomaly.RESENT, *EFFECTS)
 """The anomalies that no producer causes: the application sends again, and the members of an application are not the
 arm's client."""
+OF_UNKNOWN_SENDERS = subset("what records of others show", (Anomaly.CORRUPTED, Anomaly.MISROUTED, Anomaly.PHANTOM))
+"""The anomalies that the records of other senders show, too, in the topic of an arm."""
+OF_RETRIES = subset("what sending again causes", (Anomaly.DUPLICATED, Anomaly.REORDERED))
+"""The anomalies that depend on how long a client waits for an answer before it sends again."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,11 @@ class _Side:
     def without_outcome(self) -> int:
         """How many attempts the client gave up, or cannot tell the outcome of."""
         return sum(self.verdict.tally.get(name, 0) for name in ("failed", "indeterminate"))
+
+    @property
+    def strangers(self) -> int:
+        """How many records stand in the arm's topic that no attempt of the arm accounts for."""
+        return sum(self.verdict.tally.get(name, 0) for name in ("phantoms", "unattributed"))
 
     @property
     def settings(self) -> Settings:
@@ -203,9 +213,30 @@ def _why_open_for_some(anomaly: Anomaly, showing: list[_Side], silent: list[_Sid
     if they are."""
     if len({side.library for side in showing}) > 1:
         return "several clients show it, and not every version"
+    group = [*showing, *silent]
+    if anomaly in OF_UNKNOWN_SENDERS and any(side.strangers for side in group):
+        return "records that no attempt accounts for stand in a topic, and who sent them is not known"
+    is_known = any(_own_rule(anomaly, loud, group) for loud in showing)
+    if anomaly in OF_RETRIES and not is_known and _waits_differ(group):
+        return (
+            "the fault outlasted the lesser of request.timeout.ms and socket.timeout.ms, after which Java sends again"
+        )
     pairs = [(loud, quiet) for loud in showing for quiet in silent]
     unlike = next(filter(None, (_why_unlike(anomaly, loud, quiet) for loud, quiet in pairs)), "")
-    return unlike or next(filter(None, (_why_chance(anomaly, loud, silent) for loud in showing)), "")
+    return unlike or next(filter(None, (_why_chance(anomaly, loud, silent, group) for loud in showing)), "")
+
+
+def _waits_differ(group: Sequence[_Side]) -> bool:
+    """Returns whether one client may have given up an answer that another one still waited for. librdkafka waits for
+    socket.timeout.ms, and Java for the lesser of this and request.timeout.ms (see `load.java.settings`)."""
+    settings = group[0].settings
+    lesser_ms, greater_ms = sorted((settings.request_timeout_ms, settings.socket_timeout_ms))
+    if len({side.library for side in group}) == 1 or lesser_ms == greater_ms:
+        return False
+    return any(
+        injection.healed_at_us is None or injection.healed_at_us - injection.effect_at_us >= lesser_ms * 1000
+        for injection in group[0].evidence.run.effective
+    )
 
 
 def _why_unlike(anomaly: Anomaly, loud: _Side, quiet: _Side) -> str:
@@ -242,7 +273,7 @@ def _comparable(loud: _Side, silent: Sequence[_Side]) -> list[int]:
     ]
 
 
-def _why_chance(anomaly: Anomaly, loud: _Side, silent: list[_Side]) -> str:
+def _why_chance(anomaly: Anomaly, loud: _Side, silent: list[_Side], group: Sequence[_Side]) -> str:
     """Returns why the difference between `loud` and `silent` may have come by chance. An empty text if it did not."""
     seen_in = loud.cycles_with(anomaly)
     if not seen_in:
@@ -252,7 +283,8 @@ def _why_chance(anomaly: Anomaly, loud: _Side, silent: list[_Side]) -> str:
     if not hits:
         names = enumeration([quiet.name for quiet in silent], "and")
         return f"{names} had less exposure than {loud.name} where {loud.name} showed it"
-    if loud.evidence.run.scenario.load.pacing == "scripted" and hits == trials:
+    is_scripted = loud.evidence.run.scenario.load.pacing == "scripted"
+    if is_scripted and hits == trials and _own_rule(anomaly, loud, group):
         return ""
     if _chance(hits, trials) <= 1 - CONFIDENCE:
         return ""
@@ -283,5 +315,5 @@ def _only(anomaly: Anomaly, showing: list[_Side], silent: list[_Side]) -> str:
     known = f"The contract knows this difference: {rule}" if rule else "No rule of the contract knows this difference"
     return (
         f"{anomaly} with {clients} ({_figures(showing, anomaly)}), and none with {others}, in {cycles}. "
-        f"Only {clients}: the client. {known}"
+        f"Only {clients}: the client. Where the profile leaves a setting out, each has its own default. {known}"
     )

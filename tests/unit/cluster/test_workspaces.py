@@ -89,6 +89,12 @@ def test_a_folder_that_is_no_workspace_is_never_removed() -> None:
     assert len(list(workspaces.folder().iterdir())) == 2
 
 
+def test_the_folder_of_the_hosts_lock_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "not" / "there" / "lock"))
+    with lease.acquire_host("run"):
+        assert lease.lock_owner() is not None
+
+
 def test_the_hosts_lock_is_handed_over_to_a_child_without_a_gap() -> None:
     with lease.acquire_host("starter") as host:
         child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(host.fileno(),))

@@ -19,6 +19,7 @@ from delivery_verifier.catalogue import PROFILES, SCENARIOS, build
 from delivery_verifier.host.java import jars, runtime
 from delivery_verifier.host.java.jars import JarError
 from delivery_verifier.host.java.runtime import JavaError
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import error_codes
 from delivery_verifier.load import pool as pools
 from delivery_verifier.load.java import build as builds
@@ -257,3 +258,22 @@ def test_a_password_of_a_connection_is_in_no_command() -> None:
 def test_the_versions_that_a_user_may_name_are_those_whose_jars_are_locked() -> None:
     assert sorted(CLIENTS["java"].versions) == jars.java_client_versions()
     assert CLIENTS["java"].default in CLIENTS["java"].versions
+
+
+def test_options_that_are_meant_for_every_jvm_do_not_reach_the_client(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A heap dump of this JVM would hold passwords, and what they print would stand between its answers."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+HeapDumpOnOutOfMemoryError")
+    made = jvm.Jvm(tmp_path, ["/bin/sh", "-c", 'echo "options: $JAVA_TOOL_OPTIONS"; read _'], 10.0)
+    try:
+        lines: list[str] = []
+        wait_until(lambda: bool(lines.extend(made.lines(0.1)) or lines), "its line", 10)
+        assert lines == ["options: "]
+    finally:
+        made.close()
+
+
+def test_an_interval_of_never_is_the_longest_one() -> None:
+    own = settings.properties({"acks": "all", "topic.metadata.refresh.interval.ms": -1}, "librdkafka", 100, 10.0)
+    assert own["metadata.max.age.ms"] == str(2**63 - 1)

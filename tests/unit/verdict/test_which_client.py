@@ -32,7 +32,7 @@ from delivery_verifier.model import client
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Arm, Claim, Scenario
 from delivery_verifier.model.verdict import RunVerdict, WhichClient
-from delivery_verifier.verdict.which_client import _chance, _fewest
+from delivery_verifier.verdict.which_client import _chance, _fewest, _Side
 
 AT = EFFECT_AT
 LOUD, QUIET = "acks_all", "acks_all-java"
@@ -132,12 +132,45 @@ def test_what_both_show_under_one_fault_is_the_brokers_or_the_protocols() -> Non
     assert one.sentence.endswith("Both: broker or protocol, not one client alone.")
 
 
+def alone(of: Scenario, name: str, *changes: Change, kind: str = "DUPLICATED") -> WhichClient:
+    """What is said if the arm `name` alone shows `kind`, in each of four cycles."""
+    times = [AT - before * 15 * SECOND for before in range(4)]
+    table = cases(*(case(at_us, at_us + 1, kind, arm=name) for at_us in times))
+    change = both(counted(kind.lower(), 20, name), in_cycles(of, 4))
+    for each in changes:
+        change = both(change, each)
+    return the_one(of, change, cases=table, **repeated(of, 4))
+
+
 def test_what_one_client_alone_shows_is_the_clients() -> None:
-    one = the_one(a_run(), counted("duplicated", 20, LOUD), cases=listed("DUPLICATED", LOUD))
+    one = alone(a_run(), LOUD)
     assert (one.answer, one.anomaly, one.clients) == ("only", "DUPLICATED", ["librdkafka"])
-    assert "in 1 of 1 comparable cycle of faults. Only librdkafka: the client. No rule of the contract" in one.sentence
-    other = the_one(a_run(), counted("duplicated", 20, QUIET), cases=listed("DUPLICATED", QUIET))
+    assert "in 4 of 4 comparable cycles of faults. Only librdkafka: the client. Where the profile" in one.sentence
+    assert one.sentence.endswith("No rule of the contract knows this difference.")
+    other = alone(a_run(), QUIET)
     assert (other.answer, other.clients) == ("only", ["Java 4.3.1"])
+
+
+def test_one_scripted_cycle_excludes_no_race_of_which_the_contract_knows_nothing() -> None:
+    one = the_one(a_run(), counted("duplicated", 20, LOUD), cases=listed("DUPLICATED", LOUD))
+    assert one.answer == "open" and "1 of 1 comparable cycles of faults, which chance can do" in one.sentence
+
+
+def test_records_of_unknown_senders_in_a_topic_are_no_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert alone(a_run(), LOUD, kind="MISROUTED").answer == "only"
+    monkeypatch.setattr(_Side, "strangers", property(lambda side: int(side.name == LOUD)))
+    one = alone(a_run(), LOUD, kind="MISROUTED")
+    assert one.answer == "open" and "who sent them is not known" in one.sentence
+    assert alone(a_run(), LOUD).answer == "only", "a duplicate is a copy of an attempt"
+
+
+def test_a_fault_that_outlasts_the_wait_of_one_client_alone_tells_nothing() -> None:
+    of = a_run()
+    for name in (LOUD, QUIET):
+        plain = of.arm(name).profile
+        of = with_arm(of, name, profile=replace(plain, producer={**plain.producer, "request.timeout.ms": 1000}))
+    one = alone(of, LOUD)
+    assert one.answer == "open" and "outlasted the lesser of request.timeout.ms and socket.timeout.ms" in one.sentence
 
 
 def test_a_difference_that_the_contract_knows_is_named_with_its_rule() -> None:
@@ -198,8 +231,7 @@ def test_a_client_is_not_blamed_where_the_other_had_no_equal_opportunity(name: s
 
 
 def test_more_exposure_of_the_client_that_shows_nothing_is_no_obstacle() -> None:
-    change = both(counted("duplicated", 20, LOUD), exposed(QUIET, reported=151, outstanding=21))
-    assert the_one(a_run(), change, cases=listed("DUPLICATED", LOUD)).answer == "only"
+    assert alone(a_run(), LOUD, exposed(QUIET, reported=151, outstanding=21)).answer == "only"
 
 
 def test_nothing_is_attributed_if_a_verdict_is_withheld() -> None:
@@ -245,7 +277,7 @@ def test_two_versions_of_one_client_tell_no_client_from_the_broker() -> None:
     assert names == ["acks_all-java-4.1.1", "acks_all-java-4.1.2"]
     one = the_one(of, counted("duplicated", 20, *names), cases=listed("DUPLICATED", *names))
     assert one.answer == "open" and "every arm has Java" in one.sentence
-    other = the_one(of, counted("duplicated", 20, names[0]), cases=listed("DUPLICATED", names[0]))
+    other = alone(of, names[0])
     assert (other.answer, other.clients) == ("only", ["Java 4.1.1"])
 
 

@@ -17,6 +17,7 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 MODULES = {"PLAIN": PLAIN_MODULE, "SCRAM-SHA-256": SCRAM_MODULE, "SCRAM-SHA-512": SCRAM_MODULE}
 """The login module of each SASL mechanism that has a user name and a password (Kafka's documentation, 7.4)."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s=;"]+|[=;]', re.DOTALL)
+_BREAKS = {"n": "\n", "r": "\r"}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CLASS = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)+")
 _OPTIONS = {"username", "password"}
@@ -64,9 +65,11 @@ def written(mechanism: str, login: Login) -> str:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 
 def _unquoted(token: str) -> str:
-    return _ESCAPE.sub(r"\1", token[1:-1]) if token.startswith('"') else token
+    return (
+        _ESCAPE.sub(lambda escape: _BREAKS.get(escape[1], escape[1]), token[1:-1]) if token.startswith('"') else token
+    )

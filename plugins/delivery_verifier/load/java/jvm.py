@@ -29,6 +29,8 @@ IDENTITY = "jvm"
 END_S = 10.0
 """The longest time, in seconds, in which a JVM must be gone after SIGKILL."""
 _PIPE_BYTES = 1 << 20
+_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Variables that give options to every JVM: e.g. a heap dump of this one would hold passwords."""
 _LOOK_MS = 50
 """How often a wait for a pipe looks whether the JVM lives, in ms."""
 
@@ -47,7 +49,13 @@ def command(version: str, heap_mb: int) -> list[str]:
     return [
         str(java_home() / "bin/java"),
         *(f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
-        *("-XX:+ExitOnOutOfMemoryError", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr"),
+        *(
+            "-XX:+ExitOnOutOfMemoryError",
+            "-Xshare:auto",
+            "-Xlog:disable",
+            "-Xlog:all=error:stderr",
+            "-XX:+DisplayVMOutputToStderr",
+        ),
         *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", os.pathsep.join(classpath), "LoadClient"),
     ]
 
@@ -84,7 +92,12 @@ class Jvm:
         await_end(folder)  # of an earlier incarnation
         self._deadline_s, self._read = deadline_s, b""
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=dies_with_parent()
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            preexec_fn=dies_with_parent(),
+            env={name: value for name, value in os.environ.items() if name not in _OPTIONS},
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()

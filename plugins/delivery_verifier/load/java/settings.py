@@ -35,11 +35,13 @@ _IN_BOTH = """
 """
 _SAME = frozenset(_IN_BOTH.split())
 """Settings with the same name, unit and meaning in both clients."""
+_NEVER_MS = 2**63 - 1
+"""librdkafka refreshes no metadata if the interval is -1. The Java client refuses that, and takes the longest one."""
 _RENAMED: dict[str, tuple[str, Callable[[Setting], Setting]]] = {
     "batch.size": ("batch.size", lambda value: 0 if int(value) == 1 else value),
     "message.max.bytes": ("max.request.size", lambda value: value),
     "queue.buffering.max.kbytes": ("buffer.memory", lambda value: int(value) * 1024),
-    "topic.metadata.refresh.interval.ms": ("metadata.max.age.ms", lambda value: value),
+    "topic.metadata.refresh.interval.ms": ("metadata.max.age.ms", lambda value: _NEVER_MS if int(value) < 0 else value),
     "socket.send.buffer.bytes": ("send.buffer.bytes", lambda value: int(value) or -1),
     "socket.receive.buffer.bytes": ("receive.buffer.bytes", lambda value: int(value) or -1),
 }

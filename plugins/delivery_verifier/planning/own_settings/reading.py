@@ -106,5 +106,5 @@ def require_client(reading: Reading, client: str | None, field: str) -> None:
     if client and reading.client and not client.startswith(reading.client):
         raise BadInput(
             f"written_for is {client!r}, but {field} is read by a framework whose client is {reading.client}; allowed: "
-            f"{reading.client}; leave client out"
+            f"{reading.client}; leave written_for out"
         )

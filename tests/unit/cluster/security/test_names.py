@@ -114,3 +114,11 @@ def test_another_jaas_configuration_is_refused_without_its_value(text: str, said
 
 def test_a_login_hides_itself() -> None:
     assert "p" not in repr(jaas.Login("p", "p")).replace("Login(hidden)", "")
+
+
+@pytest.mark.parametrize("password", ["two\nlines", "carriage\rreturn", 'quote"', "back\\slash", "\\n"])
+def test_a_password_with_signs_that_end_a_string_of_jaas_comes_back_and_breaks_no_line(password: str) -> None:
+    """Java would end the string at a line break, and show the rest of the password in its error."""
+    text = jaas.written("PLAIN", jaas.Login("user", password))
+    assert "\n" not in text and "\r" not in text
+    assert jaas.read(text)[1].password == password
