@@ -237,6 +237,8 @@ def test_the_canary_comes_out_as_it_was_planned(
                 "attempt": header.attempt,
                 "partition_sequence": header.partition_sequence,
                 "crc_ok": header.crc_ok,
+                "header_arm": header.arm,
+                "foreign": header.arm != made.canary.ordinal,
             }
         )
         lines.append(line("canary", 0, offset, 0, partition=partition) | said)
