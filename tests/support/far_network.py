@@ -15,7 +15,11 @@ class _Late(asyncio.Protocol):
     """One end of a connection: what it gets leaves at the other end `later_s` seconds later."""
 
     def __init__(self, later_s: float) -> None:
-        self.later_s, self.other, self.transport = later_s, None, None  # type: tuple[float, _Late | None, asyncio.Transport | None]
+        self.later_s = later_s
+        self.other: _Late | None = None
+        self.transport: asyncio.Transport | None = None
+        self.connecting: asyncio.Task[None] | None = None
+        """Kept here, because a loop keeps only weak references to its tasks."""
         self.early: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -50,8 +54,7 @@ def _door(port: int, one_way_s: float) -> asyncio.Protocol:
             if client.transport is not None:
                 client.transport.close()
 
-    task = asyncio.get_running_loop().create_task(connect())
-    client.connecting = task  # type: ignore[attr-defined]  # the loop keeps only weak references to its tasks
+    client.connecting = asyncio.get_running_loop().create_task(connect())
     return client
 
 
@@ -70,5 +73,7 @@ def far_network(ports: Mapping[int, int], one_way_s: float) -> Iterator[None]:
     try:
         yield
     finally:
+        for server in servers:
+            loop.call_soon_threadsafe(server.close)
         loop.call_soon_threadsafe(loop.stop)
         wait_until(lambda: not loop.is_running(), "the far network to end", PATIENCE_S)

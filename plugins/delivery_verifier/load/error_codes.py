@@ -25,6 +25,7 @@ CLIENT_ERRORS = tuple(_OF_CLIENTS.split())
 """The errors of a client, by librdkafka's names (`rd_kafka_resp_err_t` in rdkafka.h). The first has the code
 UNKNOWN + 1. Only ever append: a code keeps its meaning."""
 JAVA = 2000
+"""The codes of errors that only the Java client has begin after this one."""
 _OF_JAVA = """
     TimeoutException BufferExhaustedException SerializationException IllegalStateException InterruptException
 """

@@ -40,6 +40,7 @@ from delivery_verifier.model import record
 from delivery_verifier.model.client import Client
 
 CLIENTS: dict[Client, type[LibrdkafkaClient] | type[JavaClient]] = {"librdkafka": LibrdkafkaClient, "java": JavaClient}
+"""The class of each client library, by the name that an arm gives it."""
 GRACE_S = 20.0
 """How many seconds flush() may take on SIGTERM. Those who send SIGTERM send SIGKILL a while later. Kubernetes, e.g.,
 waits for 30 s (terminationGracePeriodSeconds)."""

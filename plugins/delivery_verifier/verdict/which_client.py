@@ -7,8 +7,9 @@ this client. Both sentences are easily false, so they are said only if
 * what is said of both was seen under one and the same fault, and no rule of the contract permits it to one client alone
 * a client is acquitted only where it was exposed at least as much as the other, in the same cycle, and gave up no more
 * chance cannot have done it: the load was scripted, the contract knows the difference, and the one client shows it in
-  every such cycle; or the cycles are enough (Fisher's exact test). A scripted load alone excludes no race.
-* whose records these are is known, and the clients gave up an answer no sooner than the fault was over.
+  every such cycle; or the cycles are enough (Fisher's exact test). A scripted load alone excludes no race
+* whose records these are is known
+* the clients waited equally long for an answer, or the contract knows the difference.
 
 In every other case nothing is attributed, and the sentence says why. All functions are pure.
 """

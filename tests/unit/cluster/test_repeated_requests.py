@@ -131,3 +131,13 @@ def test_after_an_answer_that_cannot_be_read_the_connection_is_a_new_one(
         asking.describe_partitions(1, ["t"])
     assert asking.describe_partitions(1, ["t"])["t", 0].leader == 3
     assert broker.connections == 2
+
+
+def test_a_broker_that_refuses_refuses_whatever_another_one_says_of_it(broker: Broker) -> None:
+    """The other one does not take the question where it is. That is no answer of the broker that was asked."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        dead = Address("127.0.0.1", closed.getsockname()[1])
+    asking = RepeatedRequests(Connection({1: dead, 2: broker.address}, may_move=True))
+    with pytest.raises(ConnectionRefusedError):
+        asking.describe_partitions(1, ["t"])
+    assert broker.connections == 1, "it was asked"

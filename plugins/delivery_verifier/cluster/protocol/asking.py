@@ -9,6 +9,7 @@ from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.protocol import versions
 from delivery_verifier.cluster.protocol.channels import Channel, Channels
 from delivery_verifier.cluster.protocol.messages import Answer, decoded, encoded, unreadable
+from delivery_verifier.model.errors import VerifierError
 
 ANSWER_S = 5.0
 """Seconds to wait for an answer that nobody polls for."""
@@ -24,7 +25,7 @@ class Asking:
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._channels = connection, Channels(connection)
-        self._asked_last: dict[int, int] = {}
+        self._turns: dict[int, int] = {}
 
     def takes(self, broker: int, name: str) -> bool:
         """Returns whether `broker` knows the request `name` in a version that is spoken here. Raises OSError if it does
@@ -71,7 +72,7 @@ class Asking:
         others = [each for each in sorted(self._connection.brokers) if each != broker]
         if not others:
             return False
-        self._asked_last[broker] = turn = self._asked_last.get(broker, -1) + 1
+        self._turns[broker] = turn = self._turns.get(broker, -1) + 1
         address = self._address_by(others[turn % len(others)], broker)
         if address is None or address == self._channels.address(broker):
             return False
@@ -79,13 +80,13 @@ class Asking:
         return True
 
     def _address_by(self, other: int, broker: int) -> Address | None:
-        """Returns where `broker` is, as `other` knows it. None: it does not answer, or knows no such broker."""
+        """Returns where `broker` is, as `other` knows it. None: `other` does not say, for whatever reason."""
         channel = self._channels.to(other)
         try:
             version = versions.agreed("Metadata", ranges(channel, WHERE_S), channel.address)
             request = encoded("Metadata", version, topics=[], allow_auto_topic_creation=False)
             known = decoded("Metadata", version, call(channel, request, WHERE_S), channel.address).brokers or ()
-        except OSError:
+        except (OSError, VerifierError, ValueError):  # the caller raises the error of `broker`, never that of another
             channel.close()
             return None
         return next((Address(each.host, each.port) for each in known if each.node_id == broker), None)

@@ -35,7 +35,8 @@ HEAP_MB = 160
 AHEAD = 1
 """How many blocks may be on their way to the JVM when a call returns that has handed over a block of a load with its
 own pace. A scripted load waits for each block."""
-_FLUSH_S = 0.005
+_LOOK_S = 0.005
+"""How long one look at the answers of the JVM waits for one, in seconds."""
 
 
 class JavaClient:
@@ -84,7 +85,7 @@ class JavaClient:
     def _await_start(self) -> None:
         end = time.monotonic() + self._spec.deadline_s
         while time.monotonic() < end:
-            for line in self._jvm.lines(_FLUSH_S):
+            for line in self._jvm.lines(_LOOK_S):
                 if line == "ready":
                     return
                 kind, _, said = line.partition(" ")
@@ -97,11 +98,11 @@ class JavaClient:
         return still_open(self._control)
 
     def into(self, ledger: LiveLedger) -> HandOver:
-        number, topic_bytes = next(self._ledgers), self._spec.payload_bytes
+        number, value_bytes = next(self._ledgers), self._spec.payload_bytes
         self._jvm.write(b"L" + struct.pack(">i", number) + text(str(ledger.folder)))
 
         def hand_over(first: int, partition: int, values: list[bytes]) -> None:
-            head = struct.pack(">ciiqii", b"S", number, partition, first, len(values), topic_bytes)
+            head = struct.pack(">ciiqii", b"S", number, partition, first, len(values), value_bytes)
             self._untaken += 1
             self._jvm.write(head + b"".join(values))
             self._await_taken(0 if self._spec.scripted else AHEAD)
@@ -114,7 +115,7 @@ class JavaClient:
     def _await_taken(self, ahead: int) -> None:
         end = time.monotonic() + self._spec.deadline_s
         while self._untaken > ahead:
-            self.poll(_FLUSH_S)
+            self.poll(_LOOK_S)
             if time.monotonic() > end:
                 raise ClientDied(f"the JVM of this producer has taken no block for {self._spec.deadline_s:g} s")
 
@@ -134,7 +135,7 @@ class JavaClient:
             return len(self)
         self._jvm.write(b"F")
         while (unreported := len(self)) and time.monotonic() < end:
-            self.poll(_FLUSH_S)
+            self.poll(_LOOK_S)
         return unreported
 
     def connect(self, timeout_s: float) -> None:
@@ -163,7 +164,7 @@ class JavaClient:
             self._jvm.write(b"C" + struct.pack(">i", self._pending[1]) + text(method))
         number, end = self._pending[1], time.monotonic() + timeout_s
         while number not in self._answers:
-            self.poll(_FLUSH_S)
+            self.poll(_LOOK_S)
             if time.monotonic() > end and number not in self._answers:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{method} has not ended", retriable=True))
         self._pending = None
