@@ -10,9 +10,9 @@ Ctrl-C loses only the trial under way, because .kdv/mutants/ keeps the outcome o
 if neither the mutant's text nor the text of the tests has changed. If a test killed the mutant, only the file of this
 test counts. Docstrings do not count. If the tests of a mutant took too long, it is killed, but counted separately, and
 tried again next time. When all mutants of a module are tried, the result goes into docs/results/mutants.json, with the
-digest of the module and its tests. The next run skips the module while this digest stays the same. A shard is a part of
-the modules. To combine shards of several machines, merge this JSON file. docs/results/mutants-<date>.md is made from
-it.
+digest of the module and its tests, and with the file of tests that killed each mutant: another machine goes on from
+there. The next run skips the module while this digest stays the same. A shard is a part of the modules. To combine
+shards of several machines, merge this JSON file. docs/results/mutants-<date>.md is made from it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ from filelock import FileLock
 from bench.kit.mutants.changes import by_change, digest, mutants
 from bench.kit.mutants.forks import PASSED, TIMED_OUT
 from bench.kit.mutants.report import LEAST_KILLED, report, totals
-from bench.kit.mutants.results import Explanation, ModuleResult, Survivor
+from bench.kit.mutants.results import Explanation, Killed, ModuleResult, Survivor
 from bench.kit.mutants.trial import Trials
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,13 +122,14 @@ def _digest(root: Path, *files: str) -> str:
     return digest(*((root / name).read_text() for name in files))
 
 
-def run(target: Target, trials: Trials, outcomes: Path) -> ModuleResult:
+def run(target: Target, trials: Trials, outcomes: Path, last: ModuleResult) -> ModuleResult:
     """Tries each mutant of a module unless its outcome is known already. Returns the result of the module.
 
-    The folder `outcomes` holds the known outcomes.
+    The folder `outcomes` holds the known outcomes of this machine, and `last` the last result, of whatever machine.
     """
     file = outcomes / f"{target.module.replace('/', '.')}.jsonl"
-    known = dict(map(json.loads, file.read_text().splitlines())) if file.exists() else {}
+    known = last.outcomes | (dict(map(json.loads, file.read_text().splitlines())) if file.exists() else {})
+    killers = defaultdict[str, list[str]](list)
     tests, survivors, timed_out, start = list(target.tests), [], 0, time.monotonic()
     all_mutants = by_change(mutants(target.source))
     for change, mutant in all_mutants.items():
@@ -141,11 +143,16 @@ def run(target: Target, trials: Trials, outcomes: Path) -> ModuleResult:
             if killer in tests:  # what killed a mutant kills the next, more often than not
                 tests.sort(key=lambda test, first=killer: test != first)
         timed_out += state["killer"] == TIMED_OUT
+        killers[state["killer"]].append(mutant.digest)
         if state["killer"] == PASSED:
             survivors.append(Survivor(*change))
             print(f"  survived: {change[0]}: {change[1]}  ->  {change[2]}", flush=True)
     print(f"{target.module}: {len(all_mutants) - len(survivors)} of {len(all_mutants)} killed", flush=True)
-    return ModuleResult.of_today(target.digest, len(all_mutants), survivors, time.monotonic() - start, timed_out)
+    killed = [
+        Killed(test, _state_of_tests(target, test), " ".join(killers[test])) for test in target.tests if test in killers
+    ]
+    took_s = time.monotonic() - start
+    return ModuleResult.of_today(target.digest, len(all_mutants), survivors, took_s, timed_out, killed)
 
 
 def commit(root: Path) -> str:
@@ -213,7 +220,7 @@ def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: 
         due = [target for target in chosen if results.get(target.module, ModuleResult()).digest != target.digest]
         print(f"{len(due)} of {len(chosen)} modules changed since their last result, or their tests did", flush=True)
         for target in due:
-            result = run(target, trials, root / OUTCOMES)
+            result = run(target, trials, root / OUTCOMES, results.get(target.module, ModuleResult()))
             save(root, target.module, msgspec.structs.replace(result, commit=as_of))
         trials.end()
     return conclude(root, {target.module: target.digest for target in targets(root, modules)})

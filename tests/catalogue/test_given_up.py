@@ -24,7 +24,7 @@ from delivery_verifier.run_directory.run_directory import RunDirectory
 PARAMS: dict[str, Any] = {
     "profile": "own",
     "producer_config": "acks=all\nmessage.timeout.ms=3000\n",
-    "client": "librdkafka",
+    "written_for": "librdkafka",
     "min_insync_replicas": 1,
     "replication_factor": 1,
     "fault": "pause_leader",  # for 10 s

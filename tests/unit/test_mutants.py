@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,6 +167,7 @@ def test_a_result_of_another_day_is_no_result(tmp_path: Path) -> None:
 def test_a_mutant_whose_tests_took_too_long_is_counted_apart_and_tried_again(tmp_path: Path) -> None:
     from bench.campaigns import mutants
     from bench.kit.mutants.forks import TIMED_OUT
+    from bench.kit.mutants.results import ModuleResult
 
     (tmp_path / "module.py").write_text(CODE)
     target, tried = mutants.Target(tmp_path, "module.py", ()), list[str]()
@@ -175,10 +177,41 @@ def test_a_mutant_whose_tests_took_too_long_is_counted_apart_and_tried_again(tmp
             tried.append(module)
             return TIMED_OUT
 
-    first, again = (mutants.run(target, SlowTrials(), tmp_path) for _ in range(2))
+    first, again = (mutants.run(target, SlowTrials(), tmp_path, ModuleResult()) for _ in range(2))
     assert first.timed_out == again.timed_out == first.mutants == len(tried) / 2 > 0 and first.survivors == []
     (file,) = [*tmp_path.glob("*.jsonl")] or [tmp_path / "none"]
     assert file.name == "none"
+
+
+def test_another_machine_tries_again_only_what_rests_on_a_file_of_tests_that_changed(tmp_path: Path) -> None:
+    from bench.campaigns import mutants
+    from bench.kit.mutants.forks import PASSED
+    from bench.kit.mutants.results import ModuleResult
+
+    (tmp_path / "module.py").write_text(CODE)
+    tests = ("test_a.py", "test_b.py")
+    for test in tests:
+        (tmp_path / test).write_text("a = 1\n")
+    target, tried = mutants.Target(tmp_path, "module.py", tests), list[str]()
+
+    class SomeTrials:
+        def killer(self, *_: object) -> str:
+            tried.append((*tests, PASSED)[len(tried) % 3])
+            return tried[-1]
+
+    def run_elsewhere(last: ModuleResult) -> ModuleResult:
+        tried.clear()
+        (tmp_path / f"machine-{len([*tmp_path.iterdir()])}").mkdir()
+        return mutants.run(target, SomeTrials(), max(tmp_path.glob("machine-*")), last)
+
+    first = run_elsewhere(ModuleResult())
+    killed_by_b = tried.count("test_b.py")
+    assert killed_by_b > 0 and len(tried) == first.mutants
+    stored = msgspec.json.decode(msgspec.json.encode(first), type=ModuleResult)
+    assert run_elsewhere(stored).mutants == first.mutants and len(tried) == len(first.survivors)
+    (tmp_path / "test_b.py").write_text("a = 2\n")
+    run_elsewhere(stored)
+    assert len(tried) == len(first.survivors) + killed_by_b
 
 
 @pytest.mark.parametrize("shard", ["0/4", "5/4", "1/0", "-1/4", "1", "a/b"])

@@ -32,6 +32,15 @@ class Explanation(Survivor, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     why: str
 
 
+class Killed(Struct, frozen=True):
+    """The mutants that one file of tests killed. `digest`: the digest of the file's text. `mutants`: the digests of the
+    mutants, separated by spaces. They need no other trial for as long as this file stays the same."""
+
+    test: str
+    digest: str
+    mutants: str
+
+
 class ModuleResult(Struct, frozen=True, kw_only=True):
     """The result of one module.
 
@@ -39,6 +48,7 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
     * `took_s`: how long the trials took, in seconds.
     * `timed_out`: how many mutants were killed only because their tests took too long.
     * `commit`: the commit of the project; empty if unknown.
+    * `killed`: what killed the mutants, so that a change of one file of tests costs only the trials that rest on it.
     """
 
     digest: str = ""
@@ -50,10 +60,27 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
     timed_out: int = 0
     commit: str = ""
+    killed: list[Killed] = []
+
+    @property
+    def outcomes(self) -> dict[str, dict[str, str]]:
+        """The killer of each mutant that a file of tests killed, and the digest of this file, by the mutant's
+        digest."""
+        return {
+            mutant: {"killer": each.test, "tests": each.digest}
+            for each in self.killed
+            for mutant in each.mutants.split()
+        }
 
     @classmethod
     def of_today(
-        cls, digest: str, mutants: int, survivors: list[Survivor], took_s: float, timed_out: int
+        cls,
+        digest: str,
+        mutants: int,
+        survivors: list[Survivor],
+        took_s: float,
+        timed_out: int,
+        killed: list[Killed],
     ) -> ModuleResult:
         """Returns the result of trials on this machine, with the date of today."""
         return cls(
@@ -65,4 +92,5 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
             machine=f"{os.cpu_count()} CPUs, {platform.platform()}",  # `host.machine` may not be imported here
             versions={name: importlib.metadata.version(name) for name in ("cosmic-ray", "pytest", "hypothesis")},
             timed_out=timed_out,
+            killed=killed,
         )

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.contract.outside import Outside, injections_from_outside
+from delivery_verifier.contract.outside import HICCUP_US, Outside, injections_from_outside
 from delivery_verifier.faults import sightings
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.load.handle import RunningLoad
@@ -56,7 +56,8 @@ class Watch:
         """
         load, began_s = self._scenario.load, time.monotonic()
         outside = self._outside(self._await_load())
-        self._listener(WAITS, outside.load_us[0])
+        self._await_questions(outside.load_us[0])
+        self._listener(WAITS, now_us())
         shown = list[Injection]()
 
         def is_over() -> bool:
@@ -86,6 +87,19 @@ class Watch:
 
         wait_until(flows, "the load to flow before somebody breaks a broker", self._scenario.load.deadline_s)
         return now_us()
+
+    def _await_questions(self, began_us: int) -> None:
+        """Waits until each broker has answered a question that was asked after `began_us`, on a busy host, too.
+
+        A broker that is broken may have been out since the last question that it answered. If that is older than the
+        load, the fault may be, too, and is none that was watched: so nobody is told to break a broker before.
+        """
+
+        def are_asked() -> bool:
+            self._check_load()
+            return now_us() - began_us >= HICCUP_US
+
+        wait_until(are_asked, "the observer to have asked every broker", 2 * HICCUP_US / 1e6)
 
     def _outside(self, began_us: int) -> Outside:
         external = self._scenario.cluster.external

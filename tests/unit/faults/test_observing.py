@@ -90,6 +90,7 @@ class Flowing:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observing, "_EVERY_S", 0.005)
     monkeypatch.setattr(observing, "BEFORE_THE_END_S", 0.0)
+    monkeypatch.setattr(observing, "HICCUP_US", 1000)
 
 
 def watch(run: Scenario, cluster: Cluster, check: Any = lambda: None) -> tuple[Watch, list[str]]:
@@ -103,6 +104,24 @@ def test_if_nobody_breaks_anything_the_watch_ends_with_the_planned_time_and_has_
     cluster.lead(1, 0, 1, 2, 3)
     watching, said = watch(run, cluster)
     assert (watching.injections(), said) == ([], [WAITS])
+
+
+def test_nobody_is_told_to_break_a_broker_before_the_observer_has_asked_every_broker_under_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "HICCUP_US", 200_000)
+    run, began, told = scenario(duration_s=0.05), list[int](), list[int]()
+    watching = Watch(
+        Cluster(run, tmp_path),  # type: ignore[arg-type]
+        run,
+        Flowing(),  # type: ignore[arg-type]
+        lambda: None,
+        lambda text, at_us: told.append(at_us),
+    )
+    outside = watching._outside
+    monkeypatch.setattr(watching, "_outside", lambda began_us: (began.append(began_us), outside(began_us))[1])
+    watching.injections()
+    assert began[0] + 200_000 <= told[0] <= now_us()
 
 
 def test_it_goes_on_until_the_broker_is_back_and_leads_again(tmp_path: Path) -> None:
