@@ -13,6 +13,7 @@ from support.fake_cluster import FakeCluster
 
 from delivery_verifier.catalogue import ENTRIES
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.protocol.messages import encoded
 from delivery_verifier.cluster.proxy.flows import UNTIL_RELEASED, Closed, Conversation, Flow
 from delivery_verifier.cluster.proxy.frames import NotKafka, Splitter, TransactionEnd, request_of, transaction_end_of
 from delivery_verifier.cluster.proxy.rules import ProxyRule, RuleBook, rule_of
@@ -248,33 +249,45 @@ LATE = ProxyRule(action="delay", brokers=(1,), direction="request", api="EndTxn"
 def end_request(
     correlation: int, commit: bool = True, client: str = "one", version: int = 1, of: str = "kdv-0"
 ) -> bytes:
-    body = struct.pack(">h", len(of)) + of.encode() + struct.pack(">qhb", 4711, 3, commit)
+    producer = struct.pack(">qhb", 4711, 3, commit)
+    body = struct.pack(">h", len(of)) + of.encode() + producer
+    if version >= 3:
+        body = b"\x01\x00\x02ab" + bytes([len(of) + 1]) + of.encode() + producer + b"\x00"
     return request(correlation, END_TXN, client, version, body)
 
 
-def end_response(correlation: int, error_code: int = 0) -> bytes:
-    return response(correlation, struct.pack(">ih", 0, error_code))
+def end_response(correlation: int, error_code: int = 0, version: int = 1) -> bytes:
+    body = struct.pack(">ih", 0, error_code)
+    return response(correlation, body if version < 3 else b"\x01\x80\x01\x01x" + body + b"\x00")
 
 
+@pytest.mark.parametrize("version", [1, 5])
 @pytest.mark.parametrize("commit", [True, False])
-def test_the_end_of_a_transaction_is_read_from_its_request(commit: bool) -> None:
-    assert transaction_end_of(end_request(1, commit)) == TransactionEnd("kdv-0", commit)
+def test_the_end_of_a_transaction_is_read_from_its_request(commit: bool, version: int) -> None:
+    assert transaction_end_of(end_request(1, commit, version=version)) == TransactionEnd("kdv-0", commit, version == 5)
 
 
-def test_no_other_request_and_no_flexible_one_is_read_as_the_end_of_a_transaction() -> None:
+def test_the_end_of_a_transaction_is_read_as_a_library_writes_it() -> None:
+    written = encoded("EndTxn", 5, transactional_id="kdv-0", producer_id=4711, producer_epoch=3, committed=True)
+    assert transaction_end_of(struct.pack(">i", len(written)) + written) == TransactionEnd("kdv-0", True, True)
+
+
+def test_no_other_request_and_none_that_is_cut_off_is_read_as_the_end_of_a_transaction() -> None:
     assert transaction_end_of(request(1, ADD_PARTITIONS)) is None
-    assert transaction_end_of(end_request(1, version=3)) is None
-    for size in range(len(request(1, END_TXN, rest=b"")), len(end_request(1))):
-        with pytest.raises(NotKafka):
-            transaction_end_of(end_request(1)[:size])
+    for version, behind in ((1, 0), (5, 1)):
+        whole = end_request(1, version=version)
+        for size in range(len(request(1, END_TXN, rest=b"")), len(whole) - behind):
+            with pytest.raises(NotKafka):
+                transaction_end_of(whole[:size])
 
 
+@pytest.mark.parametrize("version", [1, 5])
 @pytest.mark.parametrize("error_code", [0, 48])
-def test_a_late_end_is_noted_with_what_overtook_it_and_what_it_was_answered(error_code: int) -> None:
+def test_a_late_end_is_noted_with_what_overtook_it_and_what_it_was_answered(error_code: int, version: int) -> None:
     book = RuleBook()
     book.put(LATE)
     old, new, other = (Conversation(1, book) for _ in range(3))
-    old.from_client(end_request(1, commit=False), 10.0)
+    old.from_client(end_request(1, commit=False, version=version), 10.0)
     old.from_client(request(2, ADD_PARTITIONS), 10.1)  # it waits behind the late request: it overtakes nothing
     assert [(end.transactional_id, end.is_commit, end.error_code) for end in book.late_ends(LATE)] == [
         ("kdv-0", False, None)
@@ -284,7 +297,7 @@ def test_a_late_end_is_noted_with_what_overtook_it_and_what_it_was_answered(erro
     new.from_client(end_request(1, commit=False), 12.0)
     new.from_client(request(2, ADD_PARTITIONS), 12.0)
     assert not old.requests.out and new.requests.out
-    old.from_broker(end_response(1, error_code), 16.01)
+    old.from_broker(end_response(1, error_code, version), 16.01)
     new.from_client(request(3, ADD_PARTITIONS), 17.0)
     (end,) = book.late_ends(LATE)
     assert (end.client, end.broker, end.late_ms, end.error_code) == ("one", 1, 6010, error_code)

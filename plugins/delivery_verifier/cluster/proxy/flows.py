@@ -12,6 +12,7 @@ from collections import deque
 from delivery_verifier.cluster.proxy.frames import (
     Request,
     Splitter,
+    TransactionEnd,
     correlation_of,
     error_of_transaction_end,
     request_of,
@@ -105,7 +106,7 @@ class Conversation:
         self.broker, self._book = broker, book
         self.requests, self.responses = Flow(), Flow()
         self._open: dict[int, Request] = {}
-        self._late_ends: dict[int, LateEnd] = {}
+        self._late_ends: dict[int, tuple[LateEnd, TransactionEnd]] = {}
 
     def from_client(self, data: bytes, now: float) -> None:
         """Takes in bytes that the client sent, and applies the rules to each complete request. `now` is the monotonic
@@ -132,8 +133,9 @@ class Conversation:
         Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the connection.
         """
         for frame in self.responses.splitter.feed(data):
-            if late := self._late_ends.pop(correlation_of(frame), None):
-                late.answer(error_of_transaction_end(frame), now)
+            if known := self._late_ends.pop(correlation_of(frame), None):
+                late, end = known
+                late.answer(error_of_transaction_end(frame, end.is_flexible), now)
             request = self._open.pop(correlation_of(frame), None)
             rule = None if request is None else self._decide("response", request)
             if rule is None or rule.action != "drop":
@@ -144,13 +146,14 @@ class Conversation:
 
     def _note_late_end(self, frame: bytes, request: Request, rule: ProxyRule, now: float) -> None:
         if end := transaction_end_of(frame):
-            self._late_ends[request.correlation] = late = LateEnd(
+            late = LateEnd(
                 client=request.client,
                 broker=self.broker,
                 transactional_id=end.transactional_id,
                 is_commit=end.is_commit,
                 came_at=now,
             )
+            self._late_ends[request.correlation] = late, end
             self._book.note(rule, late)
 
     def _pass(self, flow: Flow, frame: bytes, rule: ProxyRule | None, now: float) -> None:

@@ -81,41 +81,46 @@ def request_of(frame: bytes) -> Request:
 @dataclass(frozen=True, slots=True)
 class TransactionEnd:
     """An EndTxn request. It ends the transaction of `transactional_id`. `is_commit` is True for a commit, and False for
-    an abort."""
+    an abort. `is_flexible`: whether request and response have a flexible version (KIP-482)."""
 
     transactional_id: str
     is_commit: bool
+    is_flexible: bool = False
 
 
 def transaction_end_of(frame: bytes) -> TransactionEnd | None:
     """Returns the TransactionEnd of the EndTxn request in `frame`.
 
-    Returns None for any other request. Also returns None for an EndTxn request of a flexible version, which librdkafka
-    does not send. Raises NotKafka if the frame ends too early.
+    Returns None for any other request. Raises NotKafka if the frame ends too early.
     """
     try:
         api, version, _, length = struct.unpack_from(">hhih", frame, 4)
-        if api != END_TXN or version >= END_TXN_FLEXIBLE:
+        if api != END_TXN:
             return None
-        start = 14 + max(length, 0)
-        (length,) = struct.unpack_from(">h", frame, start)
+        start, is_flexible = 14 + max(length, 0), version >= END_TXN_FLEXIBLE
+        if is_flexible:
+            length, start = _varint(frame, _behind_tags(frame, start))  # length of the transactional.id plus one
+            length -= 1
+        else:
+            (length,) = struct.unpack_from(">h", frame, start)
+            start += 2
         # Behind the transactional.id stand the producer id (int64) and its epoch (int16).
-        return TransactionEnd(
-            frame[start + 2 : start + 2 + length].decode(errors="replace"), frame[start + 12 + length] != 0
-        )
+        transactional_id = frame[start : start + length].decode(errors="replace")
+        return TransactionEnd(transactional_id, frame[start + length + 10] != 0, is_flexible)
     except (struct.error, IndexError) as error:
         raise NotKafka(f"an EndTxn request that ends too early: {error}") from None
 
 
-def error_of_transaction_end(frame: bytes) -> int:
-    """Returns the error code in the response `frame` to an EndTxn request. The response must not have a flexible
+def error_of_transaction_end(frame: bytes, is_flexible: bool) -> int:
+    """Returns the error code in the response `frame` to an EndTxn request. `is_flexible`: whether it has a flexible
     version.
 
-    The code follows the correlation id and the throttle time (int32 each). Raises NotKafka if the frame ends too early.
+    The code follows the correlation id, the tagged fields of a flexible version, and the throttle time. The two numbers
+    are int32. Raises NotKafka if the frame ends too early.
     """
     try:
-        (code,) = struct.unpack_from(">h", frame, 12)
-    except struct.error as error:
+        (code,) = struct.unpack_from(">h", frame, 4 + (_behind_tags(frame, 8) if is_flexible else 8))
+    except (struct.error, IndexError) as error:
         raise NotKafka(f"an EndTxn response that ends too early: {error}") from None
     return int(code)
 
@@ -143,6 +148,16 @@ def _acks(frame: bytes, version: int, offset: int) -> int:
         offset += 2 + max(length, 0)
     (acks,) = struct.unpack_from(">h", frame, offset)
     return int(acks)
+
+
+def _behind_tags(frame: bytes, offset: int) -> int:
+    """Returns the position behind the tagged fields at `offset`: their number, and of each its tag, size and value."""
+    count, offset = _varint(frame, offset)
+    for _ in range(count):
+        _, offset = _varint(frame, offset)
+        size, offset = _varint(frame, offset)
+        offset += size
+    return offset
 
 
 def _varint(frame: bytes, offset: int) -> tuple[int, int]:
