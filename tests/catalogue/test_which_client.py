@@ -73,3 +73,16 @@ def test_a_producer_that_is_killed_in_a_transaction_leaves_no_torn_one_with_eith
     for name in ("transactional", "transactional-java"):
         found = arm(verdict, name)
         assert (found.verdict, found.tally["torn"], found.tally["indeterminate"] > 0) == ("HELD", 0, True)
+
+
+def test_a_late_end_of_a_transaction_ends_the_next_one_of_librdkafka_and_none_of_java(
+    kafka_spark: SparkSession,
+) -> None:
+    verdict = judged("transactional.late_end", kafka_spark)
+    plain, java = arm(verdict, "impatient"), arm(verdict, "impatient-java")
+    assert [(each.verdict, each.tally["torn"], each.tally["aborted_visible"]) for each in (plain, java)] == [
+        ("VIOLATED", 20, 20),
+        ("HELD", 0, 0),
+    ]
+    told = said(verdict, "impatient")
+    assert told.count("Only librdkafka: the client.") == 2 and "knows this difference: torn.late_end" in told

@@ -17,11 +17,13 @@ _NAME = re.compile(r"EndTxn \((?:commit|abort)\) of (.+) at broker \d+")
 class AnsweredEnd(NamedTuple):
     """A late EndTxn request that its broker has answered.
 
-    `hurts`: whether the request may have ended the wrong transaction, that is, a later transaction of the same
-    transactional.id. True if the broker accepted the request after other requests of the same client had overtaken it.
+    `is_overtaken`: whether other requests of the same client had overtaken it. `hurts`: whether it may have ended the
+    wrong transaction, that is, a later transaction of the same transactional.id: the broker accepted it, although it
+    was overtaken.
     """
 
     transactional_id: str
+    is_overtaken: bool
     hurts: bool
 
 
@@ -63,5 +65,5 @@ def answered_ends(injection: Injection) -> Iterator[AnsweredEnd]:
     proof: Any = injection.proof.get("process_before_heal", {})
     for name, facts in proof.items() if injection.took_effect else ():
         if match := _NAME.fullmatch(name):
-            overtaken = any(count for key, count in facts.items() if key not in facts_of(0, 0, {}))
-            yield AnsweredEnd(match[1], hurts=facts.get("error_code") == 0 and overtaken)
+            is_overtaken = any(count for key, count in facts.items() if key not in facts_of(0, 0, {}))
+            yield AnsweredEnd(match[1], is_overtaken, hurts=facts.get("error_code") == 0 and is_overtaken)

@@ -16,6 +16,7 @@ In every other case nothing is attributed, and the sentence says why. All functi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import comb
@@ -27,6 +28,7 @@ from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly, subset
 from delivery_verifier.model.figures import enumeration
+from delivery_verifier.model.late_ends import answered_ends
 from delivery_verifier.model.scenario import Arm, Expectation
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, WhichClient, exposed
 from delivery_verifier.run_directory.counts import UNPROVEN
@@ -104,10 +106,22 @@ class _Side:
 
     @property
     def done_to_it(self) -> set[tuple[str, int]]:
-        """The kinds of disturbances of the arm's topic, with the partitions."""
+        """The kinds of disturbances of the arm's topic, with the partitions. Late ends of transactions are left out: they
+        disturb an arm only if a broker accepts them, and whether it does depends on the client."""
         topic = self.evidence.spec.topic_name
-        disturbed = [each for each in self.evidence.disturbances if each.topic == topic]
+        disturbed = [each for each in self.evidence.disturbances if each.topic == topic and each.kind != "late_end"]
         return {(each.kind, partition) for each in disturbed for partition in each.partitions}
+
+    @property
+    def overtaken_ends(self) -> Counter[int]:
+        """How many ends of the arm's transactions came late and were overtaken, by the id of the injection."""
+        ids = set(self.evidence.spec.transactional_ids)
+        return Counter(
+            injection.id
+            for injection in self.evidence.run.effective
+            for end in answered_ends(injection)
+            if end.is_overtaken and end.transactional_id in ids
+        )
 
 
 def which_client(evidence: Evidence, judged: Sequence[ArmVerdict]) -> list[WhichClient]:
@@ -251,6 +265,8 @@ def _why_unlike(anomaly: Anomaly, loud: _Side, quiet: _Side) -> str:
         return f"{quiet.name} shows more {more}, and such a record is no case of {anomaly}"
     if quiet.done_to_it != loud.done_to_it:
         return f"the cluster did not do the same to the topics of {loud.name} and {quiet.name}"
+    if not loud.overtaken_ends <= quiet.overtaken_ends:
+        return f"fewer ends of transactions of {quiet.name} came late and were overtaken"
     return ""
 
 

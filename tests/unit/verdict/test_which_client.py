@@ -30,8 +30,10 @@ from support.evidence import (
 
 from delivery_verifier.model import client
 from delivery_verifier.model.history import Observation
+from delivery_verifier.model.late_ends import facts_of, name_of
 from delivery_verifier.model.scenario import Arm, Claim, Scenario
 from delivery_verifier.model.verdict import RunVerdict, WhichClient
+from delivery_verifier.verdict.transaction_counts import TransactionCounts
 from delivery_verifier.verdict.which_client import _chance, _fewest, _Side
 
 AT = EFFECT_AT
@@ -178,6 +180,41 @@ def test_a_difference_that_the_contract_knows_is_named_with_its_rule() -> None:
     one = the_one(of, counted("reordered", 1, "in_flight_1"), cases=listed("REORDERED", "in_flight_1", at_us=MOVED))
     assert one.answer == "only"
     assert one.sentence.endswith("The contract knows this difference: reordered.one_in_flight.")
+
+
+def with_late_ends(*refused: dict[str, int]) -> WhichClient:
+    """What is said if late ends tear a transaction of librdkafka, and those of Java become `refused`."""
+    of = a_run("transactional")
+    loud, quiet = of.arm("transactional"), of.arm("transactional-java")
+    (kill,) = the_injections(of)
+    accepted = facts_of(0, 6000, {"AddPartitionsToTxn": 1})
+    proof = {name_of(loud.transactional_ids[0], True, 1): accepted}
+    proof |= {name_of(quiet.transactional_ids[0], True, 1): facts for facts in refused}
+    late = msgspec.structs.replace(
+        kill, id=kill.id + 1, cycle=kill.cycle, action="delay_end", proof={"process_before_heal": proof}
+    )
+    injections = [kill, late]
+
+    def exposed_to_both(rows: Rows) -> None:
+        rows["counts/exposure.parquet"] = [
+            {"arm": arm.name, "injection": cause.id, "reported": 150, "outstanding": 20}
+            for arm in of.loaded
+            for cause in injections
+        ]
+
+    counts = {arm.name: TransactionCounts(58, 52, 5) for arm in (loud, quiet)}
+    change = both(counted("torn", 20, loud.name), exposed_to_both)
+    found = said(of, change, injections=injections, cases=listed("TORN", loud.name), transactions=counts)
+    return next(one for one in found if one.arms == [loud.name, quiet.name])
+
+
+def test_a_late_end_acquits_the_client_whose_end_came_late_and_was_refused() -> None:
+    one = with_late_ends(facts_of(90, 6000, {"EndTxn": 1}))
+    assert (one.answer, one.clients) == ("only", ["librdkafka"])
+    assert one.sentence.endswith("The contract knows this difference: torn.late_end.")
+    not_overtaken = with_late_ends(facts_of(90, 6000, {}))
+    assert not_overtaken.answer == "open" and "fewer ends of transactions" in not_overtaken.sentence
+    assert with_late_ends().answer == "open"
 
 
 # ---- What would make the sentence lie.
