@@ -106,8 +106,8 @@ class _Side:
 
     @property
     def done_to_it(self) -> set[tuple[str, int]]:
-        """The kinds of disturbances of the arm's topic, with the partitions. Late ends of transactions are left out: they
-        disturb an arm only if a broker accepts them, and whether it does depends on the client."""
+        """The kinds of disturbances of the arm's topic, with the partitions. Late ends of transactions are left out:
+        they disturb an arm only if a broker accepts them, and whether it does depends on the client."""
         topic = self.evidence.spec.topic_name
         disturbed = [each for each in self.evidence.disturbances if each.topic == topic and each.kind != "late_end"]
         return {(each.kind, partition) for each in disturbed for partition in each.partitions}
