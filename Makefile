@@ -11,7 +11,7 @@ JAVA ?= auto
 SHARD ?= 1/1
 COMPOSE ?= docker compose
 # The parts of `make campaign`: the catalogue three times, the scripts in bench/campaigns, and `make bench`. See bench/README.md.
-PARTS := catalogue everyday_faults bypassed_faults chaos breaks mutants random_histories applications user_programs \
+PARTS := catalogue clients everyday_faults bypassed_faults chaos breaks mutants random_histories applications user_programs \
   removed_records suggested_changes bench
 PART ?=
 # An image in place of ours. `make compose-env` writes it into .env.
@@ -71,6 +71,7 @@ campaign: setup ## what takes hours, with results for docs/; PART="applications 
 	@code=0; for part in $(if $(PART),$(PART),$(PARTS)); do echo "campaign: $$part"; case " $(PARTS) " in *" $$part "*) ;; \
 	    *) echo "PART is $$part; allowed: $(PARTS)" >&2; exit 64;; esac; \
 	  case $$part in catalogue) $(KDV) catalogue --direct --repeat 3 --results docs/results;; bench) $(MAKE) bench;; \
+	    clients) $(KDV) catalogue --direct --repeat 3 --clients librdkafka,java --results docs/results;; \
 	    *) .venv/bin/python bench/campaigns/$$part.py;; esac || { [ $$? = 130 ] && exit 130; code=1; }; done; exit $$code
 
 mutants: .venv/.synced ## does a test notice each small change of contract and verdict? Only what changed; Ctrl-C loses nothing

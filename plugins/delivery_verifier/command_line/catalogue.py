@@ -33,6 +33,9 @@ _EXAMPLES = """examples:
   kdv catalogue acks_1.frozen_followers --direct       one of them
   kdv catalogue --direct --repeat 3 --expect-unavailable power,network
                                                        everything three times, on a host without root
+  kdv catalogue --direct --tag smoke --clients librdkafka,java
+                                                       the quick ones with both clients; what one of them cannot do
+                                                       is UNAVAILABLE
   kdv catalogue --cluster staging                      what fits a cluster that somebody else runs; the rest is
                                                        UNAVAILABLE there
 Exit codes: 0 green, 1 something is not as expected (also a scenario that this host cannot run, unless that was
@@ -48,6 +51,12 @@ def register(add: Add) -> None:
     sub.add_argument("--list", action="store_true", help="only say which scenarios these are")
     sub.add_argument("--direct", action="store_true", help="without Airflow: in this process, with one Spark session")
     sub.add_argument("--repeat", metavar="N", default=1, help="run everything N times (with --direct)")
+    sub.add_argument(
+        "--clients",
+        metavar="NAMES",
+        default="",
+        help="librdkafka,java: each arm with each client, under one fault, and who did it (with --direct)",
+    )
     sub.add_argument("--resume", metavar="ID", help="take up a catalogue run that was interrupted (with --direct)")
     sub.add_argument(
         "--expect-unavailable",
@@ -77,7 +86,9 @@ def catalogue(arguments: argparse.Namespace) -> int:
         return 0
     copy = outputs.destination("--out", arguments.out) if arguments.out else None
     results = (
-        outputs.destination("--results", f"{arguments.results}/catalogue-{date.today()}.md")
+        outputs.destination(
+            "--results", f"{arguments.results}/{'clients' if arguments.clients else 'catalogue'}-{date.today()}.md"
+        )
         if arguments.results
         else None
     )
@@ -107,7 +118,7 @@ def _run_directly(arguments: argparse.Namespace, external: ClusterAccess | None)
     started, progress = _new_or_resumed(arguments, external), Progress(sys.stderr)
     progress.begin(started, f"if it is interrupted: kdv catalogue --direct --resume {started.id}")
     listener = _listener_that_writes(page.write, progress.attempt_ended)
-    with runner(progress.step_changed, external=started.external) as direct_runner:
+    with runner(progress.step_changed, external=started.external, clients=started.clients) as direct_runner:
         finished = Loop(started, direct_runner, listener).run()
     optional(catalogue_runs.PAGE, lambda: page.write(finished), WRITING_S)
     return finished
@@ -127,10 +138,14 @@ def _new_or_resumed(arguments: argparse.Namespace, external: ClusterAccess | Non
             rounds=arguments.repeat,
             direct=True,
             external=external,
+            clients=arguments.clients,
         )
-    if arguments.names or arguments.tag or arguments.expect_unavailable or arguments.repeat != 1 or external:
+    if (
+        any((arguments.names, arguments.tag, arguments.expect_unavailable, arguments.clients, external))
+        or arguments.repeat != 1
+    ):
         raise BadInput(
-            f"resume is {arguments.resume!r}, which has its scenarios already: give no names, tag, repeat, "
+            f"resume is {arguments.resume!r}, which has its scenarios already: give no names, tag, repeat, clients, "
             "expect_unavailable or cluster beside it"
         )
     return begin.resume(arguments.resume)
@@ -160,10 +175,10 @@ def _run_through_airflow(arguments: argparse.Namespace, external: ClusterAccess 
     from delivery_verifier.suite import begin
     from delivery_verifier.suite.progress import Progress
 
-    if arguments.resume or arguments.repeat != 1:
+    if arguments.resume or arguments.repeat != 1 or arguments.clients:
         raise BadInput(
-            "direct is not given; allowed without it: neither --resume nor --repeat; in Airflow, clear the cells of "
-            "run_scenario that are to run again"
+            "direct is not given; allowed without it: none of --resume, --repeat and --clients; in Airflow, clear the "
+            "cells of run_scenario that are to run again"
         )
     name, progress = folders.new_run_id(), Progress(sys.stderr)
     planned = begin.new_catalogue_run(

@@ -150,6 +150,7 @@ class CatalogueRun(_Part, frozen=True):
     * `rounds`: how often every chosen entry is to be run. `items`: one item per round and entry.
     * `versions`: maps software to its version. `commit`: the commit of this project. `machine`: the host in words.
     * `external`: the cluster of all runs, if somebody else runs it.
+    * `clients`: the clients of all runs, as the user names them; empty: those of each entry.
     * `ended_at`: empty until the catalogue run has ended.
     """
 
@@ -164,6 +165,7 @@ class CatalogueRun(_Part, frozen=True):
     machine: str
     items: tuple[Item, ...]
     external: ClusterAccess | None = None
+    clients: str = ""
     ended_at: str = ""
 
     @property

@@ -18,11 +18,13 @@ from delivery_verifier.cluster.backends import backend_of, default_name
 from delivery_verifier.cluster.external.cluster import SharedCluster
 from delivery_verifier.host import folders, machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
+from delivery_verifier.model.client import parse
 from delivery_verifier.model.external_cluster import ClusterAccess
 from delivery_verifier.model.fault_plan import capabilities_of
 from delivery_verifier.model.inputs import BadInput, bad_input, whole
 from delivery_verifier.model.scenario import ClusterSpec, Scenario
 from delivery_verifier.planning import external_runs
+from delivery_verifier.planning.consistency import check_scenario
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import RunDirectory
@@ -34,6 +36,8 @@ MOST_ROUNDS = 100
 """The greatest number of rounds in one catalogue run. Each round runs every selected entry."""
 ELSEWHERE = "a cluster of its own"
 """What an entry needs that can be run on no cluster that somebody else runs."""
+OTHER_CLIENTS = "other clients"
+"""What an entry needs that cannot be run with the clients that the user named."""
 
 
 def begin(name: str, *, direct: bool, **selected: Any) -> CatalogueRun:
@@ -60,21 +64,26 @@ def new_catalogue_run(
     rounds: object = 1,
     direct: bool = False,
     external: ClusterAccess | None = None,
+    clients: str = "",
 ) -> CatalogueRun:
     """Returns a new catalogue run called `name`. Writes no file.
 
     `names` and `tag` select the entries (see `selection.entries`). `expect_unavailable` names what the user expects
     this host to be unable to run (see `selection.expectable`). `rounds` says how often every selected entry is to be
     run. `direct` says whether the entries run without Airflow. `external` names the cluster, if somebody else runs it:
-    it is checked for each entry. Raises BadInput if an argument is not allowed, and the errors of
-    `external_runs.check`.
+    it is checked for each entry. `clients`: the clients with each of which the arms run (see `model.client.parse`).
+    Empty: those of each entry. Raises BadInput if an argument is not allowed, and the errors of `external_runs.check`.
     """
     entries, expected_unavailable = selection.entries(names, tag), selection.expectable(expect_unavailable)
     round_count = whole("repeat", rounds, 1, MOST_ROUNDS)
-    items = [_item(entry, expected_unavailable, external) for entry in entries]
+    if clients:
+        parse(clients, "clients")
+    items = [_item(entry, expected_unavailable, external, clients) for entry in entries]
     return CatalogueRun(
         id=name,
-        wanted=_selection_text(names, tag) + (f" on {external.shown}" if external else ""),
+        wanted=_selection_text(names, tag)
+        + (f" on {external.shown}" if external else "")
+        + (f" with {clients}" if clients else ""),
         expect_unavailable=expected_unavailable,
         direct=direct,
         rounds=round_count,
@@ -83,6 +92,7 @@ def new_catalogue_run(
         commit=commit(),
         machine=machine.describe(),
         external=external,
+        clients=clients,
         items=tuple(replace(item, round=number) for number in range(1, round_count + 1) for item in items),
     )
 
@@ -133,15 +143,18 @@ def _selection_text(names: Sequence[str], tag: str) -> str:
     return " and ".join([*parts, *([", ".join(names)] if names else [])]) or "everything"
 
 
-def _item(entry: Entry, expected: Sequence[str], external: ClusterAccess | None) -> Item:
+def _item(entry: Entry, expected: Sequence[str], external: ClusterAccess | None, clients: str) -> Item:
     """Returns the item for `entry` in the first round. The item has no runs yet.
 
     The item says what this host or the cluster `external` lacks to run the entry, and whether the user expected this.
     `expected` has the words that say what the user expects this host to be unable to run (see `selection.expects`).
-    What no cluster allows that somebody else runs is always expected there.
+    What no cluster allows that somebody else runs is always expected there, and so is what `clients` cannot do.
     """
     all_unavailable = _lacks(entry) if external is None else _lacks_there(entry, external)
-    is_expected = selection.expects(expected, entry, all_unavailable) or ELSEWHERE in all_unavailable
+    all_unavailable |= _lacks_clients(entry, clients)
+    is_expected = selection.expects(expected, entry, all_unavailable) or bool(
+        {ELSEWHERE, OTHER_CLIENTS} & {*all_unavailable}
+    )
     return Item(
         name=entry.name,
         title=entry.title,
@@ -158,7 +171,7 @@ def _reopened(item: Item, catalogue: CatalogueRun) -> Item:
     """Returns `item` without its runs that ended without a verdict. Checks again whether this host can run the item."""
     entry = selection.entries([item.name])[0]
     with_verdict = tuple(attempt for attempt in item.attempts if attempt.verdict is not None)
-    again = _item(entry, catalogue.expect_unavailable, catalogue.external)
+    again = _item(entry, catalogue.expect_unavailable, catalogue.external, catalogue.clients)
     return replace(again, round=item.round, attempts=with_verdict)
 
 
@@ -170,6 +183,17 @@ def unavailable(entry: Entry, external: ClusterAccess | None = None) -> str:
     once per process.
     """
     return _unavailable_text(_lacks(entry) if external is None else _lacks_there(entry, external))
+
+
+def _lacks_clients(entry: Entry, clients: str) -> dict[str, Unavailability]:
+    """Returns under OTHER_CLIENTS why the entry cannot be run with `clients`. Nothing if it can."""
+    if not clients:
+        return {}
+    try:
+        check_scenario(build(entry, "planned", backend=default_name(), clients=parse(clients, "clients")))
+    except BadInput as refused:
+        return {OTHER_CLIENTS: Unavailability("; ".join(refused.messages))}
+    return {}
 
 
 def _lacks_there(entry: Entry, external: ClusterAccess) -> dict[str, Unavailability]:

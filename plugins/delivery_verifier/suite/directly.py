@@ -33,7 +33,7 @@ class DirectRunner:
 
     `spark`: the Spark session that judges the runs. It may still be starting. `judges`: a pool with one thread, which
     judges the runs. `listener` is called each time a step changes its state. `external` names the cluster of all runs,
-    if somebody else runs it.
+    if somebody else runs it. `clients`: see `CatalogueRun`.
     """
 
     def __init__(
@@ -42,8 +42,10 @@ class DirectRunner:
         judges: ThreadPoolExecutor,
         listener: ProgressListener,
         external: ClusterAccess | None = None,
+        clients: str = "",
     ) -> None:
         self._spark, self._judges, self._listener, self._external = spark, judges, listener, external
+        self._named = {"clients": clients} if clients else {}
         self._owner, self._one_at_a_time = str(processes.myself()), threading.Lock()
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
@@ -54,7 +56,7 @@ class DirectRunner:
         the future already holds an `Attempt` with the error. `Runner.begin` explains the parameters.
         """
         started_at, begun_s = now(), time.monotonic()
-        fields = {"scenario": entry, "owner": self._owner}
+        fields = {"scenario": entry, "owner": self._owner, **self._named}
         try:
             run_dir = direct.observe(
                 fields,
@@ -103,19 +105,22 @@ class DirectRunner:
 
 @contextmanager
 def runner(
-    listener: ProgressListener, spark: SparkSession | None = None, external: ClusterAccess | None = None
+    listener: ProgressListener,
+    spark: SparkSession | None = None,
+    external: ClusterAccess | None = None,
+    clients: str = "",
 ) -> Iterator[DirectRunner]:
     """Yields a runner with one Spark session. This is `spark` or, if `spark` is None, a new session.
 
     A new session ends with the `with` block of the caller. Another thread starts the session while the first cluster
     boots, because the start takes seconds.
     `listener` is called each time a step changes its state. `external` names the cluster if somebody else runs it.
-    Raises BadInput if the folders of runs cannot be written.
+    `clients`: see `CatalogueRun`. Raises BadInput if the folders of runs cannot be written.
     """
     folders.require_writable()
     prepare_spark()
     with ThreadPoolExecutor(1, "judge") as judges:
-        direct_runner = DirectRunner(judges.submit(_session, spark), judges, listener, external)
+        direct_runner = DirectRunner(judges.submit(_session, spark), judges, listener, external, clients)
         try:
             yield direct_runner
         finally:

@@ -26,12 +26,13 @@ from delivery_verifier.model.external_cluster import ClusterAccess, ExternalClus
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.operator_commands import CommandsFile
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.pipeline import direct
 from delivery_verifier.planning import external_runs
 from delivery_verifier.planning.cluster_plan import ClusterPlan, Line
 from delivery_verifier.reporting.overview.rows import rows
 from delivery_verifier.run_directory import catalogue_runs
 from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.suite import begin, results, selection
+from delivery_verifier.suite import begin, directly, results, selection
 from delivery_verifier.suite.loop import Loop, attempt_or_failure
 
 NAME = "acks_1.frozen_followers"
@@ -171,6 +172,29 @@ def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_capability_i
     assert expected("acks", NAME)
     with pytest.raises(BadInput, match="'promises'"):  # a tag says nothing of what a host has
         expected("promises")
+
+
+def test_named_clients_reach_every_run_and_what_they_cannot_do_is_expected_to_be_unavailable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = "librdkafka,java"
+    new = begin.begin("both", names=[NAME, "transactional.coordinator_killed"], direct=True, clients=both)
+    assert (new.clients, new.wanted.endswith(f" with {both}")) == (both, True)
+    first, second = new.items
+    assert (first.unavailable, second.expected_unavailable) == ("", True)
+    assert second.unavailable.startswith("other clients: ") and "exactly one producer" in second.unavailable
+    assert begin.resume("both").clients == both
+    asked = list[dict[str, object]]()
+    monkeypatch.setattr(direct, "observe", lambda fields, *_, **__: asked.append(fields))
+    monkeypatch.setattr(directly, "_session", lambda spark: None)
+    for clients in (both, ""):
+        with directly.runner(lambda progress: None, clients=clients) as direct_runner:
+            direct_runner.begin(NAME, "a-run", lambda: None)
+    assert [fields.get("clients") for fields in asked] == [both, None]
+    with pytest.raises(BadInput, match="clients is 'perl'"):
+        begin.begin("other", direct=True, clients="perl")
+    assert cli.main(["catalogue", "--clients", both]) == 64
+    assert "none of --resume, --repeat and --clients" in capsys.readouterr().err
 
 
 def test_what_is_lacking_beside_the_capability_that_was_named_is_not_expected(monkeypatch: pytest.MonkeyPatch) -> None:
