@@ -46,7 +46,7 @@ def test_every_part_of_the_campaign_is_a_script_that_the_readme_of_bench_explain
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
     parts = re.findall(r"^PARTS := (.*)$", makefile, re.MULTILINE)[0].split()
     assert sorted(parts) == sorted(
-        ["catalogue", "bench", *(file.stem for file in (ROOT / "bench/campaigns").glob("*.py"))]
+        ["catalogue", "clients", "bench", *(file.stem for file in (ROOT / "bench/campaigns").glob("*.py"))]
     )
     readme = (ROOT / "bench/README.md").read_text()
     speed = [f"| `{file.name}` |" for file in (ROOT / "bench/speed").glob("*.py")]
