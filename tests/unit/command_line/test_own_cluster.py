@@ -148,6 +148,7 @@ def test_a_run_gets_the_way_to_the_cluster_with_the_file_by_its_absolute_path(
     found: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found(lambda _: "granted")
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))  # a run of somebody else may hold the host
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.properties").write_text("bootstrap.servers=b1:9093\nacks=all\n")
     taken = list[Any]()
