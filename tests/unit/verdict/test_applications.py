@@ -386,6 +386,13 @@ def unparsed(count: int, arm: str = SUBJECT) -> Change:
     return setting(EFFECTS, "unparsed", count, arm=arm, partition=1)
 
 
+def test_records_behind_the_commits_of_stopped_members_are_exposed_and_neither_in_progress_nor_set_back() -> None:
+    injection = proven("stop_application", process_before_heal={f"waiting of {SUBJECT}": 29, "waiting of other": 30})
+    of = evidence_of(RUN, injections=[injection])
+    assert exposed_records(injection, SUBJECT) == 29
+    assert (in_progress(of, SUBJECT), set_back(of, SUBJECT)) == (0, 0)
+
+
 @pytest.mark.parametrize("key", [IN_PROGRESS, BACK])
 @pytest.mark.parametrize(
     ("after", "before_heal", "count"),
