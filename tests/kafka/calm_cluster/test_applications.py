@@ -314,13 +314,13 @@ def test_members_with_nothing_in_progress_are_killed_all_the_same_and_members_th
 
 
 @pytest.mark.parametrize("is_exposed", [True, False])
-def test_members_that_are_stopped_go_on_behind_what_they_committed_and_with_nothing_behind_it_nothing_was_put_to_the_test(
+def test_members_that_are_stopped_go_on_behind_their_commits_and_with_nothing_behind_them_nothing_was_tested(
     cluster: Cluster, workspace: Path, is_exposed: bool
 ) -> None:
-    first, second = ("stop_application", "send") if is_exposed else ("send", "stop_application")
-    steps = (step(CAUGHT_UP, first, "none"), step(CAUGHT_UP if second == "stop_application" else AT_ONCE, second, "none"))
-    plan = entry_of(*steps, step(SETTLED, "restart_application", "none"), step(CAUGHT_UP, "wait", "none"))
-    stage = Stage(cluster, workspace, plan)
+    stop, send = step(CAUGHT_UP, "stop_application", "none"), step(CAUGHT_UP, "send", "none")
+    restart = (step(SETTLED, "restart_application", "none"), step(CAUGHT_UP, "wait", "none"))
+    begin = (stop, step(AT_ONCE, "send", "none")) if is_exposed else (send, stop)
+    stage = Stage(cluster, workspace, entry_of(*begin, *restart))
     (stopped,) = stage.play()
     assert stopped.took_effect == is_exposed
     ended = {f"member {name}/0": "exit code 0" for name in NAMES}
