@@ -37,8 +37,9 @@ def test_a_member_that_is_told_of_ends_skips_a_record_of_each_partition_with_lib
     assert verdict.green, verdict.sentence
     bug, control = arm(verdict, "ends-2.13.0"), arm(verdict, "ends-2.13.2")
     assert (bug.verdict, control.verdict) == ("VIOLATED", "HELD")
-    for each, skipped in ((bug, 3), (control, 0)):
-        assert (each.tally["skipped"], each.tally["lost"], each.tally["reapplied"]) == (skipped, 0, 0)
+    assert 3 <= bug.tally["skipped"] <= 6 and control.tally["skipped"] == 0
+    for each in (bug, control):
+        assert (each.tally["lost"], each.tally["reapplied"]) == (0, 0)
         assert f"with {each.arm.replace('ends-', 'librdkafka ')}" in each.application[0]
     (finding,) = [each for each in bug.findings if each.broken]
     assert (finding.anomaly, finding.ruling, finding.rule) == ("SKIPPED", "FORBIDDEN", "skipped.never")

@@ -20,7 +20,6 @@ from delivery_verifier.catalogue.parts import (
     SEMANTICS,
     SETTLED,
     after,
-    broken,
     exactly,
     step,
 )
@@ -96,6 +95,16 @@ _EPOCH_BUMP = Entry(
 )
 
 
+_SKIPPED = Expectation(
+    verdicts=("VIOLATED",),
+    bounds=(
+        Bound(count="SKIPPED", op=">=", value=3),  # 1 for each partition, by the stop of the plan
+        Bound(count="SKIPPED", op="<=", value=6),  # as many again, by the stop behind the load
+        Bound(count="LOST", op="=", value=0),
+    ),
+)
+
+
 def _told_of_ends(role: Literal["subject", "control"], version: str, expectation: Expectation) -> ArmPlan:
     """Returns an arm whose member has librdkafka `version`, asks to be told of the ends of partitions, and commits by
     the client's timer. Its producers have the installed librdkafka."""
@@ -120,8 +129,9 @@ _EOF_EVENTS = Entry(
     promise="A consumer that is stopped in good order goes on behind the last record that it was given, even with "
     "librdkafka's defaults, which commit what was handed over. With enable.partition.eof=true and consume(), "
     "librdkafka 2.13.0 counts the event at the end of a partition as one more record: it commits an offset beyond the "
-    "end, and the first record that is written there while the consumer is away is never given to it: 1 record for "
-    "each of 3 partitions. librdkafka 2.13.2 commits the end.",
+    "end, and the first record that is written there while the consumer is away is never given to it. That is 1 record "
+    "for each of 3 partitions here, and 1 more in each whose last records come when the load ends and the consumer is "
+    "stopped again. librdkafka 2.13.2 commits the end.",
     source=f"{SEMANTICS}; librdkafka: CONFIGURATION.md, enable.partition.eof; librdkafka issue 4844",
     upstream=Upstream(
         reference="librdkafka#4844",
@@ -132,7 +142,7 @@ _EOF_EVENTS = Entry(
     ),
     tags=("promises",),
     arms=(
-        _told_of_ends("subject", "2.13.0", broken(SKIPPED=3, LOST=0)),
+        _told_of_ends("subject", "2.13.0", _SKIPPED),
         _told_of_ends("control", "2.13.2", exactly(SKIPPED=0, LOST=0)),
     ),
     load=Load(partitions=3, pacing="scripted", block=10),
@@ -142,12 +152,13 @@ _EOF_EVENTS = Entry(
         "to each partition, and start it again.",
         steps=(
             step(CAUGHT_UP, "wait", "none"),
-            step(after(3), "stop_application", "none"),  # by now the client has told of the ends
+            step(after(5), "stop_application", "none"),  # by then the client has told of the ends
             step(AT_ONCE, "send", "none"),
             step(SETTLED, "restart_application", "none"),
         ),
         duration_s=15,
     ),
+    deterministic=False,
     rules=("skipped.never",),
 )
 
