@@ -128,10 +128,10 @@ _EOF_EVENTS = Entry(
     "of the ends of partitions",
     promise="A consumer that is stopped in good order goes on behind the last record that it was given, even with "
     "librdkafka's defaults, which commit what was handed over. With enable.partition.eof=true and consume(), "
-    "librdkafka 2.13.0 counts the event at the end of a partition as one more record: it commits an offset beyond the "
-    "end, and the first record that is written there while the consumer is away is never given to it. That is 1 record "
-    "for each of 3 partitions here, and 1 more in each whose last records come when the load ends and the consumer is "
-    "stopped again. librdkafka 2.13.2 commits the end.",
+    "librdkafka 2.13.0 counts the event at the end of a partition as one more record, and commits an offset beyond the "
+    "end. The first record that is written there while the consumer is away is never given to it: 1 record for each of "
+    "3 partitions here. One more is skipped in each partition whose last records come just before the run stops the "
+    "consumer at its end. librdkafka 2.13.2 commits the end.",
     source=f"{SEMANTICS}; librdkafka: CONFIGURATION.md, enable.partition.eof; librdkafka issue 4844",
     upstream=Upstream(
         reference="librdkafka#4844",
