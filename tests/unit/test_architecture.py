@@ -129,6 +129,7 @@ IMPORT_POINTS: dict[str, tuple[str, ...]] = {
         "faults.administration",
         "settlement.acked_writer",
         "planning.own_settings.librdkafka",
+        "host.librdkafka.wheels",
     ),
     "bokeh": ("reporting",),
     "duckdb": ("spark_jobs.checks.second_opinion", "audit.matching"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from delivery_verifier.applications.commits import Commits, CommitUnknown, Record
 from delivery_verifier.applications.control import Control, State, Word
@@ -138,8 +138,12 @@ class Member:
             if error is None:
                 records.append(Record(message.partition() or 0, message.offset() or 0, message.value() or b""))
                 continue
-            partition = message.partition()
-            self.journal.note("error", self._batch, -1 if partition is None else partition, answer=error.name())
+            partition = -1 if (number := message.partition()) is None else number
+            if error.code() == KafkaError._PARTITION_EOF:
+                offset = message.offset()
+                self.journal.note("end", self._batch, partition, -1 if offset is None else offset)
+                continue
+            self.journal.note("error", self._batch, partition, answer=error.name())
             if error.fatal():
                 raise KafkaException(error)
         self.control[Word.HANDED_OVER] += len(records)

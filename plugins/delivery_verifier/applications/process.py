@@ -20,6 +20,7 @@ from delivery_verifier.applications.output import OutputFailed
 from delivery_verifier.applications.slots import SlotWriter
 from delivery_verifier.applications.spec import MemberSpec, incarnation_folder
 from delivery_verifier.applications.transform import Transform
+from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.load.client_errors import error_text, fatal_error
 from delivery_verifier.model.application import Discipline
 
@@ -56,6 +57,7 @@ def main() -> int:
     * 6: another process with the same transactional.id has fenced the member.
     """
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
+    wheels.require_imported(spec.client_version)
     try:
         client = Consumer({"log_level": 3, **spec.connection, **spec.settings})
     except KafkaException as error:

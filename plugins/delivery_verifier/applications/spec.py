@@ -23,6 +23,7 @@ class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `batch`: the greatest number of records in a batch.
     * `producer`: the producer settings of a transform, with transactional.id and client.id. Empty for any other
       discipline.
+    * `client_version`: the version of librdkafka, for consumer and producer. Empty: the installed one.
     """
 
     folder: str
@@ -35,6 +36,7 @@ class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     discipline: Discipline
     batch: int
     producer: dict[str, Setting] = {}
+    client_version: str = ""
 
 
 def incarnation_folder(spec: MemberSpec) -> Path:

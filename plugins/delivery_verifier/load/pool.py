@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.host.supervision import children
 from delivery_verifier.host.supervision.control_block import carry_out
 from delivery_verifier.host.waiting import wait_until
@@ -196,13 +197,15 @@ def _process(arm: Arm, spec: ProducerSpec) -> ProducerProcess:
 
 
 def require_client(spec: ProducerSpec) -> None:
-    """Makes sure that the client of `spec` can be started on this host, with its settings. Fetches its jars.
+    """Makes sure that the client of `spec` can be started on this host, with its settings. Fetches what it lacks.
 
-    Raises JavaError if it needs Java and there is none, JarError if its jars cannot be had, and BadInput if it has no
-    counterpart of a setting.
+    Raises JavaError if it needs Java and there is none, JarError or WheelError if its version cannot be had, and
+    BadInput if it has no counterpart of a setting.
     """
     if spec.client == "java":
         require_java(spec)
+    else:
+        wheels.environment(spec.client_version)
 
 
 def _start_again(producer: ProducerProcess) -> None:

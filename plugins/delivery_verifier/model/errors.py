@@ -54,6 +54,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── UnknownValue                    a placeholder in a file has no value there (ValueError)
 ├── JavaError                       there is no usable Java (RuntimeError)
 ├── JarError                        a jar could not be fetched, or has a wrong checksum (RuntimeError)
+├── WheelError                      librdkafka cannot be had in a version, or a process has another (RuntimeError)
 ├── DeadlinePassed                  a condition did not become true in time (TimeoutError)
 ├── WrongByteOrder                  this host is big-endian, and mapped files are little-endian (RuntimeError)
 ├── SparkGone                       Spark's JVM ended (RuntimeError)

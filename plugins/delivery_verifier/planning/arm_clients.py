@@ -1,9 +1,11 @@
-"""Whether the client of an arm can run: whether it starts with the settings of the arm."""
+"""Whether the clients of a run can run: whether they start with the settings of their arms, and are on this host."""
 
 from __future__ import annotations
 
+from delivery_verifier.host.java import jars, runtime
+from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Arm, Profile
+from delivery_verifier.model.scenario import Arm, Profile, Scenario
 from delivery_verifier.planning.own_settings import effective, releases
 from delivery_verifier.planning.own_settings.releases import Release
 
@@ -15,6 +17,21 @@ def check(arm: Arm) -> None:
         (release,) = releases.matching("java", version)
         if reason := why_java_does_not_start(arm.profile, release):
             raise BadInput(f"{arm.name}: {arm.versioned_client.words} does not start with these settings: {reason}")
+
+
+def require_on_host(scenario: Scenario) -> None:
+    """Makes sure that this host has each client of `scenario`, those of the applications' members, too, in its version.
+    Fetches what it lacks.
+
+    Raises JavaError if a client needs Java and there is none, and JarError or WheelError if a version cannot be had.
+    """
+    of_members = {arm.application.versioned_client for arm in scenario.loaded if arm.application is not None}
+    for each in {arm.versioned_client for arm in scenario.loaded} | of_members:
+        if each.client == "java":
+            runtime.java_home()
+            jars.java_client_jars(each.version)
+        else:
+            wheels.environment(each.version)
 
 
 def why_java_does_not_start(profile: Profile, release: Release) -> str:

@@ -153,12 +153,12 @@ class Request(Struct, frozen=True, kw_only=True):
         Meta(
             title="Clients",
             description="What sends the records. Several, e.g. librdkafka,java: each arm runs with each of them, under "
-            "one fault, and the report says which client did it. Java also with a version, e.g. java:4.1.1.",
+            "one fault, and the report says which client did it. Also with a version, e.g. java:4.1.1.",
         ),
         _question(
             help="what sends the records, e.g. librdkafka,java or java:4.1.1,java:4.1.2: each arm runs with each of "
             "them (default {default})",
-            metavar="{librdkafka,java[:VERSION]},...",
+            metavar="{librdkafka,java}[:VERSION],...",
             examples=choices.clients,
             check=choices.check_clients,
             beside_a_scenario="counts",

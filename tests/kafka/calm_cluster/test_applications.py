@@ -313,6 +313,24 @@ def test_members_with_nothing_in_progress_are_killed_all_the_same_and_members_th
     assert stage.effects() == {name: [list(range(40)), list(range(40, 60))] for name in NAMES}
 
 
+@pytest.mark.parametrize("is_exposed", [True, False])
+def test_members_that_are_stopped_go_on_behind_their_commits_and_with_nothing_behind_them_nothing_was_tested(
+    cluster: Cluster, workspace: Path, is_exposed: bool
+) -> None:
+    stop, send = step(CAUGHT_UP, "stop_application", "none"), step(CAUGHT_UP, "send", "none")
+    restart = (step(SETTLED, "restart_application", "none"), step(CAUGHT_UP, "wait", "none"))
+    begin = (stop, step(AT_ONCE, "send", "none")) if is_exposed else (send, stop)
+    stage = Stage(cluster, workspace, entry_of(*begin, *restart))
+    (stopped,) = stage.play()
+    assert stopped.took_effect == is_exposed
+    ended = {f"member {name}/0": "exit code 0" for name in NAMES}
+    waiting = {f"waiting of {name}": 20 for name in NAMES}
+    assert stopped.proof["process_before_heal"] == (ended | waiting if is_exposed else {})
+    until = 20 if is_exposed else 40
+    assert stage.effects() == {name: [list(range(until)), list(range(until, 60))] for name in NAMES}
+    assert stage.differences(stage.group_log()) == set()
+
+
 def test_a_group_that_has_committed_nothing_has_not_been_set_back(
     cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
