@@ -31,10 +31,10 @@ from delivery_verifier.planning.own_settings.translation import (
     printable_name,
 )
 
-_LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
+LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
 """Java's names of compression levels, each with the value of compression.type for which the level counts."""
 _KNOWN_TO_LIBRDKAFKA = ("librdkafka", "librdkafka producer", "librdkafka consumer")
-_ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory", "bootstrap.servers")
+_ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *LEVELS, "buffer.memory", "bootstrap.servers")
 
 
 def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
@@ -93,8 +93,8 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     librdkafka_name = SAME.get(name, name)
     if name == "buffer.memory":
         translation.put("queue.buffering.max.kbytes", max(1, values.whole_number(name, text) // 1024), name)
-    elif name in _LEVELS:
-        if properties.get("compression.type") == _LEVELS[name]:
+    elif name in LEVELS:
+        if properties.get("compression.type") == LEVELS[name]:
             translation.put("compression.level", values.whole_number(name, text), name)
         else:
             translation.leave_out(name, "compression.type is another")
@@ -133,7 +133,8 @@ def with_defaults(translation: Translation, client: ClientVersion) -> Translatio
     notes = [*translation.notes, f"the defaults of {client.name} fill the gaps: {defaults_in_words(defaults)}"]
     if client.client == "java":
         notes += [
-            f"{name}={explicit[name]} is beyond the limits of {clients.EXERCISED}; a run exercises {full[name]}"
+            f"{name}={explicit[name]} is beyond the limits of {clients.EXERCISED}; an arm with it exercises "
+            f"{full[name]}"
             for name in explicit
             if full[name] != explicit[name]
         ]
