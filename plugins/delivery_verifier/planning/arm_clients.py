@@ -24,8 +24,8 @@ def check(load: Load, arm: Arm) -> None:
         raise BadInput(f"{arm.name}: {arm.versioned_client.words} does not start with these settings: {reason}")
     block = layout.of_arm(load, arm).block
     try:
-        made = settings.properties(arm.profile.producer, arm.java_properties, load.payload_bytes, load.deadline_s)
-        settings.require_room(made, load.payload_bytes, block, load.partitions)
+        properties = settings.properties(arm.profile.producer, arm.java_properties, load.payload_bytes, load.deadline_s)
+        settings.require_room(properties, load.payload_bytes, block, load.partitions)
     except BadInput as error:
         raise BadInput(f"{arm.name}: {error}") from None
 

@@ -91,11 +91,11 @@ def properties(
     size of a record, and `deadline_s` the longest time of a step of the load. Raises BadInput for a setting that has no
     counterpart in the Java client, and if the Java client would not start for want of time.
     """
-    made = {**_translated(settings), **{name: value for name, value in own.items() if is_sent(name)}}
-    made.setdefault("max.request.size", max(1_048_576, payload_bytes + record.ENVELOPE_BYTES))
-    made.setdefault("max.block.ms", int(deadline_s * 1000) + _LONGEST_BLOCK_MS)
-    _require_time(made)
-    return {name: setting_text(value) for name, value in made.items()} | _OWN
+    result = {**_translated(settings), **{name: value for name, value in own.items() if is_sent(name)}}
+    result.setdefault("max.request.size", max(1_048_576, payload_bytes + record.ENVELOPE_BYTES))
+    result.setdefault("max.block.ms", int(deadline_s * 1000) + _LONGEST_BLOCK_MS)
+    _require_time(result)
+    return {name: setting_text(value) for name, value in result.items()} | _OWN
 
 
 def is_sent(name: str) -> bool:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from delivery_verifier.load.java.settings import is_sent
 from delivery_verifier.model.client import JAVA_NAMES
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning.own_settings import known_names, producer
-from delivery_verifier.planning.own_settings.producer_names import LEFT_OUT
-from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import printable_name
 
 PREFIX = "java."
@@ -26,20 +23,13 @@ _LOWERED = "delivery.timeout.ms"
 
 def as_written(settings: Mapping[str, str]) -> dict[str, str]:
     """Returns those of a file's settings, by Kafka's own names, that the Java client gets as they are."""
-    return {name: text for name, text in settings.items() if is_kept(name)}
-
-
-def is_kept(name: str) -> bool:
-    """Returns whether a profile may hold the property, because the Java client's producer has it, it is no secret, and
-    no run sets it itself."""
-    is_javas = name in known_names.names("producer") or (name in LEFT_OUT and not known_names.is_librdkafkas(name))
-    return is_javas and is_sent(name) and not is_withheld(name)
+    return {name: text for name, text in settings.items() if known_names.reaches_java(name)}
 
 
 def require_kept(names: Collection[str], field: str) -> None:
     """Raises BadInput, which shows `field`, if a profile may not hold one of the properties. Shows no value."""
     for name in names:
-        if not is_kept(name):
+        if not known_names.reaches_java(name):
             raise BadInput(
                 f"{field}: {PREFIX}{printable_name(name)} is no property that a run may give to the Java client: it "
                 "is not the producer's, or belongs to a connection, to foreign code or to the run itself; leave it out"

@@ -53,16 +53,22 @@ def translate(properties: Mapping[str, str], client: Client, transactional: bool
         elif name in LEFT_OUT:
             if client == "java" and (reason := client_values.refusal(name, text, client)):
                 raise BadInput(f"{name} is {text!r}, and {reason}")
-            translation.leave_out(name, LEFT_OUT[name])
+            translation.leave_out(name, _without_effect(name, LEFT_OUT[name], client))
         elif known_names.is_serializers(name):
             translation.leave_out(name, SERIALIZERS)
         elif name == "transaction.timeout.ms" and not (transactional or "transactional.id" in properties):
-            translation.leave_out(name, INERT)
+            translation.leave_out(name, _without_effect(name, INERT, client))
         elif name in REFUSED or name.startswith("test."):
             raise BadInput(f"{name} cannot be verified: {REFUSED.get(name, 'it replaces the cluster under test')}")
         elif not _take_over(translation, name, text, properties, client):
             _leave_out_or_refuse(translation, name, client)
     return translation
+
+
+def _without_effect(name: str, reason: str, client: Client) -> str:
+    """Returns why a property is left out, and that the Java client gets it, if it was written for that one."""
+    is_javas = client == "java" and known_names.reaches_java(name)
+    return f"{reason}; an arm with the Java client gets it" if is_javas else reason
 
 
 def _leave_out_or_refuse(translation: Translation, name: str, client: Client) -> None:

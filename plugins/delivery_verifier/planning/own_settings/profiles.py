@@ -213,7 +213,7 @@ def of_client(
         profile,
         producer=completed.settings,
         java_properties=own,
-        notes=(*profile.notes, *completed.lines(own)),
+        notes=(*profile.notes, *completed.lines()),
         written_for=client.client,
         written_for_version=releases.text(client.version),
         written=translation.settings,

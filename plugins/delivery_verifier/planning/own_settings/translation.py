@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from delivery_verifier.model.data import Setting, setting_text
@@ -59,21 +59,12 @@ class Translation:
         if self.settings.setdefault(name, value) != value:
             raise BadInput(f"{alias} says the same as {name}, which has another value: keep one of them")
 
-    def lines(self, kept: Container[str] = ()) -> list[str]:
+    def lines(self) -> list[str]:
         """Returns the lines that the user sees: the notes, and then one line per reason for leaving properties out.
 
-        The line of a reason lists the properties that are left out for this reason. Those in `kept` are left out only
-        where librdkafka sends: the Java client gets them.
+        The line of a reason lists the properties that are left out for this reason.
         """
-        lines = list(self.notes)
-        for reason, names in self.left_out.items():
-            lines += _left_out("left out", [name for name in names if name not in kept], reason)
-            lines += _left_out("left out with librdkafka", [name for name in names if name in kept], reason)
-        return lines
-
-
-def _left_out(what: str, names: list[str], reason: str) -> list[str]:
-    return [f"{what}: {', '.join(names)} ({reason})"] if names else []
+        return [*self.notes, *(f"left out: {', '.join(names)} ({reason})" for reason, names in self.left_out.items())]
 
 
 def defaults_in_words(defaults: Mapping[str, Setting]) -> str:
