@@ -400,7 +400,7 @@ def test_settings_that_the_java_client_refuses_end_the_producer_with_its_reason(
 
 
 PASTED = {
-    "acks": "all",
+    "acks": "-1",
     "batch.size": "0",
     "linger.ms": "1",
     "buffer.memory": "20000001",
@@ -416,7 +416,7 @@ PASTED = {
 
 @pytest.mark.parametrize("version", [CLIENTS["java"].default, pytest.param("3.9.2", marks=pytest.mark.slow)])
 def test_a_pasted_file_for_java_reaches_the_client_as_it_was_written(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], version: str
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     """The client itself logs which values it has. Java 3.9.2 does not know each of them, and only says so."""
     foreign = {"bootstrap.servers": "production:9092", "interceptor.classes": "x.Y", "client.id": "orders"}
@@ -432,11 +432,13 @@ def test_a_pasted_file_for_java_reaches_the_client_as_it_was_written(
     )
     plain = java_client.command
     says = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.producer.ProducerConfig=info"
-    monkeypatch.setattr(java_client, "command", lambda *of: [plain(*of)[0], says, *plain(*of)[1:]])
+    log = tmp_path / "log-of-the-client"
+    into_log = ("/bin/sh", "-c", f'exec "$@" 2>{log}', "sh")
+    monkeypatch.setattr(java_client, "command", lambda *of: [*into_log, plain(*of)[0], says, *plain(*of)[1:]])
     assert run_here(spec).fatal is None
     rows = sealed(spec, tmp_path)
     assert outcomes(rows) == {"ACKED": 500} and places(rows) == written(read_log(spec))
-    _, _, logged = capfd.readouterr().err.partition("ProducerConfig values:")
+    _, _, logged = log.read_text().partition("ProducerConfig values:")
     values = dict(line.strip().split(" = ", 1) for line in logged.splitlines() if " = " in line)
     known = {name: value for name, value in PASTED.items() if name in values}
     assert PASTED.keys() - known.keys() == (
