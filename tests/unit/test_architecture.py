@@ -72,7 +72,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "reporting": "contract.guarantees contract.settings catalogue run_directory host model",
         "advice": "verdict contract catalogue run_directory model",
         "expectations": "verdict run_directory host.optional model",
-        "planning": "contract catalogue load.layout cluster host model",
+        "planning": "contract catalogue load.layout load.java.settings cluster host model",
         "settlement": "canary applications load cluster run_directory host model",
         "progress": "load run_directory host model",
         "verdict": "canary contract run_directory model",

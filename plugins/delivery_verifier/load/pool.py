@@ -188,6 +188,7 @@ def _spec(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str, st
         on_sigterm=arm.on_sigterm,
         client=arm.client,
         client_version=arm.versioned_client.version,
+        java_properties=arm.java_properties,
     )
 
 

@@ -37,6 +37,18 @@ CLIENTS: dict[Client, ClientKind] = {
 }
 """What a run knows of each client library. librdkafka 2.16.0 is that of confluent-kafka 2.16.1."""
 
+JAVA_NAMES = {
+    "socket.timeout.ms": "request.timeout.ms",
+    "message.max.bytes": "max.request.size",
+    "queue.buffering.max.kbytes": "buffer.memory",
+    "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "batch.num.messages": "batch.size",
+}
+"""Maps each setting of librdkafka that has another name in the Java client, and perhaps another unit, to this name.
+Other settings have the same name in both, or are one client's alone."""
+
 RESERVED = {
     "rust": "Confluent has announced confluent-kafka 4 on a core in Rust, under the package name of today's client. "
     "No run has used it, so no rule of the contract is known to hold for it",

@@ -53,7 +53,7 @@ class JavaClient:
         self._answers: dict[int, str] = {}
         self._untaken, self._is_closed = 0, False
         properties, start = require_java(spec)
-        self.limit = settings.room(properties, spec.settings, spec.payload_bytes, spec.block)
+        self.limit = settings.room(properties, spec.settings, spec.payload_bytes, spec.block, spec.partitions)
         self._jvm = Jvm(Path(spec.folder), start, spec.deadline_s)
         try:
             self._jvm.write(packed(self._layout()) + packed({**properties, **spec.connection}))
@@ -185,7 +185,7 @@ def require_java(spec: ProducerSpec) -> tuple[dict[str, str], list[str]]:
     Raises BadInput if a setting cannot be translated, JavaError if there is no usable Java, and JarError if the client
     cannot be had in this version.
     """
-    properties = settings.properties(spec.settings, spec.settings_of, spec.payload_bytes, spec.deadline_s)
+    properties = settings.properties(spec.settings, spec.java_properties, spec.payload_bytes, spec.deadline_s)
     return properties, command(spec.client_version, _heap_mb(properties))
 
 
