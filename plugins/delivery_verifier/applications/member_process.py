@@ -123,6 +123,8 @@ def spec_of(
         discipline=member.application.discipline,
         batch=member.application.batch,
         producer=_producer_settings(member),
+        client=member.application.client,
+        client_version=member.application.client_version,
     )
 
 

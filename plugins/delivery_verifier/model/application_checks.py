@@ -34,6 +34,11 @@ def check_application(arm: str, application: Application) -> None:
         if consumer:
             raise BadInput(f"{where} is given, but the settings of a user application are unknown: leave them out")
         return
+    if application.client == "java" and application.discipline == "store_after":
+        raise BadInput(
+            f"arms.{arm}.application.client is java, and store_after stores offsets for the client's timer, which the "
+            "Java client does not let a program do; allowed: commit_after, or librdkafka"
+        )
     if application.effects:
         raise BadInput(f"arms.{arm}.application.effects is given, but only user applications have it: leave it out")
     if missing := [name for name in REQUIRED if name not in consumer]:
