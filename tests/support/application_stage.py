@@ -119,10 +119,14 @@ class Stage:
         assert incarnation.counted == len(incarnation.rows)
         return [int(offset) for offset in incarnation.rows["offset"]]
 
+    def incarnations(self, arm: str) -> list[IncarnationEffects]:
+        """Returns the effects of each incarnation of each member of an arm's application."""
+        member = next(each for each in self.members.members if each.arm.name == arm)
+        return list(sink_of(member.application.discipline).read(self.inputs(member)))
+
     def overtaken(self, arm: str) -> int:
         """Returns how many records of an arm were first applied after a record with a higher offset."""
-        member = next(each for each in self.members.members if each.arm.name == arm)
-        incarnations = sink_of(member.application.discipline).read(self.inputs(member))
+        incarnations = self.incarnations(arm)
         ordered = sorted(
             (int(row["order"]), int(row["offset"])) for incarnation in incarnations for row in incarnation.rows
         )

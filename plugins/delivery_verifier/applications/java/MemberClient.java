@@ -18,14 +18,17 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.protocol.Errors;
 
 /**
@@ -148,10 +151,7 @@ public final class MemberClient implements ConsumerRebalanceListener {
             case 'A' -> consumer.assign(offsets().keySet());
             case 'L' -> list(content);
             case 'P' -> poll(requests.readInt(), Duration.ofMillis(requests.readInt()), content);
-            case 'C' -> {
-                Duration most = Duration.ofMillis(requests.readInt());
-                consumer.commitSync(withEpochs(offsets()), most);
-            }
+            case 'C' -> commit(Duration.ofMillis(requests.readInt()), withEpochs(offsets()));
             case 'N' -> consumer.commitAsync(withEpochs(offsets()), null);
             case 'K' -> offsets().forEach(this::seek);
             case 'Q' -> consumer.close();
@@ -205,6 +205,28 @@ public final class MemberClient implements ConsumerRebalanceListener {
             content.writeInt(each.value() == null ? 0 : each.value().length);
             content.write(each.value() == null ? new byte[0] : each.value());
         }
+    }
+
+    /**
+     * Asks the group once to commit, and waits for its answer. commitSync() would ask again after a lost answer, and a
+     * refusal would then not prove that nothing was committed. The coordinator answers requests in their order, so the
+     * answer is there when committed() has its own; and commitSync() calls the callbacks of earlier commits.
+     */
+    private void commit(Duration longest, Map<TopicPartition, OffsetAndMetadata> offsets) {
+        AtomicReference<Optional<Exception>> answer = new AtomicReference<>();
+        consumer.commitAsync(offsets, (asked, error) -> answer.set(Optional.ofNullable(error)));
+        long end = System.nanoTime() + longest.toNanos();
+        while (answer.get() == null) {
+            Duration rest = Duration.ofNanos(end - System.nanoTime());
+            if (rest.isNegative()) {
+                throw new TimeoutException("a commit has no answer after " + longest.toMillis() + " ms");
+            }
+            consumer.committed(offsets.keySet(), rest);
+            consumer.commitSync(Map.of(), rest);
+        }
+        answer.get().ifPresent(error -> {
+            throw error instanceof RuntimeException thrown ? thrown : new KafkaException(error);
+        });
     }
 
     private void noteEpoch(ConsumerRecord<byte[], byte[]> record) {

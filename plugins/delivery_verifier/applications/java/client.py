@@ -8,7 +8,6 @@ flush().
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from delivery_verifier.applications.java import errors
 from delivery_verifier.applications.java.errors import JavaError
-from delivery_verifier.applications.java.settings import RETRY_BACKOFF_MS, consumer_properties, producer_properties
+from delivery_verifier.applications.java.settings import consumer_properties, producer_properties
 from delivery_verifier.applications.spec import MemberSpec
 from delivery_verifier.host.java.jvm import ClientDied, Jvm, command, packed, text
 from delivery_verifier.model.application import output_topic
@@ -30,9 +29,6 @@ TAKEN_S = 120.0
 """The longest time, in seconds, for which the JVM may take nothing that it is given."""
 COMMIT_S = 10.0
 """The longest time that one commit may take, in seconds. A member repeats it."""
-EARLIEST_REPEAT = 0.8
-"""The Java client repeats a request no earlier than after this part of retry.backoff.ms (`ExponentialBackoff`, with the
-jitter of 0.2 that every client has)."""
 _RECORD, _OFFSET, _COUNT = struct.Struct(">iqi"), struct.Struct(">iq"), struct.Struct(">i")
 
 Partitions = list[TopicPartition]
@@ -84,7 +80,6 @@ class Bridge:
         self.topic = spec.topic
         self.on_event: Callable[[str, list[int]], None] = lambda event, partitions: None
         consumer, producer, start = require_java(spec)
-        self.retry_backoff_s = int(consumer.get("retry.backoff.ms", RETRY_BACKOFF_MS)) / 1000
         layout = {"topic": spec.topic, "output": output_topic(spec.topic)}
         self._jvm = Jvm(Path(spec.folder), start, TAKEN_S, "member")
         try:
@@ -175,19 +170,12 @@ class JavaConsumer:
         return list(_messages(content))
 
     def commit(self, offsets: Partitions, asynchronous: bool) -> Partitions | None:
-        """Commits `offsets`, each with the leader epoch of the record before it, as Java's commitSync() does."""
+        """Commits `offsets`, each with the leader epoch of the record before it, as Java's commitSync() does. Asks the
+        group once: an error that is in `errors.REFUSED` proves that nothing was committed."""
         if asynchronous:
             self._ask(b"N" + _offsets(offsets))
             return None
-        begin = time.monotonic()
-        try:
-            self._ask(b"C" + _COUNT.pack(int(COMMIT_S * 1000)) + _offsets(offsets))
-        except KafkaException as raised:
-            error: KafkaError = raised.args[0]
-            is_late = time.monotonic() - begin >= EARLIEST_REPEAT * self.bridge.retry_backoff_s
-            if is_late and error.code() in errors.REFUSED.values():
-                raise errors.late_refusal(error) from None
-            raise
+        self._ask(b"C" + _COUNT.pack(int(COMMIT_S * 1000)) + _offsets(offsets))
         return []
 
     def store_offsets(self, offsets: Partitions) -> None:

@@ -78,12 +78,6 @@ def of_producer(call: str, error: JavaError) -> KafkaException:
     return KafkaException(KafkaError(code, error.text, fatal=fatal, retriable=retriable, txn_requires_abort=abort))
 
 
-def late_refusal(refusal: KafkaError) -> KafkaException:
-    """Returns what a refusal proves that may be the answer to a repeated commit: nothing. The client repeats a commit
-    whose answer was lost, and then the group may have accepted the first one."""
-    return KafkaException(KafkaError(KafkaError._FAIL, f"{refusal.str()} (perhaps after a repeat of the client)"))
-
-
 def of_reports(failed: list[tuple[str, ...]]) -> KafkaException | None:
     """Returns the error that ended the producer while it sent records, if `failed` has one. `failed` has the classes of
     each error that was reported of a record. Returns None if the records alone failed."""

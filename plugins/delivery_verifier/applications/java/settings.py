@@ -53,8 +53,6 @@ _WITHOUT_COUNTERPART: dict[str, tuple[str, ...]] = {
 """Maps a setting of librdkafka to its values that a consumer of the Java client needs no counterpart for."""
 _OF_BROKERS = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 """With group.protocol=consumer, these are settings of brokers, and the Java client does not start with them."""
-RETRY_BACKOFF_MS = 100
-"""The default of retry.backoff.ms."""
 
 
 def consumer_properties(settings: Mapping[str, Setting], batch: int) -> dict[str, str]:
