@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from delivery_verifier.model.application import DISCIPLINES, REQUIRED, TIMED, Application, Discipline
+from delivery_verifier.model.client import versioned
 from delivery_verifier.model.data import Setting, setting_text
 
 _CONSUMER: dict[str, Setting] = {
@@ -112,10 +113,19 @@ def application_lines(application: Application | None) -> list[str]:
     settings = ", ".join(f"{name}={setting_text(value)}" for name, value in in_order(application.consumer).items())
     return [
         f"applied by {name_and_discipline(application.name, application.discipline)}: "
-        f"{DISCIPLINES[application.discipline]}; {members}, at most {application.batch} records at a time",
+        f"{DISCIPLINES[application.discipline]}; {members}{_client(application)}, "
+        f"at most {application.batch} records at a time",
         f"consumer settings: {settings}",
         *([f"producer settings: {_in_words(application.producer)}"] if application.producer else []),
     ]
+
+
+def _client(application: Application) -> str:
+    """Returns in words which client the members have, if it is not librdkafka."""
+    if application.client == "librdkafka":
+        return ""
+    client = versioned(application.client, application.client_version)
+    return f" with {client.words} and the same settings by its own names"
 
 
 def _in_words(settings: Mapping[str, Setting]) -> str:
