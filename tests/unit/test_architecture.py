@@ -80,7 +80,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "faults": "load applications cluster contract host model",
         "spark_jobs": "run_directory host model",
         "load": "run_directory host model",
-        "applications": "load.client_errors run_directory host model",
+        "applications": "load.client_errors load.java.settings run_directory host model",
         "cluster": "run_directory host model",
         "run_directory": "host model",
         "contract": "model",

@@ -98,7 +98,7 @@ def start_process(spec: MemberSpec) -> children.Child:
     """Starts the process for the incarnation that `spec` describes, and creates the folder of the incarnation. When the
     calling process dies, the started process dies, too. Raises WheelError if librdkafka cannot be had in the version of
     `spec`."""
-    environment = wheels.environment(spec.client_version)
+    environment = wheels.environment(spec.client_version) if spec.client == "librdkafka" else None
     folder = incarnation_folder(spec)
     folder.mkdir(parents=True)
     return children.start_module("delivery_verifier.applications.process", dumps(spec), folder, environment)
@@ -126,6 +126,7 @@ def spec_of(
         discipline=member.application.discipline,
         batch=member.application.batch,
         producer=_producer_settings(member),
+        client=member.application.client,
         client_version=member.application.client_version,
     )
 

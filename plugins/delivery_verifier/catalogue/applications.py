@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from delivery_verifier.model.application import DISCIPLINES, REQUIRED, TIMED, Application, Discipline
+from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.model.data import Setting, setting_text
 
 _CONSUMER: dict[str, Setting] = {
@@ -116,13 +117,21 @@ def application_lines(application: Application | None) -> list[str]:
     if application.discipline == "own":
         return [f"applied by {application.name}: {DISCIPLINES['own']}; {members}"]
     settings = ", ".join(f"{name}={setting_text(value)}" for name, value in in_order(application.consumer).items())
-    client = f", with {application.versioned_client.words}" if application.client_version else ""
     return [
         f"applied by {name_and_discipline(application.name, application.discipline)}: "
-        f"{DISCIPLINES[application.discipline]}; {members}, at most {application.batch} records at a time{client}",
+        f"{DISCIPLINES[application.discipline]}; {members}{_client(application)}, "
+        f"at most {application.batch} records at a time",
         f"consumer settings: {settings}",
         *([f"producer settings: {_in_words(application.producer)}"] if application.producer else []),
     ]
+
+
+def _client(application: Application) -> str:
+    """Returns in words which client the members have, if it is not the installed librdkafka."""
+    client = application.versioned_client
+    if client == VersionedClient():
+        return ""
+    return f" with {client.words}{' and the same settings by its own names' if client.client == 'java' else ''}"
 
 
 def _in_words(settings: Mapping[str, Setting]) -> str:

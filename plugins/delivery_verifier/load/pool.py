@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from delivery_verifier.host.java.jvm import await_end
 from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.host.supervision import children
 from delivery_verifier.host.supervision.control_block import carry_out
@@ -17,7 +18,6 @@ from delivery_verifier.load import layout, transactions
 from delivery_verifier.load.client_errors import errors_reported
 from delivery_verifier.load.error_codes import error_name
 from delivery_verifier.load.java.client import require_java
-from delivery_verifier.load.java.jvm import await_end
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.producer_process import ProducerProcess, start_process
 from delivery_verifier.load.spec import ProducerSpec

@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 from confluent_kafka import KafkaException
 
+from delivery_verifier.host.java.jvm import ClientDied
 from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.client import HandOver, LoadClient
 from delivery_verifier.load.client_errors import ending, refusal
 from delivery_verifier.load.java.client import JavaClient
-from delivery_verifier.load.java.jvm import ClientDied
 from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.librdkafka_client import LibrdkafkaClient
 from delivery_verifier.load.live_ledger import Control, Gate, LiveLedger, State, Word

@@ -40,7 +40,12 @@ def check_application(arm: str, application: Application) -> None:
                 "it out"
             )
         return
-    require_possible("librdkafka", application.client_version, f"arms.{arm}.application.client_version")
+    require_possible(application.client, application.client_version, f"arms.{arm}.application.client_version")
+    if application.client == "java" and application.discipline == "store_after":
+        raise BadInput(
+            f"arms.{arm}.application.client is java, and store_after stores offsets for the client's timer, which the "
+            "Java client does not let a program do; allowed: commit_after, or librdkafka"
+        )
     if application.effects:
         raise BadInput(f"arms.{arm}.application.effects is given, but only user applications have it: leave it out")
     if missing := [name for name in REQUIRED if name not in consumer]:

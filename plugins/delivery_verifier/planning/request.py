@@ -202,7 +202,11 @@ class Request(Struct, frozen=True, kw_only=True):
             description="One name=value to a line, in place of the profile's, e.g. linger.ms=100. Not beside pasted "
             "settings.",
         ),
-        _settings(option="producer_override", help="one producer setting, or java.NAME=VALUE for the Java client alone; repeatable", check=choices.check_text),
+        _settings(
+            option="producer_override",
+            help="one producer setting, or java.NAME=VALUE for the Java client alone; repeatable",
+            check=choices.check_text,
+        ),
     ] = None
     topic_overrides: Annotated[
         str | None,

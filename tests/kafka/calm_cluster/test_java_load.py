@@ -17,13 +17,13 @@ from support.planned_loads import Plan, Row, outcomes, planner, run_here, sealed
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.java.jars import java_client_versions
+from delivery_verifier.host.java.jvm import IDENTITY, ClientDied, await_end
 from delivery_verifier.host.processes import process_of
 from delivery_verifier.host.supervision import children
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import pool as pools
 from delivery_verifier.load.java import client as java_client
 from delivery_verifier.load.java.client import JavaClient
-from delivery_verifier.load.java.jvm import IDENTITY, ClientDied, await_end
 from delivery_verifier.load.live_ledger import Control, Gate, LiveLedger, State, Word
 from delivery_verifier.load.producer_process import ENDED_EARLY, IN_LOAD, start_process
 from delivery_verifier.load.publish_ledger import counted_outcomes

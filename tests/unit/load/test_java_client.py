@@ -17,14 +17,14 @@ import pytest
 from confluent_kafka import KafkaError
 
 from delivery_verifier.catalogue import PROFILES, SCENARIOS, build
-from delivery_verifier.host.java import jars, runtime
+from delivery_verifier.host.java import build as builds
+from delivery_verifier.host.java import jars, jvm, runtime
 from delivery_verifier.host.java.jars import JarError
 from delivery_verifier.host.java.runtime import JavaError
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import error_codes
 from delivery_verifier.load import pool as pools
-from delivery_verifier.load.java import build as builds
-from delivery_verifier.load.java import errors, jvm, settings
+from delivery_verifier.load.java import errors, settings
 from delivery_verifier.load.java.client import require_java
 from delivery_verifier.load.pool import ProducerPool, require_client
 from delivery_verifier.load.spec import ProducerSpec
@@ -51,30 +51,40 @@ SPEC = ProducerSpec(
 )
 
 
-def test_the_classes_are_made_from_the_source_beside_them() -> None:
-    built = json.loads(builds.BUILT.read_text())
-    assert built["sha256"] == builds.digests(builds.FOLDER), "run `python -m delivery_verifier.load.java.build`"
+def of_program(name: str) -> Path:
+    """The source of the program `name`."""
+    (source,) = (each for each in builds.SOURCES if each.stem == name)
+    return source
+
+
+@pytest.mark.parametrize("source", builds.SOURCES, ids=lambda source: source.stem)
+def test_the_classes_are_made_from_the_source_beside_them(source: Path) -> None:
+    built = json.loads(builds.record_of(source).read_text())
+    digests = builds.digests(source, source.parent)
+    assert built["sha256"] == digests, "run `python -m delivery_verifier.host.java.build`"
 
 
 @pytest.mark.skipif(not shutil.which("javac"), reason="there is no compiler on this host")
-def test_the_source_compiles_to_these_classes(tmp_path: Path) -> None:
-    builds.compiled(tmp_path)
-    built = json.loads(builds.BUILT.read_text())
-    assert {file.name for file in tmp_path.iterdir()} | {builds.SOURCE.name} == built["sha256"].keys()
+@pytest.mark.parametrize("source", builds.SOURCES, ids=lambda source: source.stem)
+def test_the_source_compiles_to_these_classes(source: Path, tmp_path: Path) -> None:
+    builds.compiled(source, tmp_path)
+    built = json.loads(builds.record_of(source).read_text())
+    assert {file.name for file in tmp_path.iterdir()} | {source.name} == built["sha256"].keys()
     if built["compiler"] == builds.compiler():
-        assert builds.digests(tmp_path) == built["sha256"]
+        assert builds.digests(source, tmp_path) == built["sha256"]
 
 
-def test_a_class_that_was_not_made_anew_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for file in builds.FOLDER.glob("LoadClient*"):
+def test_a_class_that_was_not_made_anew_is_noticed(tmp_path: Path) -> None:
+    assert {source.stem for source in builds.SOURCES} == {"LoadClient", "MemberClient"}
+    source = of_program("LoadClient")
+    for file in source.parent.glob("LoadClient*"):
         shutil.copy(file, tmp_path)
-    monkeypatch.setattr(builds, "SOURCE", tmp_path / "LoadClient.java")
-    assert builds.digests(tmp_path) == builds.digests(builds.FOLDER)
-    builds.SOURCE.write_text(builds.SOURCE.read_text() + "// changed\n")
-    assert builds.digests(tmp_path) != builds.digests(builds.FOLDER) | {"LoadClient.java": ""}
+    copy = tmp_path / source.name
+    assert builds.digests(copy, tmp_path) == builds.digests(source, source.parent)
+    copy.write_text(copy.read_text() + "// changed\n")
+    assert builds.digests(copy, tmp_path) != builds.digests(source, source.parent) | {"LoadClient.java": ""}
     with pytest.raises(AssertionError, match="run `python -m"):
-        monkeypatch.setattr(builds, "FOLDER", tmp_path)
-        test_the_classes_are_made_from_the_source_beside_them()
+        test_the_classes_are_made_from_the_source_beside_them(copy)
 
 
 def test_a_code_of_an_error_of_the_java_client_keeps_its_meaning() -> None:
@@ -305,7 +315,7 @@ def test_options_that_are_meant_for_every_jvm_do_not_reach_the_client(
 ) -> None:
     """A heap dump of this JVM would hold passwords, and what they print would stand between its answers."""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+HeapDumpOnOutOfMemoryError")
-    made = jvm.Jvm(tmp_path, ["/bin/sh", "-c", 'echo "options: $JAVA_TOOL_OPTIONS"; read _'], 10.0)
+    made = jvm.Jvm(tmp_path, ["/bin/sh", "-c", 'echo "options: $JAVA_TOOL_OPTIONS"; read _'], 10.0, "producer")
     try:
         lines: list[str] = []
         wait_until(lambda: bool(lines.extend(made.lines(0.1)) or lines), "its line", 10)

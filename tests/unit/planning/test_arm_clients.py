@@ -144,9 +144,23 @@ def test_the_members_of_an_application_have_a_version_of_their_own() -> None:
         check(with_members("2.13.2", discipline="own", consumer={}))
 
 
-def test_an_arm_with_an_application_has_librdkafka() -> None:
-    with pytest.raises(BadInput, match="the members of commit_after use librdkafka"):
-        planned(application="commit_after", clients="librdkafka,java")
+def test_the_members_of_an_application_have_the_client_of_their_arm() -> None:
+    of = planned(application="commit_after", clients="librdkafka,java:4.1.1")
+    members = {arm.name: (arm.application.client, arm.application.client_version) for arm in of.arms if arm.application}
+    assert members == {"safe": ("librdkafka", ""), "safe-java": ("java", "4.1.1")}
+    java = of.arm("safe-java")
+    assert java.application is not None
+    other = replace(java, application=replace(java.application, client="librdkafka", client_version=""))
+    mixed = replace(of, arms=tuple(other if arm is java else arm for arm in of.arms))
+    with pytest.raises(BadInput, match=r"is java:4\.1\.1, and the members of commit_after use librdkafka"):
+        loads(dumps(mixed))
+
+
+def test_an_application_that_the_java_client_cannot_have_is_refused_by_name() -> None:
+    with pytest.raises(BadInput, match=r"store_after stores offsets for the client's timer.*allowed: commit_after"):
+        planned(application="store_after", clients="librdkafka,java")
+    with pytest.raises(BadInput, match=r"store_after stores offsets"):
+        planned(scenario="consumer.defaults", clients="java")
 
 
 def test_the_price_of_one_arm_is_measured_alone() -> None:

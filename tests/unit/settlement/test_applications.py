@@ -91,7 +91,7 @@ def run(tmp_path: Path) -> Run:
 
 @pytest.mark.slow
 def test_what_was_applied_up_to_the_marker_is_sealed(run: Run) -> None:
-    pool = MemberPool(SCENARIO, run.broker.connection, run.folder, lambda pid: None)
+    pool = MemberPool(SCENARIO, {"librdkafka": run.broker.connection}, run.folder, lambda pid: None)
     try:
         pool.start()
         control = pool.members[0].control

@@ -57,7 +57,7 @@ class Run:
 
     def apply(self) -> None:
         self.write(*[(0, number) for number in range(5)])
-        pool = MemberPool(SCENARIO, self.broker.connection, self.folder, lambda pid: None)
+        pool = MemberPool(SCENARIO, {"librdkafka": self.broker.connection}, self.folder, lambda pid: None)
         lines = pool.members[0].folder / "work" / "out.jsonl"
         try:
             pool.start()
