@@ -6,12 +6,14 @@ assignment of replicas to brokers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.scenario import Arm, Scenario
@@ -23,6 +25,14 @@ KAFKA_DEFAULTS = {"min.insync.replicas": "1"}
 """Kafka's own defaults for settings that a profile leaves open. The contract assumes these values. They are written to
 every topic, because the brokers may have other defaults."""
 TIMEOUT_S = 20.0
+_AGAIN_S = 0.2
+_MOVED = (
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+)
+"""The errors of a question to a broker that leads no more, or not yet: the client does not ask again by itself."""
 CREATES_NOTHING: dict[str, str | int | float | bool] = {"allow.auto.create.topics": False, "log_level": 0}
 """For an admin client. It is a producer to librdkafka, and a producer that asks for a topic has the broker create it
 where auto.create.topics.enable is true. The client warns that the property is a consumer's, and heeds it."""
@@ -134,11 +144,19 @@ def offsets(
     earliest.
 
     If `spec` selects the latest offset, `isolation` decides which one: the high watermark for READ_UNCOMMITTED, the
-    last stable offset for READ_COMMITTED.
+    last stable offset for READ_COMMITTED. Asks again for at most TIMEOUT_S seconds while a leader has moved, and the
+    client does not know that yet. Raises KafkaException.
     """
     specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-    answers = client.list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
-    return {(key.topic, key.partition): future.result(TIMEOUT_S).offset for key, future in answers.items()}
+    end = time.monotonic() + TIMEOUT_S
+    while True:
+        answers = client.list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
+        try:
+            return {(key.topic, key.partition): future.result(TIMEOUT_S).offset for key, future in answers.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in _MOVED or time.monotonic() >= end:
+                raise
+        pause(_AGAIN_S)
 
 
 def high_watermarks(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 from support.mock_broker import MockBroker
 
@@ -50,3 +52,32 @@ def test_to_ask_for_a_topic_that_is_not_there_creates_none() -> None:
     with pytest.raises(BadInput, match="misspelt"):
         foreign_topic.facts(Connection({1: Address(host, int(port))}), "misspelt")
     assert broker.topics() == []
+
+
+class MovedLeader:
+    """An admin client that first finds a broker which leads no more."""
+
+    def __init__(self, *errors: int) -> None:
+        self.errors = [*errors]
+
+    def list_offsets(self, specs: Any, **more: Any) -> dict[Any, Future[Any]]:
+        answer: Future[Any] = Future()
+        if self.errors:
+            answer.set_exception(KafkaException(KafkaError(self.errors.pop(0))))
+        else:
+            answer.set_result(SimpleNamespace(offset=7))
+        return dict.fromkeys(specs, answer)
+
+
+def test_offsets_are_asked_again_where_a_leader_has_moved_and_not_after_another_error() -> None:
+    moved: Any = MovedLeader(KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION)
+    assert topics.last_stable_offsets(moved, [("t", 0)]) == {("t", 0): 7}
+    refused: Any = MovedLeader(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+        topics.start_offsets(refused, [("t", 0)])
+
+
+def test_a_leader_that_is_not_found_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "TIMEOUT_S", 0.5)
+    with pytest.raises(KafkaException, match="FENCED_LEADER_EPOCH"):
+        topics.last_stable_offsets(MovedLeader(*[KafkaError.FENCED_LEADER_EPOCH] * 1000), [("t", 0)])  # type: ignore[arg-type]
