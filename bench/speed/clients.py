@@ -59,7 +59,7 @@ def main() -> int:
         {name: _median(measured, name, lambda each: each.steady_rate) for name in _names(measured)},
         [
             f"{arguments.rounds} rounds of {arguments.records:,} records of 100 B, batch.size={arguments.batch_size}; "
-            "medians. Both clients write the full ledger, ProducerPerformance none."
+            f"medians. Both clients write the full ledger, ProducerPerformance none. {_spread(measured)}"
         ],
     )
     return 1 if rates["java"] < LEAST else ratios.guard(sized, arguments.commit)
@@ -89,6 +89,16 @@ def _median(measured: Rounds, name: str, figure: Any) -> float:
 
 def _ratio(measured: Rounds, name: str, figure: Any) -> float:
     return round(statistics.median(figure(each[name]) / figure(each[PEER]) for each in measured), 3)
+
+
+def _spread(measured: Rounds) -> str:
+    """Returns the ratio of each round in a sentence, so that a page shows how far they lie apart."""
+    ratios_of = {
+        name: ", ".join(f"{each[name].steady_rate / each[PEER].steady_rate:.3f}" for each in measured)
+        for name in _names(measured)
+        if name != PEER
+    }
+    return f"Ratio of each round: {'; '.join(f'{name} {text}' for name, text in ratios_of.items())}."
 
 
 def _cpu_us(each: Measured) -> float:
