@@ -431,10 +431,11 @@ def test_a_pasted_file_for_java_reaches_the_client_as_it_was_written(
         deadline_s=made.deadline_s,
     )
     plain = java_client.command
-    says = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.producer.ProducerConfig=info"
+    loggers = ("clients.producer.ProducerConfig", "common.config.AbstractConfig")  # of 3.9.2, and of 4.3.1
+    says = [f"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.{name}=info" for name in loggers]
     log = tmp_path / "log-of-the-client"
     into_log = ("/bin/sh", "-c", f'exec "$@" 2>{log}', "sh")
-    monkeypatch.setattr(java_client, "command", lambda *of: [*into_log, plain(*of)[0], says, *plain(*of)[1:]])
+    monkeypatch.setattr(java_client, "command", lambda *of: [*into_log, plain(*of)[0], *says, *plain(*of)[1:]])
     assert run_here(spec).fatal is None
     rows = sealed(spec, tmp_path)
     assert outcomes(rows) == {"ACKED": 500} and places(rows) == written(read_log(spec))
