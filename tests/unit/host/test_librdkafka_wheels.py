@@ -19,10 +19,12 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from filelock import FileLock
 from support.patience import PATIENCE_S
 
 from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.host.librdkafka.wheels import WheelError
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.client import CLIENTS
 
 ROOT = Path(__file__).parents[3]
@@ -102,12 +104,18 @@ def test_both_the_package_and_the_library_in_it_must_be_those_of_the_version(
 
 
 def test_two_runs_at_once_fetch_a_version_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched, found = list[str](), list[Path | None]()
+    fetched, found, asked = list[str](), list[Path | None](), list[str]()
+
+    def lock(*arguments: Any, **more: Any) -> FileLock:
+        asked.append("the lock")
+        return FileLock(*arguments, **more)
 
     def fetch(version: str, wheel: dict[str, Any], folder: Path) -> None:
+        wait_until(lambda: len(asked) == 8, "all to ask for the lock", PATIENCE_S)
         fetched.append(version)
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
 
+    monkeypatch.setattr(wheels, "FileLock", lock)
     monkeypatch.setattr(wheels, "_fetch", fetch)
     runs = [Thread(target=lambda: found.append(wheels.environment(OTHER))) for _ in range(8)]
     for run in runs:

@@ -105,7 +105,7 @@ _SKIPPED = Expectation(
 )
 
 
-def _told_of_ends(role: Literal["subject", "control"], version: str, expectation: Expectation) -> ArmPlan:
+def _arm_with_eof_events(role: Literal["subject", "control"], version: str, expectation: Expectation) -> ArmPlan:
     """Returns an arm whose member has librdkafka `version`, asks to be told of the ends of partitions, and commits by
     the client's timer. Its producers have the installed librdkafka."""
     application = application_of(
@@ -142,8 +142,8 @@ _EOF_EVENTS = Entry(
     ),
     tags=("promises",),
     arms=(
-        _told_of_ends("subject", "2.13.0", _SKIPPED),
-        _told_of_ends("control", "2.13.2", exactly(SKIPPED=0, LOST=0)),
+        _arm_with_eof_events("subject", "2.13.0", _SKIPPED),
+        _arm_with_eof_events("control", "2.13.2", exactly(SKIPPED=0, LOST=0)),
     ),
     load=Load(partitions=3, pacing="scripted", block=10),
     fault=FaultPlan(

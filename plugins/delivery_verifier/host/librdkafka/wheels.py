@@ -74,29 +74,29 @@ def require_imported(version: str) -> None:
     import confluent_kafka
 
     expected = (_entry(version)[PACKAGE], version)
-    found = (confluent_kafka.__version__, confluent_kafka.libversion()[0])
-    if found != expected:
+    imported = (confluent_kafka.__version__, confluent_kafka.libversion()[0])
+    if imported != expected:
         raise WheelError(
-            f"this process was to have {PACKAGE} {expected[0]} with librdkafka {expected[1]}, and has {found[0]} with "
-            f"{found[1]}, from {confluent_kafka.__file__}"
+            f"this process was to have {PACKAGE} {expected[0]} with librdkafka {expected[1]}, and has {imported[0]} "
+            f"with {imported[1]}, from {confluent_kafka.__file__}"
         )
 
 
 def _fetch(version: str, wheel: dict[str, Any], folder: Path) -> None:
     """Makes `folder` with the wheel in it. Raises WheelError."""
     with TemporaryDirectory(dir=folder.parent) as scratch:
-        made, needed = Path(scratch, "made"), Path(scratch, "requirements.txt")
+        target, requirements = Path(scratch, "target"), Path(scratch, "requirements.txt")
         hashes = " ".join(f"--hash=sha256:{each}" for each in wheel["sha256"])
-        needed.write_text(f"{PACKAGE}=={wheel[PACKAGE]} {hashes}\n")
-        strictly = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--target", str(made))
-        command = [*_installer(version), *strictly, "-r", str(needed)]
+        requirements.write_text(f"{PACKAGE}=={wheel[PACKAGE]} {hashes}\n")
+        strictly = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--target", str(target))
+        command = [*_installer(version), *strictly, "-r", str(requirements)]
         try:  # in a folder of its own, for uv to find no project whose settings it would take over
             done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=_FETCH_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise _cannot(version, wheel, str(error)) from error
         if done.returncode:
             raise _cannot(version, wheel, " ".join((done.stderr or done.stdout).split())[:_MOST_CHARACTERS])
-        os.replace(made, folder)
+        os.replace(target, folder)
 
 
 def _installer(version: str) -> list[str]:
