@@ -38,7 +38,7 @@ class Stage:
 
     def __init__(self, scenario: Scenario, workspace: Path) -> None:
         self.broker, self.scenario, self.arm = MockBroker(), scenario, scenario.subjects[0]
-        self.pool = MemberPool(scenario, self.broker.connection, workspace, lambda pid: None)
+        self.pool = MemberPool(scenario, {"librdkafka": self.broker.connection}, workspace, lambda pid: None)
         (self.member,) = self.pool.members
 
     def write(self, *numbers: int) -> None:

@@ -127,11 +127,17 @@ def test_a_version_that_is_not_the_installed_one_has_no_price_of_the_installed_o
     assert priced_as(plain) == "acks_1" and priced_as(older) == ""
 
 
-def test_the_members_of_an_application_have_a_version_of_their_own() -> None:
+def test_members_have_the_version_of_their_arm_and_another_one_only_beside_the_installed_librdkafka() -> None:
     of = planned(profile="acks_1", application="commit_after", clients="librdkafka:2.13.0")
     (subject,) = of.subjects
     assert subject.versioned_client.text == "librdkafka:2.13.0"
-    assert subject.application and subject.application.versioned_client.text == "librdkafka"
+    assert subject.application and subject.application.versioned_client.text == "librdkafka:2.13.0"
+    with pytest.raises(BadInput, match=r"is librdkafka:2\.13\.0, and the members of commit_after use librdkafka"):
+        elsewhere = replace(subject, application=replace(subject.application, client_version=""))
+        check(replace(of, arms=tuple(elsewhere if a is subject else a for a in of.arms)))
+    of = planned(profile="acks_1", application="commit_after")
+    (subject,) = of.subjects
+    assert subject.application
 
     def with_members(version: str, **more: object) -> Scenario:
         application = replace(subject.application, client_version=version, **more)

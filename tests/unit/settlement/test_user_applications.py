@@ -41,7 +41,8 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.broker, self.folder, self.output = MockBroker(), folder / "workspace", Output(folder / "output")
-        connection: Any = SimpleNamespace(client_properties=lambda: self.broker.connection)
+        properties = self.broker.connection
+        connection: Any = SimpleNamespace(client_properties=lambda: properties, properties_of=lambda client: properties)
         self.cluster = cast(
             Cluster,
             SimpleNamespace(

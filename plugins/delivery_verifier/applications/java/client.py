@@ -83,8 +83,8 @@ class Bridge:
         layout = {"topic": spec.topic, "output": output_topic(spec.topic)}
         self._jvm = Jvm(Path(spec.folder), start, TAKEN_S, "member")
         try:
-            made = [packed(properties | spec.connection if properties else {}) for properties in (consumer, producer)]
-            self._jvm.write(packed(layout) + b"".join(made))
+            inputs = [packed(properties | spec.connection if properties else {}) for properties in (consumer, producer)]
+            self._jvm.write(packed(layout) + b"".join(inputs))
             self._answer()
         except _Refused as refused:
             self._jvm.close()
@@ -227,7 +227,7 @@ class JavaProducer:
         """Waits for the reports of all records. Returns how many have none. Raises KafkaException if the producer was
         fenced."""
         content = self._ask("flush", b"F")
-        unreported, count = (_COUNT.unpack_from(content, at)[0] for at in (0, 4))
+        unreported, count = (_COUNT.unpack_from(content, begin)[0] for begin in (0, 4))
         failed = [tuple(types.split(",")) for types in _texts(content, 8, count)]
         if (ended := errors.of_reports(failed)) is not None:
             raise ended
@@ -268,25 +268,25 @@ def _bytes(content: bytes) -> bytes:
     return _COUNT.pack(len(content)) + content
 
 
-def _numbers(content: bytes, at: int) -> list[int]:
-    """Returns the list of numbers that begins at `at`."""
-    (count,) = _COUNT.unpack_from(content, at)
-    return list(struct.unpack_from(f">{count}i", content, at + 4))
+def _numbers(content: bytes, begin: int) -> list[int]:
+    """Returns the list of numbers that begins at the byte `begin`."""
+    (count,) = _COUNT.unpack_from(content, begin)
+    return list(struct.unpack_from(f">{count}i", content, begin + 4))
 
 
-def _texts(content: bytes, at: int, count: int) -> list[str]:
-    """Returns the `count` texts that begin at `at`."""
+def _texts(content: bytes, begin: int, count: int) -> list[str]:
+    """Returns the `count` texts that begin at the byte `begin`."""
     texts = list[str]()
     for _ in range(count):
-        (size,) = _COUNT.unpack_from(content, at)
-        texts.append(content[at + 4 : at + 4 + size].decode())
-        at += 4 + size
+        (size,) = _COUNT.unpack_from(content, begin)
+        texts.append(content[begin + 4 : begin + 4 + size].decode())
+        begin += 4 + size
     return texts
 
 
 def _messages(content: bytes) -> Iterator[Message]:
-    (count,), at = _COUNT.unpack_from(content), 4
+    (count,), end = _COUNT.unpack_from(content), 4
     for _ in range(count):
-        partition, offset, size = _RECORD.unpack_from(content, at)
-        at += _RECORD.size + size
-        yield Message(partition, offset, content[at - size : at], None)
+        partition, offset, size = _RECORD.unpack_from(content, end)
+        end += _RECORD.size + size
+        yield Message(partition, offset, content[end - size : end], None)
