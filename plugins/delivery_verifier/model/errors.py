@@ -34,7 +34,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── Closed                          a rule of the proxy demands that a connection be closed
 ├── UnknownFormat                   a record of `__consumer_offsets` has another format (ValueError)
 ├── ProducerDied                    a producer process ended before it had sent all of its load (RuntimeError)
-├── ClientDied                      the JVM of a producer ended by itself, or takes no more records (RuntimeError)
+├── ClientDied                      the JVM of a producer or member ended by itself, or takes no more (RuntimeError)
 ├── MemberDied                      a member of an application ended unasked (RuntimeError)
 ├── OutputFailed                    records of an output topic were not acknowledged, or not as they were written
 │                                   (RuntimeError)

@@ -17,7 +17,7 @@ from support.consumers import spec_of
 from delivery_verifier.applications import clients, commits
 from delivery_verifier.applications.java import client, errors, settings
 from delivery_verifier.applications.java.client import JavaConsumer, JavaProducer
-from delivery_verifier.applications.java.errors import JavaError
+from delivery_verifier.applications.java.errors import Thrown
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.host.java.jvm import ClientDied
 from delivery_verifier.model.inputs import BadInput
@@ -166,9 +166,9 @@ def test_settings_that_the_java_client_refuses_are_an_error_of_the_client(answer
     ],
 )
 def test_what_a_group_refuses_is_refused_and_a_transaction_with_it_is_aborted(name: str) -> None:
-    error: KafkaError = errors.of_consumer(JavaError(0, (name, KAFKA), "x")).args[0]
+    error: KafkaError = errors.of_consumer(Thrown(0, (name, KAFKA), "x")).args[0]
     assert error.code() in commits.REFUSED and not error.fatal()
-    sent: KafkaError = errors.of_producer("send_offsets_to_transaction", JavaError(0, (name, KAFKA), "x")).args[0]
+    sent: KafkaError = errors.of_producer("send_offsets_to_transaction", Thrown(0, (name, KAFKA), "x")).args[0]
     assert sent.txn_requires_abort() and sent.code() == error.code()
 
 
@@ -191,7 +191,7 @@ def test_every_refusal_is_one_of_the_members() -> None:
     ],
 )
 def test_every_other_error_of_a_commit_proves_nothing(code: int, types: tuple[str, ...]) -> None:
-    error: KafkaError = errors.of_consumer(JavaError(code, types, "x")).args[0]
+    error: KafkaError = errors.of_consumer(Thrown(code, types, "x")).args[0]
     assert error.code() not in commits.REFUSED and error.code() != 0
 
 
@@ -213,13 +213,13 @@ def test_every_other_error_of_a_commit_proves_nothing(code: int, types: tuple[st
 def test_an_error_of_the_producer_says_what_must_become_of_the_transaction(
     call: str, name: str, kind: str, code: int
 ) -> None:
-    error: KafkaError = errors.of_producer(call, JavaError(47, (name, KAFKA), "x")).args[0]
+    error: KafkaError = errors.of_producer(call, Thrown(47, (name, KAFKA), "x")).args[0]
     kinds = {"retriable": error.retriable(), "fatal": error.fatal(), "abort": error.txn_requires_abort()}
     assert [each for each, holds in kinds.items() if holds] == [kind] and error.code() == code
 
 
 def test_an_error_that_is_not_kafkas_is_fatal() -> None:
-    error: KafkaError = errors.of_producer("commit_transaction", JavaError(0, ("java.lang.Error",), "x")).args[0]
+    error: KafkaError = errors.of_producer("commit_transaction", Thrown(0, ("java.lang.Error",), "x")).args[0]
     assert error.fatal() and error.code() == KafkaError._FATAL
 
 

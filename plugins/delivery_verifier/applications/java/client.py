@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from delivery_verifier.applications.java import errors
-from delivery_verifier.applications.java.errors import JavaError
+from delivery_verifier.applications.java.errors import Thrown
 from delivery_verifier.applications.java.settings import consumer_properties, producer_properties
 from delivery_verifier.applications.spec import MemberSpec
 from delivery_verifier.host.java.jvm import ClientDied, Jvm, command, packed, text
@@ -33,6 +34,8 @@ _RECORD, _OFFSET, _COUNT = struct.Struct(">iqi"), struct.Struct(">iq"), struct.S
 
 Partitions = list[TopicPartition]
 Callback = Callable[["JavaConsumer", Partitions], object]
+Raised = Callable[[Thrown], KafkaException]
+"""Makes of an error of the Java client what is raised here."""
 
 
 class Message:
@@ -85,10 +88,7 @@ class Bridge:
         try:
             inputs = [packed(properties | spec.connection if properties else {}) for properties in (consumer, producer)]
             self._jvm.write(packed(layout) + b"".join(inputs))
-            self._answer()
-        except _Refused as refused:
-            self._jvm.close()
-            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, refused.error.text)) from None
+            self._answer(lambda error: KafkaException(KafkaError(KafkaError._INVALID_ARG, error.text)))
         except BaseException:
             self._jvm.close()
             raise
@@ -97,12 +97,13 @@ class Bridge:
         """Gives the JVM a request that has no answer."""
         self._jvm.write(request)
 
-    def ask(self, request: bytes) -> bytes:
-        """Returns the answer to a request. Deals with events until it comes. Raises _Refused."""
+    def ask(self, request: bytes, raised: Raised) -> bytes:
+        """Returns the answer to a request. Deals with events until it comes. If the Java client has thrown an error,
+        raises what `raised` makes of it."""
         self._jvm.write(request)
-        return self._answer()
+        return self._answer(raised)
 
-    def _answer(self) -> bytes:
+    def _answer(self, raised: Raised) -> bytes:
         while True:
             kind = self._jvm.take(1)
             content = self._jvm.take(_COUNT.unpack(self._jvm.take(4))[0])
@@ -111,7 +112,7 @@ class Bridge:
             if kind == b"E":
                 (code,) = _COUNT.unpack_from(content)
                 types, said = _texts(content, 4, 2)
-                raise _Refused(JavaError(code, tuple(types.split(",")), said))
+                raise raised(Thrown(code, tuple(types.split(",")), said))
             if kind != b"V":
                 raise ClientDied(f"the JVM of this member has answered {kind!r}, which it never does")
             (event,) = _texts(content, 0, 1)
@@ -120,14 +121,6 @@ class Bridge:
 
     def close(self) -> None:
         self._jvm.close()
-
-
-class _Refused(Exception):
-    """The Java client has thrown an error."""
-
-    def __init__(self, error: JavaError) -> None:
-        super().__init__(error.text)
-        self.error = error
 
 
 class JavaConsumer:
@@ -161,11 +154,10 @@ class JavaConsumer:
         """Returns the records of one poll(): at most `most`, as soon as there are some. An error that the client may
         overcome is a message. Raises KafkaException for any other."""
         try:
-            content = self.bridge.ask(b"P" + _COUNT.pack(most) + _COUNT.pack(int(timeout * 1000)))
-        except _Refused as refused:
-            raised = errors.of_consumer(refused.error)
+            content = self._ask(b"P" + _COUNT.pack(most) + _COUNT.pack(int(timeout * 1000)))
+        except KafkaException as raised:
             if not raised.args[0].retriable():
-                raise raised from None
+                raise
             return [Message(None, None, None, raised.args[0])]
         return list(_messages(content))
 
@@ -194,10 +186,7 @@ class JavaConsumer:
         self.bridge.close()
 
     def _ask(self, request: bytes) -> bytes:
-        try:
-            return self.bridge.ask(request)
-        except _Refused as refused:
-            raise errors.of_consumer(refused.error) from None
+        return self.bridge.ask(request, errors.of_consumer)
 
 
 class JavaProducer:
@@ -253,10 +242,7 @@ class JavaProducer:
         self._ask("abort_transaction", b"R")
 
     def _ask(self, call: str, request: bytes) -> bytes:
-        try:
-            return self._bridge.ask(request)
-        except _Refused as refused:
-            raise errors.of_producer(call, refused.error) from None
+        return self._bridge.ask(request, partial(errors.of_producer, call))
 
 
 def _offsets(partitions: Partitions) -> bytes:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 
 
-class JavaError(NamedTuple):
+class Thrown(NamedTuple):
     """One error that the Java client has thrown. `code` is that of Kafka's protocol, or 0. `types` are its class and
     the classes above it. `text` is what it says."""
 
@@ -50,7 +50,7 @@ MAY_ABORT = ("send_offsets_to_transaction", "commit_transaction")
 """The calls after whose other errors a program must abort its transaction."""
 
 
-def of_consumer(error: JavaError) -> KafkaException:
+def of_consumer(error: Thrown) -> KafkaException:
     """Returns an error of the consumer. It may be retriable, and is never fatal: the caller knows what it breaks."""
     refusal = next((code for name, code in REFUSED.items() if name in error.types), None)
     if refusal is not None:
@@ -62,7 +62,7 @@ def of_consumer(error: JavaError) -> KafkaException:
     return KafkaException(KafkaError(code, error.text, retriable=retriable))
 
 
-def of_producer(call: str, error: JavaError) -> KafkaException:
+def of_producer(call: str, error: Thrown) -> KafkaException:
     """Returns an error of `call`, e.g. `commit_transaction`. After a timeout, the same call may be repeated."""
     retriable = _TIMEOUT in error.types
     ends = _KAFKAS not in error.types or any(name in error.types for name in _ENDS_PRODUCER)
