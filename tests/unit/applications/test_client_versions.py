@@ -107,8 +107,10 @@ def test_a_version_that_cannot_be_had_starts_no_member(
     def refuse(version: str) -> Path:
         raise wheels.WheelError(f"librdkafka {version} cannot be had")
 
-    monkeypatch.setattr(wheels, "environment", refuse)
     stages.append(stage := Stage(scenario_of("2.13.2"), tmp_path))
+    monkeypatch.setattr(wheels, "environment", refuse)
     with pytest.raises(wheels.WheelError, match=r"2\.13\.2 cannot be had"):
         stage.pool.start()
     assert stage.member.process is None and stage.folders() == []
+    with pytest.raises(wheels.WheelError, match=r"2\.13\.2 cannot be had"):
+        Stage(scenario_of("2.13.2"), tmp_path / "another")
