@@ -30,6 +30,8 @@ class Committed(TypedDict):
 
 BETTER: dict[str, Literal["higher", "lower"]] = {
     "load / ProducerPerformance": "higher",
+    "librdkafka / ProducerPerformance": "higher",
+    "java / ProducerPerformance": "higher",
     "read / bare scan": "lower",
     "read / bare scan by default": "lower",
     "counts / bare Parquet scan": "lower",

@@ -101,7 +101,7 @@ def _expected(expectation: Expectation) -> str:
 def _settings(arm: ArmPlan) -> str:
     """Returns the names of an arm's profile and, if there is one, of its application. Also says how its producers end
     on SIGTERM, if the fault plan sends it."""
-    name = profile_and_application(arm.profile.name, arm.application.name if arm.application else "")
+    name = profile_and_application(arm.profile.name, arm.application.title if arm.application else "")
     return f"{name}, {ON_SIGTERM[arm.on_sigterm]}" if arm.on_sigterm else name
 
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue.scenarios.discoveries import ENTRIES
+from delivery_verifier.model.client import VersionedClient
+from delivery_verifier.model.scenario import Expectation
 
 DOCS = Path(__file__).parents[1]
 RUNS = DOCS / "results" / "discoveries-2026-11-29.json"
@@ -24,8 +26,9 @@ Bugs of clients that are known upstream, and that real brokers show under a faul
 client that has the bug beside one that has it not, with the same settings and under the same fault. What an arm shows here
 is forbidden to both: a client that breaks the promise is VIOLATED, which the scenario expects, and never permitted.
 
-`--clients` puts other clients and versions in the place of those of a scenario, e.g. `--clients java:4.3.1`. What is said of
-upstream is what was read at the date that stands there, from a stored copy: it may have changed.
+`--clients` puts other clients and versions in the place of those that send in a scenario, e.g. `--clients java:4.3.1`. The
+client of a scenario about an application is that of its members, and stays. What is said of upstream is what was read at the
+date that stands there, from a stored copy: it may have changed.
 
 """
 
@@ -59,12 +62,10 @@ def _section(entry: Entry, ran: list[Ran]) -> Iterator[str]:
     """Yields the lines about one scenario."""
     upstream = entry.upstream
     assert upstream is not None, entry.name
-    (arm,) = entry.arms
     yield from (f"## {entry.name}", "", f"**{entry.title}.**", "", entry.promise, "")
     yield f"* Command: `kdv run --direct --scenario {entry.name}`"
     yield f"* Fault: {entry.fault.summary}"
-    for client in entry.clients:
-        expected = arm.expected_with(client)
+    for client, expected in _expected(entry):
         bounds = "".join(f", {bound.count} {bound.op} {bound.value}" for bound in expected.bounds)
         role = "has the bug" if "VIOLATED" in expected.verdicts else "control"
         yield f"* {client.words} ({role}): {' or '.join(expected.verdicts)}{bounds}"
@@ -82,6 +83,16 @@ def _section(entry: Entry, ran: list[Ran]) -> Iterator[str]:
         f"Runs: [{RUNS.stem}](results/{RUNS.stem}.md). Nothing is said of versions that are not in the table.",
         "",
     )
+
+
+def _expected(entry: Entry) -> Iterator[tuple[VersionedClient, Expectation]]:
+    """Yields each client that the scenario is about, with what it must show: that of an application's members, or that
+    which sends."""
+    for arm in entry.arms:
+        if arm.application is not None:
+            yield arm.application.versioned_client, arm.expectation
+        else:
+            yield from ((client, arm.expected_with(client)) for client in entry.clients)
 
 
 def _row(client: str, ran: list[Ran]) -> str:

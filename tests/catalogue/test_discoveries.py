@@ -28,3 +28,20 @@ def test_an_idempotent_librdkafka_writes_acknowledged_records_twice_and_java_doe
     assert bug.tally["duplicated"] >= 1 and bug.tally["lost"] == control.tally["duplicated"] == 0
     (finding,) = [each for each in bug.findings if each.broken]
     assert (finding.anomaly, finding.ruling, finding.rule) == ("DUPLICATED", "FORBIDDEN", "duplicated.never")
+
+
+def test_a_member_that_is_told_of_ends_skips_a_record_of_each_partition_with_librdkafka_2_13_0_and_not_with_2_13_2(
+    kafka_spark: SparkSession,
+) -> None:
+    verdict = run("consumer.eof_events", kafka_spark)
+    assert verdict.green, verdict.sentence
+    bug, control = arm(verdict, "ends-2.13.0"), arm(verdict, "ends-2.13.2")
+    assert (bug.verdict, control.verdict) == ("VIOLATED", "HELD")
+    assert 3 <= bug.tally["skipped"] <= 6 and control.tally["skipped"] == 0
+    for each in (bug, control):
+        assert (each.tally["lost"], each.tally["reapplied"]) == (0, 0)
+        assert f"with {each.arm.replace('ends-', 'librdkafka ')}" in each.application[0]
+    (finding,) = [each for each in bug.findings if each.broken]
+    assert (finding.anomaly, finding.ruling, finding.rule) == ("SKIPPED", "FORBIDDEN", "skipped.never")
+    assert f"{3 * 10 - 3} records behind what was committed" in bug.sentence
+    assert f"{3 * 10} records behind what was committed" in control.sentence

@@ -1,4 +1,4 @@
-"""One cell of the catalogue with both clients in one run, on one cluster, under one fault: the run says which client
+"""Cells of the catalogue with both clients in one run, on one cluster, under one fault: the run says which client
 did it."""
 
 from __future__ import annotations
@@ -86,3 +86,17 @@ def test_a_late_end_of_a_transaction_ends_the_next_one_of_librdkafka_and_none_of
     ]
     told = said(verdict, "impatient")
     assert told.count("Only librdkafka: the client.") == 2 and "knows this difference: torn.late_end" in told
+
+
+def test_members_with_both_clients_apply_again_what_their_discipline_says_and_in_a_transaction_nothing(
+    kafka_spark: SparkSession,
+) -> None:
+    verdict = judged("transform.plain", kafka_spark)
+    for name in ("transform", "transform-java"):
+        found = arm(verdict, name)
+        assert (found.verdict, found.tally["reapplied"], found.tally["skipped"]) == ("VIOLATED", 10, 0)
+    for name in ("transform_transactional", "transform_transactional-java"):
+        found = arm(verdict, name)
+        assert (found.verdict, found.tally["reapplied"], found.tally["skipped"]) == ("HELD", 0, 0)
+    assert "1 member with Java 4.3.1" in arm(verdict, "transform-java").application[0]
+    assert "Both: the discipline of the application, broker or protocol" in said(verdict, "transform")

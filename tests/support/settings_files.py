@@ -641,7 +641,7 @@ CONNECT = (
         f"{_WORKER}producer.enable.idempotence=true\nproducer.request.timeout.ms=2147483647\n",
         ALL,
         "enable.idempotence=true request.timeout.ms=900000",
-        ("a run exercises 900000",),
+        ("an arm with it exercises 900000",),
     ),
     SettingsFile(
         "worker-exactly-once.properties",

@@ -55,10 +55,10 @@ def _ready_profile(scenario: Scenario, settings: Settings) -> str:
 def priced_as(settings: Settings) -> str:
     """Returns the profile for which `kdv price` measures the price of `settings`.
 
-    Returns an empty text if there is none: `kdv price` measures only the profiles in PRICED, with librdkafka and
-    without an application.
+    Returns an empty text if there is none: `kdv price` measures only the profiles in PRICED, with the installed
+    librdkafka and without an application.
     """
-    if settings.discipline is not None or settings.client != "librdkafka":
+    if settings.discipline is not None or settings.client != "librdkafka" or settings.client_version:
         return ""
     return next((name for name in PRICED if same_settings(of_catalogue(name, settings), settings)), "")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delivery_verifier.catalogue.applications import application_properties
+from delivery_verifier.catalogue.applications import MEMBERS_CLIENT, application_properties
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.figures import enumeration
@@ -13,6 +13,7 @@ from delivery_verifier.model.verdict import ArmVerdict, Finding
 
 RULED = (
     "client",
+    MEMBERS_CLIENT,
     "acks",
     "enable.idempotence",
     "retries",

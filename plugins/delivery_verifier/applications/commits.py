@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from delivery_verifier.applications.clients import MemberConsumer
 from delivery_verifier.applications.journal import Journal, What
 from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.errors import VerifierError
@@ -55,7 +56,7 @@ def next_offsets(records: Sequence[Record]) -> dict[int, int]:
 class Commits:
     """Commits the offsets of a member in one of its incarnations. `client` is the consumer of the member."""
 
-    def __init__(self, client: Consumer, journal: Journal) -> None:
+    def __init__(self, client: MemberConsumer, journal: Journal) -> None:
         self._client, self._journal = client, journal
 
     def commit(self, topic: str, records: Sequence[Record], batch: int, what: What = "committed") -> bool | None:

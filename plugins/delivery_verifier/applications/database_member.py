@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
+from delivery_verifier.applications.clients import MemberConsumer
 from delivery_verifier.applications.commits import Record, next_offsets
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.database import Database
@@ -22,13 +23,13 @@ class DatabaseMember(Member):
     watches the group sees its progress. It never starts from the offsets of the group.
     """
 
-    def __init__(self, spec: MemberSpec, client: Consumer) -> None:
+    def __init__(self, spec: MemberSpec, client: MemberConsumer) -> None:
         folder = Path(spec.folder)
         self.database = Database(folder.parent, int(folder.name), spec.incarnation)
         super().__init__(spec, client, self.database)
         self._expected: dict[int, int] = {}
 
-    def _on_assign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, client: MemberConsumer, partitions: list[TopicPartition]) -> None:
         self._expected = self.database.offsets()
         first = OFFSET_BEGINNING if self.spec.settings["auto.offset.reset"] == "earliest" else OFFSET_END
         for partition in partitions:
@@ -37,7 +38,7 @@ class DatabaseMember(Member):
         self._report(client, partitions)
         super()._on_assign(client, partitions)
 
-    def _report(self, client: Consumer, partitions: list[TopicPartition]) -> None:
+    def _report(self, client: MemberConsumer, partitions: list[TopicPartition]) -> None:
         """Commits the offsets in the database to the group, because the group's offsets may have been set back. The
         member never starts from the group's offsets, but whoever watches the group sees from them how far the
         application is."""

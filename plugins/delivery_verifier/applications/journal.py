@@ -26,11 +26,13 @@ What = Literal[
     "reported",
     "aborted",
     "fenced",
+    "end",
 ]
 """What happened. `committed`: the answer to a commit came. `stored`: the client refused to store an offset. `error`:
 the client reported an error. `reported`: a member keeps its offsets in a database, and has also committed these offsets
 to its group, so that they can be watched there. `aborted`: the member aborted its transaction. `fenced`: the member
-learned that another process had taken its place for good, and ended."""
+learned that another process had taken its place for good, and ended. `end`: with enable.partition.eof, the client said
+that there is no record behind the last one."""
 
 WHATS: tuple[What, ...] = get_args(What)
 _ROW = struct.Struct("<qiiiiqq24s")
@@ -43,8 +45,8 @@ class Event(NamedTuple):
 
     * `at_us`: when the event happened, in µs since the epoch.
     * `batch`: the number of the batch within the incarnation, from 0.
-    * `first`: the first offset that was handed over. For the events assigned and revoked: the offset that the client
-      names.
+    * `first`: the first offset that was handed over. For the events assigned, revoked and end: the offset that the
+      client names.
     * `until`: the offset after the last record that was handed over. For the events committed, stored and reported: the
       offset to commit.
     * `answer`: librdkafka's name of the error, `lost` if the partition was lost, or None.

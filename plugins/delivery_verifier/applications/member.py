@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from delivery_verifier.applications.clients import MemberConsumer
 from delivery_verifier.applications.commits import Commits, CommitUnknown, Record
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.incarnations import note_marker
@@ -36,7 +37,7 @@ class Member:
     A batch is complete when it has `spec.batch` records, or when no record has come for `FILL_S` seconds.
     """
 
-    def __init__(self, spec: MemberSpec, client: Consumer, effects: Effects) -> None:
+    def __init__(self, spec: MemberSpec, client: MemberConsumer, effects: Effects) -> None:
         self.spec, self.client, self.effects = spec, client, effects
         self.control = Control(Path(spec.folder))
         self.journal = Journal(incarnation_folder(spec))
@@ -83,16 +84,16 @@ class Member:
         self.client.assign(partitions)
         self._on_assign(self.client, partitions)
 
-    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, _: MemberConsumer, partitions: list[TopicPartition]) -> None:
         self._note_partitions("assigned", partitions)
         self.control[Word.ASSIGNMENTS] += 1
         self.control[Word.STATE] = State.ASSIGNED
 
-    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, _: MemberConsumer, partitions: list[TopicPartition]) -> None:
         self._note_partitions("revoked", partitions)
         self._let_go(partitions)
 
-    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_lost(self, _: MemberConsumer, partitions: list[TopicPartition]) -> None:
         self._note_partitions("revoked", partitions, "lost")
         self._let_go(partitions)
 
@@ -138,8 +139,12 @@ class Member:
             if error is None:
                 records.append(Record(message.partition() or 0, message.offset() or 0, message.value() or b""))
                 continue
-            partition = message.partition()
-            self.journal.note("error", self._batch, -1 if partition is None else partition, answer=error.name())
+            partition = -1 if (number := message.partition()) is None else number
+            if error.code() == KafkaError._PARTITION_EOF:
+                offset = message.offset()
+                self.journal.note("end", self._batch, partition, -1 if offset is None else offset)
+                continue
+            self.journal.note("error", self._batch, partition, answer=error.name())
             if error.fatal():
                 raise KafkaException(error)
         self.control[Word.HANDED_OVER] += len(records)

@@ -12,6 +12,7 @@ from delivery_verifier.applications.incarnations import incarnations_of, read_en
 from delivery_verifier.applications.own.ends import describe_end
 from delivery_verifier.applications.own.process import Progress, send_to_group
 from delivery_verifier.applications.spec import MemberSpec, incarnation_folder
+from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.host.supervision import children
 from delivery_verifier.model.application import Application, member_client_id
@@ -95,10 +96,12 @@ class MemberProcess:
 
 def start_process(spec: MemberSpec) -> children.Child:
     """Starts the process for the incarnation that `spec` describes, and creates the folder of the incarnation. When the
-    calling process dies, the started process dies, too."""
+    calling process dies, the started process dies, too. Raises WheelError if librdkafka cannot be had in the version of
+    `spec`."""
+    environment = wheels.environment(spec.client_version) if spec.client == "librdkafka" else None
     folder = incarnation_folder(spec)
     folder.mkdir(parents=True)
-    return children.start_module("delivery_verifier.applications.process", dumps(spec), folder)
+    return children.start_module("delivery_verifier.applications.process", dumps(spec), folder, environment)
 
 
 def spec_of(
@@ -123,6 +126,8 @@ def spec_of(
         discipline=member.application.discipline,
         batch=member.application.batch,
         producer=_producer_settings(member),
+        client=member.application.client,
+        client_version=member.application.client_version,
     )
 
 

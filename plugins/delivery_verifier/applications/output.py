@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from delivery_verifier.applications.clients import MemberConsumer, MemberProducer
 from delivery_verifier.model.errors import VerifierError
 
 DEADLINE_S = 60.0
@@ -63,7 +64,7 @@ class Output:
     If the producer has a transactional.id, call `init` before the first record, and `begin` before each batch.
     """
 
-    def __init__(self, client: Producer, topic: str, member: int, incarnation: int) -> None:
+    def __init__(self, client: MemberProducer, topic: str, member: int, incarnation: int) -> None:
         self._client, self._topic, self._member, self._incarnation = client, topic, member, incarnation
         self._count, self._failed = 0, list[str]()
 
@@ -94,7 +95,7 @@ class Output:
         if unsettled or self._failed:
             raise OutputFailed(f"{unsettled} records had no answer, others failed: {sorted(set(self._failed))}")
 
-    def send_offsets(self, topic: str, offsets: Mapping[int, int], consumer: Consumer) -> None:
+    def send_offsets(self, topic: str, offsets: Mapping[int, int], consumer: MemberConsumer) -> None:
         """Adds `offsets` to the transaction, for the group of `consumer`. `offsets` maps partitions of `topic` to
         offsets. The consumer must have subscribed.
 

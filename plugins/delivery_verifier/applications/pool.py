@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from delivery_verifier.applications.clients import require_client
 from delivery_verifier.applications.control import OF_ONE_INCARNATION, Control, State, Word
 from delivery_verifier.applications.incarnations import (
     FENCED,
@@ -22,13 +23,17 @@ from delivery_verifier.applications.member_process import MemberProcess, spec_of
 from delivery_verifier.applications.own.ends import ORDERLY, describe_end, end_of_own
 from delivery_verifier.applications.own.process import Progress, kill_group, start_own
 from delivery_verifier.applications.sink import SinkInputs
+from delivery_verifier.applications.spec import MemberSpec
+from delivery_verifier.host.java.jvm import await_end
 from delivery_verifier.host.supervision.children import Child
 from delivery_verifier.host.supervision.control_block import carry_out
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.fault_plan import replacements_of
 from delivery_verifier.model.scenario import Arm, Scenario
 
+Connections = Mapping[Client, Mapping[str, str]]
 ASSIGNMENT_DEADLINE_S = 90.0
 """Seconds in which every member must be given its partitions. After a kill, the group first waits until the session of
 the killed member times out."""
@@ -40,18 +45,19 @@ _CHECK_S = 0.2
 class MemberPool:
     """All members of a run's applications. A new pool starts no process.
 
-    `connection` has the client properties with which the members reach the cluster. `workspace` is the folder of the
-    cluster. Several steps of a run may each have a pool, one after the other. A later pool continues the numbers of the
-    incarnations. `adopt` is called with the pid of each new process, so that the process ends with the cluster.
+    `connections` has, for each client of the members, its properties for reaching the cluster (see `clients_of`).
+    `workspace` is the folder of the cluster. Several steps of a run may each have a pool, one after the other. A later
+    pool continues the numbers of the incarnations. `adopt` is called with the pid of each new process, so that the
+    process ends with the cluster. Raises what `clients.require_client` raises, before it makes anything.
 
     The attribute `members` lists the regular members and the replacements. A replacement is a process that takes the
     place of a member that the fault plan freezes. The replacement runs only once the fault plan asks for it.
     """
 
     def __init__(
-        self, scenario: Scenario, connection: Mapping[str, str], workspace: Path, adopt: Callable[[int], None]
+        self, scenario: Scenario, connections: Connections, workspace: Path, adopt: Callable[[int], None]
     ) -> None:
-        self._scenario, self._connection, self._adopt = scenario, connection, adopt
+        self._scenario, self._connections, self._adopt = scenario, connections, adopt
         self._regulars, self._replacements = list[MemberProcess](), list[MemberProcess]()
         for arm, application in applications_of(scenario):
             for number in (*range(application.members), *replacements_of(scenario.fault, application)):
@@ -59,6 +65,9 @@ class MemberPool:
                 crew = self._regulars if number < application.members else self._replacements
                 crew.append(MemberProcess(arm, application, number, folder, Control(folder)))
         self.members = [*self._regulars, *self._replacements]
+        for member in self.members:
+            if not member.is_own:
+                require_client(self._spec(member, 0))
 
     def start(self) -> None:
         """Begins another incarnation of every member, but not of replacements. Waits until each of these members has
@@ -137,6 +146,7 @@ class MemberPool:
             member.send(signal.SIGKILL)
         for member, process in running:
             process.wait()
+            await_end(member.folder)  # a JVM ends with its member process, but a moment later
             self._end_incarnation(member, killed=True)
 
     def stop(self, members: Sequence[MemberProcess] | None = None) -> None:
@@ -186,14 +196,12 @@ class MemberPool:
         control[Word.INCARNATION] = incarnation
         for word in OF_ONE_INCARNATION:
             control[word] = 0
-        group = group_of(self._scenario, member.arm)
         if member.is_own:
-            inputs = self._inputs(member)
+            inputs, group = self._inputs(member), group_of(self._scenario, member.arm)
             member.progress = Progress.begin(inputs, member.number, control)
             member.process = start_own(inputs, group, member.number, incarnation, member.progress.secrets)
         else:
-            spec = spec_of(member, incarnation, group, self._scenario.run_token, self._connection)
-            member.process = start_process(spec)
+            member.process = start_process(self._spec(member, incarnation))
         control[Word.PID] = member.process.pid
         self._adopt(member.process.pid)
 
@@ -223,10 +231,15 @@ class MemberPool:
         write_end(incarnations_of(member.folder)[control[Word.INCARNATION]], end)
         member.process = None
 
+    def _spec(self, member: MemberProcess, incarnation: int) -> MemberSpec:
+        group, connection = group_of(self._scenario, member.arm), self._connections[member.application.client]
+        return spec_of(member, incarnation, group, self._scenario.run_token, connection)
+
     def _inputs(self, member: MemberProcess) -> SinkInputs:
         folder, size = member.folder.parent, self._scenario.load.payload_bytes
         token = self._scenario.run_token
-        return SinkInputs(member.arm, folder, member.application.batch, token, self._connection, payload_bytes=size)
+        connection = self._connections["librdkafka"]
+        return SinkInputs(member.arm, folder, member.application.batch, token, connection, payload_bytes=size)
 
 
 def _running(members: Sequence[MemberProcess]) -> list[tuple[MemberProcess, Child]]:
@@ -243,6 +256,11 @@ def _is_fenced(member: MemberProcess, code: int) -> bool:
 def applications_of(scenario: Scenario) -> list[tuple[Arm, Application]]:
     """Returns the arms that have an application, each with its application."""
     return [(arm, arm.application) for arm in scenario.loaded if arm.application is not None]
+
+
+def clients_of(scenario: Scenario) -> set[Client]:
+    """Returns the clients of the members of all applications, and librdkafka, with which their effects are read."""
+    return {"librdkafka", *(application.client for _, application in applications_of(scenario))}
 
 
 def group_of(scenario: Scenario, arm: Arm) -> str:

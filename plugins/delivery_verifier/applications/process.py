@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
+from delivery_verifier.applications.clients import MemberConsumer, consumer_of
 from delivery_verifier.applications.commits import CommitUnknown
 from delivery_verifier.applications.database import OffsetMoved
 from delivery_verifier.applications.database_member import DatabaseMember
@@ -20,15 +21,16 @@ from delivery_verifier.applications.output import OutputFailed
 from delivery_verifier.applications.slots import SlotWriter
 from delivery_verifier.applications.spec import MemberSpec, incarnation_folder
 from delivery_verifier.applications.transform import Transform
+from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.load.client_errors import error_text, fatal_error
 from delivery_verifier.model.application import Discipline
 
 
-def _into_slots(spec: MemberSpec, client: Consumer) -> Member:
+def _into_slots(spec: MemberSpec, client: MemberConsumer) -> Member:
     return Member(spec, client, SlotWriter(incarnation_folder(spec)))
 
 
-MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
+MEMBERS: dict[Discipline, Callable[[MemberSpec, MemberConsumer], Member]] = {
     "at_handover": _into_slots,
     "commit_first": _into_slots,
     "commit_after": _into_slots,
@@ -56,8 +58,10 @@ def main() -> int:
     * 6: another process with the same transactional.id has fenced the member.
     """
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
+    if spec.client == "librdkafka":
+        wheels.require_imported(spec.client_version)
     try:
-        client = Consumer({"log_level": 3, **spec.connection, **spec.settings})
+        client = consumer_of(spec)
     except KafkaException as error:
         print(f"consumer settings refused: {error.args[0].str()}", file=sys.stderr)
         return 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from delivery_verifier.model.application import Discipline
+from delivery_verifier.model.client import Client
 from delivery_verifier.model.data import Setting
 
 
@@ -15,9 +16,11 @@ class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `folder`: holds the member's control block, and a folder for each incarnation of the member.
     * `incarnation`: the number of this incarnation, from 0.
-    * `connection`: the client properties with which the member connects. They may hold secrets, so a spec is never
-      written into a run directory.
-    * `settings`: the consumer settings of the application, with group.id and client.id.
+    * `client`, `client_version`: the client library of the member, and its version. Empty: the default version.
+    * `connection`: the client properties with which the member connects, by the names of `client`. They may hold
+      secrets, so a spec is never written into a run directory.
+    * `settings`: the consumer settings of the application, with group.id and client.id. They have librdkafka's names,
+      and are translated for the Java client (see `java.settings`). So are those of `producer`.
     * `topic`: the topic that the member consumes.
     * `run_token`, `arm`: a record belongs to this run and arm if its header has both values.
     * `batch`: the greatest number of records in a batch.
@@ -35,6 +38,8 @@ class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     discipline: Discipline
     batch: int
     producer: dict[str, Setting] = {}
+    client: Client = "librdkafka"
+    client_version: str = ""
 
 
 def incarnation_folder(spec: MemberSpec) -> Path:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
+from delivery_verifier.applications.clients import MemberConsumer, MemberProducer, producer_of
 from delivery_verifier.applications.commits import CommitUnknown, Record
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.member import AFTER_APPLIED, Member
@@ -24,9 +25,9 @@ class Transform(Member):
     moves to another broker.
     """
 
-    def __init__(self, spec: MemberSpec, client: Consumer, producer: Producer | None = None) -> None:
+    def __init__(self, spec: MemberSpec, client: MemberConsumer, producer: MemberProducer | None = None) -> None:
         super().__init__(spec, client, _NOWHERE)
-        writer = producer or Producer({"log_level": 3, **spec.connection, **spec.producer})
+        writer = producer or producer_of(spec, client)
         self._output = Output(writer, output_topic(spec.topic), int(Path(spec.folder).name), spec.incarnation)
         self._in_transactions = spec.discipline in IN_TRANSACTIONS
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from delivery_verifier.applications.control import Control, State, Word, command
 from delivery_verifier.applications.incarnations import folder_of, has_end, incarnations_of, read_end
 from delivery_verifier.applications.pool import applications_of
+from delivery_verifier.host.java.jvm import jvm_of
 from delivery_verifier.host.processes import is_frozen
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import ASSIGNED, Application, member_client_id
@@ -55,8 +56,18 @@ class Zombie:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether every thread of the member is stopped."""
-        return is_frozen(self.control[Word.PID])
+        """Whether every thread of the member is stopped, and every thread of its JVM, if it has one."""
+        return all(is_frozen(pid) for pid in self._pids)
+
+    @property
+    def _pids(self) -> list[int]:
+        jvm = jvm_of(self.folder)
+        return [self.control[Word.PID], *([jvm.pid] if jvm is not None else [])]
+
+    def send(self, number: int) -> None:
+        """Sends the signal `number` to the member, and to its JVM, if it has one."""
+        for pid in self._pids:
+            os.kill(pid, number)
 
     @property
     def is_assigned(self) -> bool:
@@ -102,7 +113,7 @@ class Zombies:
         """Freezes all members. Waits until every thread of the members is stopped. Raises DeadlinePassed."""
         for zombie in self.all:
             zombie.control[Word.ZOMBIE] = 1
-            os.kill(zombie.control[Word.PID], signal.SIGSTOP)
+            zombie.send(signal.SIGSTOP)
         wait_until(lambda: all(zombie.is_frozen for zombie in self.all), "the members to stand still", FREEZE_S, 0.005)
 
     def replace(self) -> None:
@@ -121,7 +132,7 @@ class Zombies:
             if zombie.control[Word.ZOMBIE] and zombie.is_frozen:
                 zombie.control[Word.PARK_BATCH] = NEVER
                 zombie.control[Word.PARKS] += 1
-                os.kill(zombie.control[Word.PID], signal.SIGCONT)
+                zombie.send(signal.SIGCONT)
 
     def stop(self) -> None:
         """Asks the supervisor to stop the thawed members that still run, in an orderly way. Waits until these members

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from delivery_verifier.model.application import DISCIPLINES, REQUIRED, TIMED, Application, Discipline
+from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.model.data import Setting, setting_text
 
 _CONSUMER: dict[str, Setting] = {
@@ -89,13 +90,19 @@ APPLICATIONS: dict[str, Application] = {
 """The applications by name. If an application commits by the client's timer, the timer commits once a second."""
 
 
+MEMBERS_CLIENT = "client of the members"
+"""The name under which tables show the client of an application's members. `client` is that of an arm's producers."""
+
+
 def application_properties(application: Application | None) -> dict[str, Setting]:
     """Returns the properties of an application that a run tests: discipline, sizes and settings, by name. Returns an
     empty dictionary if `application` is None."""
     if application is None:
         return {}
     own = {"discipline": application.discipline, "members": application.members, "records at a time": application.batch}
-    return {**own, **application.consumer, **{f"output {name}": value for name, value in application.producer.items()}}
+    client = {} if application.discipline == "own" else {MEMBERS_CLIENT: application.versioned_client.words}
+    output = {f"output {name}": value for name, value in application.producer.items()}
+    return {**client, **own, **application.consumer, **output}
 
 
 def application_lines(application: Application | None) -> list[str]:
@@ -112,10 +119,19 @@ def application_lines(application: Application | None) -> list[str]:
     settings = ", ".join(f"{name}={setting_text(value)}" for name, value in in_order(application.consumer).items())
     return [
         f"applied by {name_and_discipline(application.name, application.discipline)}: "
-        f"{DISCIPLINES[application.discipline]}; {members}, at most {application.batch} records at a time",
+        f"{DISCIPLINES[application.discipline]}; {members}{_client(application)}, "
+        f"at most {application.batch} records at a time",
         f"consumer settings: {settings}",
         *([f"producer settings: {_in_words(application.producer)}"] if application.producer else []),
     ]
+
+
+def _client(application: Application) -> str:
+    """Returns in words which client the members have, if it is not the installed librdkafka."""
+    client = application.versioned_client
+    if client == VersionedClient():
+        return ""
+    return f" with {client.words}{' and the same settings by its own names' if client.client == 'java' else ''}"
 
 
 def _in_words(settings: Mapping[str, Setting]) -> str:

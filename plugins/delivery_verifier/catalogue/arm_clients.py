@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from delivery_verifier.model.act import CLIENTS
+from delivery_verifier.model.application import Application
 from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.scenario import Arm, Expectation
@@ -28,7 +29,8 @@ Expected = Callable[[Arm, VersionedClient], Expectation]
 def with_clients(
     arms: Sequence[Arm], clients: Sequence[VersionedClient], expected: Expected, topic_of: Callable[[str], str]
 ) -> list[Arm]:
-    """Returns `arms`, once with each of `clients`, in the order of `arms`.
+    """Returns `arms`, once with each of `clients`, in the order of `arms`. Producers and members of applications have
+    the client of their arm.
 
     The canary and each weak control stay single, with librdkafka: they measure the verifier and the fault, and not a
     client. With librdkafka, an arm keeps its name. With another client the name of the client follows, and the version
@@ -76,7 +78,16 @@ def _variants(
             expectation=expected(arm, client),
             client=client.client,
             client_version=client.version,
+            application=_with(arm.application, client),
         )
+
+
+def _with(application: Application | None, client: VersionedClient) -> Application | None:
+    """Returns the application with members that have `client`, too. With the installed librdkafka they keep what the
+    entry gives them, and a program of the user's own always does."""
+    if application is None or application.discipline == "own" or client == VersionedClient():
+        return application
+    return replace(application, client=client.client, client_version=client.version)
 
 
 def _suffix(client: VersionedClient, clients: Sequence[VersionedClient]) -> str:

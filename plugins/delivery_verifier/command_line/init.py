@@ -111,7 +111,7 @@ def _asked() -> Profile:
     of_producer = {name: value for name, value in answers.items() if name not in _OF_TOPIC}
     of_topic = {name: value for name, value in answers.items() if name in _OF_TOPIC}
     base = replace(catalogue.PROFILES["safe"], notes=())
-    profile = profiles.of_client(base, producer.translate(of_producer, client.client), client)
+    profile = profiles.of_client(base, producer.translate(of_producer, client.client), client, of_producer)
     topics = topic.with_defaults(topic.translate(of_topic))
     return replace(
         profile,

@@ -123,7 +123,7 @@ class Settings:
 
         `scenario` decides how many replicas there are, and whether the cluster keeps eligible leader replicas (`elr`).
         """
-        cluster = scenario.cluster
+        cluster, own = scenario.cluster, arm.java_properties
         settings = cls.of_profile(
             arm.profile,
             scenario.load.replication_factor,
@@ -133,6 +133,11 @@ class Settings:
         )
         settings = replace(
             settings,
+            # The Java client has the times that a user wrote for it. librdkafka allows less, so the profile may
+            # state less.
+            delivery_timeout_ms=int(own.get("delivery.timeout.ms", settings.delivery_timeout_ms)),
+            request_timeout_ms=int(own.get("request.timeout.ms", settings.request_timeout_ms)),
+            socket_timeout_ms=int(own.get("request.timeout.ms", settings.socket_timeout_ms)),
             # The version that runs counts, not the one for which the settings were written.
             client_version=arm.versioned_client.version,
             # An older cluster that was upgraded keeps its version of transactions, and nobody asks it for that.

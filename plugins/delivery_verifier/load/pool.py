@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from delivery_verifier.host.java.jvm import await_end
+from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.host.supervision import children
 from delivery_verifier.host.supervision.control_block import carry_out
 from delivery_verifier.host.waiting import wait_until
@@ -16,7 +18,6 @@ from delivery_verifier.load import layout, transactions
 from delivery_verifier.load.client_errors import errors_reported
 from delivery_verifier.load.error_codes import error_name
 from delivery_verifier.load.java.client import require_java
-from delivery_verifier.load.java.jvm import await_end
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.producer_process import ProducerProcess, start_process
 from delivery_verifier.load.spec import ProducerSpec
@@ -187,6 +188,7 @@ def _spec(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str, st
         on_sigterm=arm.on_sigterm,
         client=arm.client,
         client_version=arm.versioned_client.version,
+        java_properties=arm.java_properties,
     )
 
 
@@ -196,13 +198,15 @@ def _process(arm: Arm, spec: ProducerSpec) -> ProducerProcess:
 
 
 def require_client(spec: ProducerSpec) -> None:
-    """Makes sure that the client of `spec` can be started on this host, with its settings. Fetches its jars.
+    """Makes sure that the client of `spec` can be started on this host, with its settings. Fetches what it lacks.
 
-    Raises JavaError if it needs Java and there is none, JarError if its jars cannot be had, and BadInput if it has no
-    counterpart of a setting.
+    Raises JavaError if it needs Java and there is none, JarError or WheelError if its version cannot be had, and
+    BadInput if it has no counterpart of a setting.
     """
     if spec.client == "java":
         require_java(spec)
+    else:
+        wheels.environment(spec.client_version)
 
 
 def _start_again(producer: ProducerProcess) -> None:

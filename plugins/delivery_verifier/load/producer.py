@@ -15,11 +15,12 @@ from pathlib import Path
 import msgspec
 from confluent_kafka import KafkaException
 
+from delivery_verifier.host.java.jvm import ClientDied
+from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.client import HandOver, LoadClient
 from delivery_verifier.load.client_errors import ending, refusal
 from delivery_verifier.load.java.client import JavaClient
-from delivery_verifier.load.java.jvm import ClientDied
 from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.librdkafka_client import LibrdkafkaClient
 from delivery_verifier.load.live_ledger import Control, Gate, LiveLedger, State, Word
@@ -245,6 +246,8 @@ def main() -> int:
     """Runs one producer. Returns the exit code: 0 if the load was sent or SIGTERM has ended it, 1 if the client refused
     its settings or died. After IN_LOAD or BEFORE_LOAD, the file ENDED_EARLY says which error ended the producer."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
+    if spec.client == "librdkafka":
+        wheels.require_imported(spec.client_version)
     try:
         producer = SequencedProducer(spec)
     except KafkaException as error:

@@ -6,6 +6,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from delivery_verifier.host.librdkafka import wheels
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.host.supervision import children
 from delivery_verifier.load import layout
@@ -108,5 +109,6 @@ class ProducerProcess:
 
 def start_process(spec: ProducerSpec) -> children.Child:
     """Starts the producer that `spec` describes, as a child process. The child dies with this process. The folder
-    `spec.folder` must exist."""
-    return children.start_module("delivery_verifier.load.producer", dumps(spec), Path(spec.folder))
+    `spec.folder` must exist. Raises WheelError if librdkafka cannot be had in the version of `spec`."""
+    environment = wheels.environment(spec.client_version) if spec.client == "librdkafka" else None
+    return children.start_module("delivery_verifier.load.producer", dumps(spec), Path(spec.folder), environment)

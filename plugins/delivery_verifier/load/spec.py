@@ -16,8 +16,9 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     * `client`, `client_version`: the client library that sends, and its version. Empty: the default version.
     * `connection`: the client properties with which the producer connects, by the names of `client`. The properties may
       hold secrets, so a spec is never written into a run directory.
-    * `settings`, `settings_of`: the settings of the producer, and the client whose names and values they have. Those of
-      librdkafka, which every run has, are translated for the Java client (see `java.settings`).
+    * `settings`: the settings of the producer, by librdkafka's names. They are translated for the Java client (see
+      `java.settings`).
+    * `java_properties`: the properties that a producer with the Java client gets untranslated (see `Profile`).
     * `run_token`, `arm`, `producer`, `session`: identify the producer in the header of each record's value. `session`
       is not a session of Kafka.
     * `records`: the minimum number of records to send. If the load is `scripted`, the fault plan decides how many
@@ -54,4 +55,4 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     on_sigterm: OnSigterm | None = None
     client: Client = "librdkafka"
     client_version: str = ""
-    settings_of: Client = "librdkafka"
+    java_properties: dict[str, str] = {}

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from delivery_verifier.model.client import Client, VersionedClient, versioned
 from delivery_verifier.model.data import Data, Name, Setting
 from delivery_verifier.model.sink_location import EffectsKind
 
@@ -184,6 +185,8 @@ class Application(Data, frozen=True):
     * `consumer`, `producer`: map Kafka's names of settings to values. Only a transform has producer settings.
     * `members`: the number of processes. `batch`: the greatest number of records in a batch.
     * `effects`: the kind of place where the effects of an `own` application land. Empty for every other discipline.
+    * `client`, `client_version`: the library with which members consume and write, and its version. Empty: the default
+      version. The settings have librdkafka's names with every client. Of an `own` application, neither is known.
 
     An application with the discipline `own` is a program of the user's own. `consumer` is then empty, and `name` is the
     name of a file on the host of the run (see `user_application`).
@@ -197,6 +200,19 @@ class Application(Data, frozen=True):
     batch: Annotated[int, Meta(ge=1, le=1000)] = 10
     producer: dict[str, Setting] = {}
     effects: EffectsKind | Literal[""] = ""
+    client: Client = "librdkafka"
+    client_version: str = ""
+
+    @property
+    def versioned_client(self) -> VersionedClient:
+        """The client of the members, with its version."""
+        return versioned(self.client, self.client_version)
+
+    @property
+    def title(self) -> str:
+        """The application in tables: its name, and its client if that is not the installed librdkafka."""
+        client = self.versioned_client
+        return self.name if client == VersionedClient() else f"{self.name} with {client.words}"
 
     @property
     def has_output_topic(self) -> bool:

@@ -17,6 +17,7 @@ from delivery_verifier.model.application import (
     WRITTEN_WITH,
     Application,
 )
+from delivery_verifier.model.client import require_possible
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.inputs import BadInput
@@ -33,7 +34,18 @@ def check_application(arm: str, application: Application) -> None:
     if application.discipline == "own":
         if consumer:
             raise BadInput(f"{where} is given, but the settings of a user application are unknown: leave them out")
+        if application.client_version:
+            raise BadInput(
+                f"arms.{arm}.application.client_version is given, but a user application brings its own client: leave "
+                "it out"
+            )
         return
+    require_possible(application.client, application.client_version, f"arms.{arm}.application.client_version")
+    if application.client == "java" and application.discipline == "store_after":
+        raise BadInput(
+            f"arms.{arm}.application.client is java, and store_after stores offsets for the client's timer, which the "
+            "Java client does not let a program do; allowed: commit_after, or librdkafka"
+        )
     if application.effects:
         raise BadInput(f"arms.{arm}.application.effects is given, but only user applications have it: leave it out")
     if missing := [name for name in REQUIRED if name not in consumer]:

@@ -20,20 +20,34 @@ class ClientKind(Struct, frozen=True, kw_only=True):
     """What a run knows of a client library.
 
     * `title`: its name in sentences and tables.
-    * `versions`: the versions that an arm can have. Empty: only the one that is installed with this project.
+    * `versions`: the versions that an arm can have.
     * `default`: the version of an arm that names none. Empty: the one that is installed with this project.
+    * `installed`: the version that is installed with this project. Empty: none is.
     """
 
     title: str
-    versions: tuple[str, ...] = ()
+    versions: tuple[str, ...]
     default: str = ""
+    installed: str = ""
 
 
 CLIENTS: dict[Client, ClientKind] = {
-    "librdkafka": ClientKind(title="librdkafka"),
+    "librdkafka": ClientKind(title="librdkafka", versions=("2.13.0", "2.13.2", "2.16.0"), installed="2.16.0"),
     "java": ClientKind(title="Java", versions=("3.9.2", "4.1.1", "4.1.2", "4.3.1", "4.4.0"), default="4.3.1"),
 }
-"""What a run knows of each client library."""
+"""What a run knows of each client library. librdkafka 2.16.0 is that of confluent-kafka 2.16.1."""
+
+JAVA_NAMES = {
+    "socket.timeout.ms": "request.timeout.ms",
+    "message.max.bytes": "max.request.size",
+    "queue.buffering.max.kbytes": "buffer.memory",
+    "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "batch.num.messages": "batch.size",
+}
+"""Maps each setting of librdkafka that has another name in the Java client, and perhaps another unit, to this name.
+Other settings have the same name in both, or are one client's alone."""
 
 RESERVED = {
     "rust": "Confluent has announced confluent-kafka 4 on a core in Rust, under the package name of today's client. "
@@ -70,7 +84,7 @@ def parse(text: str, field: str) -> tuple[VersionedClient, ...]:
     """Returns the clients in `text`, e.g. `librdkafka,java:4.1.1`, in its order. Raises BadInput, which shows `field`,
     for a name or a version that no run can have, and for a client that is named twice."""
     chosen = [_parse_one(word.strip(), field) for word in text.split(",")]
-    if len(set(chosen)) < len(chosen):
+    if len({(each.client, each.version or CLIENTS[each.client].installed) for each in chosen}) < len(chosen):
         raise BadInput(f"{field} is {text!r}, which names one client twice; allowed: each client and version once")
     return tuple(chosen)
 
@@ -94,8 +108,7 @@ def _require_version(client: Client, version: str, word: str, field: str) -> Non
     versions = CLIENTS[client].versions
     if version and version not in versions:
         named = ", ".join(f"{client}:{each}" for each in versions)
-        allowed = named or f"{client} without a version: the installed one"
-        raise BadInput(f"{field} is {word!r}, a version that no run can have; allowed: {allowed}")
+        raise BadInput(f"{field} is {word!r}, a version that no run can have; allowed: {named}")
 
 
 def require_possible(client: Client, version: str, where: str) -> None:

@@ -34,7 +34,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── Closed                          a rule of the proxy demands that a connection be closed
 ├── UnknownFormat                   a record of `__consumer_offsets` has another format (ValueError)
 ├── ProducerDied                    a producer process ended before it had sent all of its load (RuntimeError)
-├── ClientDied                      the JVM of a producer ended by itself, or takes no more records (RuntimeError)
+├── ClientDied                      the JVM of a producer or member ended by itself, or takes no more (RuntimeError)
 ├── MemberDied                      a member of an application ended unasked (RuntimeError)
 ├── OutputFailed                    records of an output topic were not acknowledged, or not as they were written
 │                                   (RuntimeError)
@@ -54,6 +54,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── UnknownValue                    a placeholder in a file has no value there (ValueError)
 ├── JavaError                       there is no usable Java (RuntimeError)
 ├── JarError                        a jar could not be fetched, or has a wrong checksum (RuntimeError)
+├── WheelError                      librdkafka cannot be had in a version, or a process has another (RuntimeError)
 ├── DeadlinePassed                  a condition did not become true in time (TimeoutError)
 ├── WrongByteOrder                  this host is big-endian, and mapped files are little-endian (RuntimeError)
 ├── SparkGone                       Spark's JVM ended (RuntimeError)

@@ -47,9 +47,18 @@ OF_APPLICATIONS: tuple[Act, ...] = (
         counts_as=("application_crash",),
     ),
     Act(
+        name="stop_application",
+        summary="SIGTERM for every member of every application: each applies what it has in progress, commits as it "
+        "does, and leaves its group.",
+        done="was stopped in good order",
+        takes_effect=True,
+        proof_only_before_heal=True,
+        whom="application",
+    ),
+    Act(
         name="restart_application",
         summary="Starts the members of applications again; each goes on where its group has committed.",
-        heals=("kill_application",),
+        heals=("kill_application", "stop_application"),
         whom="application",
     ),
     Act(

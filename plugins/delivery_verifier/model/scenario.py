@@ -9,8 +9,8 @@ from msgspec import Meta
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.audit import Audit
-from delivery_verifier.model.client import Client, VersionedClient, versioned
-from delivery_verifier.model.data import Data, Name, Setting
+from delivery_verifier.model.client import JAVA_NAMES, Client, VersionedClient, versioned
+from delivery_verifier.model.data import Data, Name, Setting, setting_text
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.external_cluster import ExternalCluster
 from delivery_verifier.model.fault_plan import FaultPlan
@@ -63,6 +63,10 @@ class Profile(Data, frozen=True):
 
     `written` has the settings of the producer that the user gave, by librdkafka's names. The others are defaults of the
     client, which depend on its version. None: the profile states its settings for no client in particular.
+
+    `java_properties` has the properties of the producer as the user wrote them for the Java client, by its own names.
+    An arm with the Java client gets them in place of what `producer` says of the same settings. They never contradict
+    it: where librdkafka takes another number, e.g. a shorter timeout, `producer` has that one.
     """
 
     name: Name
@@ -73,6 +77,7 @@ class Profile(Data, frozen=True):
     written_for: Client = "librdkafka"
     written_for_version: Annotated[str, Meta(pattern=r"^([0-9]+(\.[0-9]+){0,2})?$")] = ""
     written: dict[str, Setting] | None = None
+    java_properties: dict[str, str] = {}
 
 
 class Bound(Data, frozen=True):
@@ -128,6 +133,20 @@ class Arm(Data, frozen=True):
     def versioned_client(self) -> VersionedClient:
         """The client of the arm's producers, with its version."""
         return versioned(self.client, self.client_version)
+
+    @property
+    def java_properties(self) -> dict[str, str]:
+        """The properties that the arm's client gets as they were written. Empty unless it is the Java client."""
+        return self.profile.java_properties if self.client == "java" else {}
+
+    @property
+    def producer(self) -> dict[str, Setting]:
+        """The settings of the arm's producers, by librdkafka's names, and by the Java client's own names where they
+        were written for it."""
+        stated, own = self.profile.producer, self.java_properties
+        as_stated = {name: stated[name] for name in own if name in stated and setting_text(stated[name]) == own[name]}
+        rest = {name: value for name, value in stated.items() if JAVA_NAMES.get(name, name) not in own}
+        return {**rest, **own, **as_stated}
 
     @property
     def transactional_id(self) -> str:

@@ -7,8 +7,9 @@ import msgspec
 
 from delivery_verifier.model.act import errors_in_options
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.application import Application
 from delivery_verifier.model.application_checks import check_application, check_freezes, check_late_ends, check_power
-from delivery_verifier.model.client import require_possible
+from delivery_verifier.model.client import VersionedClient, require_possible
 from delivery_verifier.model.fault_actions import ACTS, TERMINATE
 from delivery_verifier.model.fault_plan import TARGETS, capabilities_of
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
@@ -74,16 +75,30 @@ def _check_application(arm: Arm, scenario: Scenario) -> None:
 
 def _check_client(arm: Arm) -> None:
     """Raises BadInput if no run can have the client of the arm, or if it does not fit the arm."""
-    where = f"arms.{arm.name}.client"
+    where, application = f"arms.{arm.name}.client", arm.application
     require_possible(arm.client, arm.client_version, where)
-    if arm.client == "librdkafka":
-        return
-    if arm.role == "canary":
+    if application is not None:
+        _check_same_client(where, arm, application)
+    if arm.client != "librdkafka" and arm.role == "canary":
         raise BadInput(f"{where} is {arm.client}; allowed: librdkafka, which sends the canary's records")
-    if arm.application is not None:
+
+
+def _check_same_client(where: str, arm: Arm, application: Application) -> None:
+    """Raises BadInput unless the members of the application have the client of the arm. Their librdkafka may be of
+    another version than the installed one of the producers: so are those of scenarios about consumers alone."""
+    members = f"the members of {application.name}"
+    if application.discipline == "own":
+        if arm.client != "librdkafka" or application.client != "librdkafka":
+            raise BadInput(
+                f"{where} is {arm.client}, and {members} choose their client themselves: a difference would not be "
+                "that of one client; allowed: librdkafka, or an arm without a user application"
+            )
+    elif application.versioned_client != arm.versioned_client and not (
+        arm.versioned_client == VersionedClient() and application.client == "librdkafka"
+    ):
         raise BadInput(
-            f"{where} is {arm.client}, and the members of {arm.application.name} use librdkafka: a difference would "
-            "not be that of one client; allowed: librdkafka, or an arm without an application"
+            f"{where} is {arm.versioned_client.text}, and {members} use {application.versioned_client.text}: a "
+            "difference would not be that of one client; allowed: the same client and version for both"
         )
 
 

@@ -74,8 +74,8 @@ def written_for() -> tuple[str, ...]:
 
 def clients() -> tuple[str, ...]:
     """Returns clients that forms and shells propose for a run: single ones, and several."""
-    older = [f"java:{version}" for version in client.CLIENTS["java"].versions]
-    return ("librdkafka", "librdkafka,java", "java", *older)
+    versions = [f"{name}:{version}" for name, kind in client.CLIENTS.items() for version in kind.versions]
+    return ("librdkafka", "librdkafka,java", "java", *versions)
 
 
 def check_clients(field: str, value: object) -> str:

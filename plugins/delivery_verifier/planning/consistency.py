@@ -16,7 +16,7 @@ from delivery_verifier.model.scenario import ClusterSpec, Load, Profile, Scenari
 from delivery_verifier.model.scenario_checks import check
 from delivery_verifier.planning import arm_clients, subject, user_applications
 from delivery_verifier.planning.choices import OWN
-from delivery_verifier.planning.own_settings import librdkafka, producer, topic
+from delivery_verifier.planning.own_settings import java_properties, librdkafka, producer, topic
 from delivery_verifier.planning.request import FIELDS, Request
 
 
@@ -61,7 +61,7 @@ def check_scenario(scenario: Scenario) -> None:
         _check_exposure(scenario)
     for arm in scenario.loaded:
         with errors:
-            arm_clients.check(arm)
+            arm_clients.check(scenario.load, arm)
     for arm in scenario.arms:
         with errors:
             check_settings(arm.profile, scenario.cluster.kafka_version, scenario.load.payload_bytes)
@@ -78,6 +78,7 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
     try:
         Settings.of_profile(profile)
         producer.check(profile.producer)
+        java_properties.check(profile)
         topic.check_names(profile.topic)
         topic.check_version(profile.topic, kafka_version or cluster.kafka_version)
         librdkafka.check_producer(profile.producer)

@@ -25,7 +25,7 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Claim, Profile, Scenario
 from delivery_verifier.model.verdict import expected_text
-from delivery_verifier.planning import beforehand, client_versions, consumers, own_consumers
+from delivery_verifier.planning import arm_clients, beforehand, client_versions, consumers, own_consumers
 from delivery_verifier.planning.client_versions import VersionPromise
 from delivery_verifier.planning.consumers import ConsumerExplanation, ruling_lines
 from delivery_verifier.planning.own_settings import clients as own_clients
@@ -48,6 +48,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """The explanation of one arm, as `kdv explain --json` prints it.
 
     * `application`: the arm's consumer under test, or None.
+    * `client`: which client gets the settings, and by whose names.
     * `notes`: sentences on how the user's own settings were translated, and on what the arm cannot show.
     * `expects`: the verdict and the counts that the arm is expected to have, in words.
     * `expected`: the kinds of disturbances that the fault is expected to cause.
@@ -68,6 +69,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     role: str
     profile: str
     summary: str
+    client: str
     notes: tuple[str, ...]
     producer: dict[str, Setting]
     topic: dict[str, Setting]
@@ -114,8 +116,9 @@ def explain(scenario: Scenario, arm: Arm, consumer_config: str | None = None, cl
         role=arm.role,
         profile=profile.name,
         summary=profile.summary,
+        client=arm_clients.gets(arm),
         notes=(*profile.notes, *([beforehand.ONE_REPLICA] if scenario.load.replication_factor == 1 else [])),
-        producer=profile.producer,
+        producer=arm.producer,
         topic=profile.topic,
         application=arm.application,
         fault=scenario.fault.name,
@@ -171,6 +174,7 @@ def explanation_text(explanation: Explanation) -> str:
     """Returns the explanation of one arm as several lines for a person."""
     text = [
         f"settings   {explanation.profile}: {explanation.summary}",
+        f"           {explanation.client}",
         *(f"           {note}" for note in explanation.notes),
     ]
     text += [
@@ -208,7 +212,7 @@ def scenario_text(scenario: ScenarioExplanation) -> str:
     text += [f"fault      {scenario.fault}", f"rules      {', '.join(scenario.rules)}"]
     for arm in scenario.arms:
         text += ["", f"{arm.role} {arm.arm}: {arm.summary}"]
-        text += [f"  {line}" for line in application_lines(arm.application)]
+        text += [f"  {line}" for line in (arm.client, *application_lines(arm.application))]
         text.append(
             f"  claim {arm.claim}, expected: {arm.expects}; the fault is expected to cause: "
             f"{', '.join(arm.expected) or 'nothing'}"
@@ -252,7 +256,12 @@ def describe(scenario: Scenario) -> str:
     for arm in scenario.loaded:
         who = f"{arm.role}, {arm.versioned_client.words}"
         lines.append(f"arm      {arm.name} ({who}): at least {arm.records:,} records, claim {arm.claim}")
-        notes = (*arm.profile.notes, *application_lines(arm.application), *beforehand.lines(scenario, arm))
+        notes = (
+            arm_clients.gets(arm),
+            *arm.profile.notes,
+            *application_lines(arm.application),
+            *beforehand.lines(scenario, arm),
+        )
         lines += [f"           {line}" for line in (*notes, *promises(scenario, arm))]
     lines.append("arm      canary: planted anomalies of every kind, all of which must be found")
     return "\n".join(lines) + "\n"

@@ -22,6 +22,7 @@ from delivery_verifier.host.java import jars
 from delivery_verifier.model.act import CAPABILITIES
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.planning import arm_clients
 
 GB = 1e9
 MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
@@ -147,7 +148,7 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
     A host can never do the run in three cases: it lacks a capability that the faults need, it cannot run the backend
     (the software that runs the cluster), or the cluster of the backend is not as the scenario asks. `host`: the facts
     about the host. If it is None, the function looks up the facts about this host. Raises BadInput for an unknown
-    backend.
+    backend, and what `arm_clients.require_on_host` raises: nothing may start before each client of the run is here.
     """
     backend = backend_of(scenario.cluster)
     if unavailable := backend.unavailable():
@@ -163,6 +164,7 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
     lacking = [check for check in run_checks(host or look(), scenario) if not check.ok]
     if lacking:
         raise Unfit("; ".join(f"{check.name}: {check.found}; remedy: {check.remedy}" for check in lacking))
+    arm_clients.require_on_host(scenario)
 
 
 def needed_bytes(scenario: Scenario) -> dict[str, float]:

@@ -153,12 +153,12 @@ class Request(Struct, frozen=True, kw_only=True):
         Meta(
             title="Clients",
             description="What sends the records. Several, e.g. librdkafka,java: each arm runs with each of them, under "
-            "one fault, and the report says which client did it. Java also with a version, e.g. java:4.1.1.",
+            "one fault, and the report says which client did it. Also with a version, e.g. java:4.1.1.",
         ),
         _question(
             help="what sends the records, e.g. librdkafka,java or java:4.1.1,java:4.1.2: each arm runs with each of "
             "them (default {default})",
-            metavar="{librdkafka,java[:VERSION]},...",
+            metavar="{librdkafka,java}[:VERSION],...",
             examples=choices.clients,
             check=choices.check_clients,
             beside_a_scenario="counts",
@@ -202,7 +202,11 @@ class Request(Struct, frozen=True, kw_only=True):
             description="One name=value to a line, in place of the profile's, e.g. linger.ms=100. Not beside pasted "
             "settings.",
         ),
-        _settings(option="producer_override", help="one producer setting; repeatable", check=choices.check_text),
+        _settings(
+            option="producer_override",
+            help="one producer setting, or java.NAME=VALUE for the Java client alone; repeatable",
+            check=choices.check_text,
+        ),
     ] = None
     topic_overrides: Annotated[
         str | None,

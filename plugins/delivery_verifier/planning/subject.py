@@ -20,6 +20,7 @@ from delivery_verifier.planning import client_versions
 from delivery_verifier.planning.field import Part
 from delivery_verifier.planning.own_settings import (
     files,
+    java_properties,
     producer,
     profiles,
     properties,
@@ -139,6 +140,7 @@ def _sent(value: object) -> Profile | None:
     try:
         sent = msgspec.convert(value, Profile)
         producer.check(sent.written or {})
+        java_properties.require_kept(sent.java_properties, "own_profile")
         Settings.of_profile(sent)
         return sent
     except (msgspec.ValidationError, ContradictorySettings) as error:

@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from delivery_verifier.catalogue.prices import Condition
+from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.reporting.price.price import MeasuredRun, measure
 from delivery_verifier.reporting.words import latency, number
 from delivery_verifier.run_directory.run_directory import IncompleteRun, RunDirectory
@@ -52,7 +53,8 @@ class PriceRuns:
                 scenario = RunDirectory(path).read_scenario()
             except _UNREADABLE:
                 continue
-            if any(arm.client != "librdkafka" for arm in scenario.subjects):  # prices of advice are librdkafka's
+            # Prices of advice are those of the installed librdkafka.
+            if any(arm.versioned_client != VersionedClient() for arm in scenario.subjects):
                 continue
             self._runs.setdefault(scenario.name, []).append((scenario.created_at, path))
 

@@ -51,7 +51,7 @@ def producer_properties(arm: Arm) -> dict[str, Setting]:
     """Returns the properties of the arm's producing program: its client, the settings of its producers, and what it
     does on SIGTERM, if the run sent that."""
     end: dict[str, Setting] = {"program": ON_SIGTERM[arm.on_sigterm]} if arm.on_sigterm else {}
-    return {CLIENT: arm.versioned_client.words, **arm.profile.producer, **end}
+    return {CLIENT: arm.versioned_client.words, **arm.producer, **end}
 
 
 def clean(text: object) -> str:

@@ -24,7 +24,7 @@ from delivery_verifier.applications.incarnations import (
 )
 from delivery_verifier.applications.journal import read_journal
 from delivery_verifier.applications.own.process import printed, redact_effects
-from delivery_verifier.applications.pool import MemberPool, applications_of, group_of
+from delivery_verifier.applications.pool import MemberPool, applications_of, clients_of, group_of
 from delivery_verifier.applications.sealing import effects_key, seal_effects
 from delivery_verifier.applications.sink import IncarnationEffects, SinkInputs
 from delivery_verifier.applications.sinks import sink_of
@@ -62,7 +62,8 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
     partitions, or if a user application (a program of the user's own) does not finish the records before the markers
     in time.
     """
-    pool = MemberPool(scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.agent.adopt)
+    connections = {client: cluster.load_connection.properties_of(client) for client in clients_of(scenario)}
+    pool = MemberPool(scenario, connections, cluster.workspace, cluster.agent.adopt)
     if not pool.members:
         return
     arms = {arm.name for arm, _ in applications_of(scenario)}

@@ -43,7 +43,7 @@ def attempt(run_dir: Path) -> Attempt:
     run = RunDirectory(run_dir)
     verdict = run.verdict()
     latency = _rows(run, "timeline/latency")
-    applications = {arm.name: arm.application.name for arm in run.read_scenario().loaded if arm.application}
+    applications = {arm.name: arm.application.title for arm in run.read_scenario().loaded if arm.application}
     arms = [_arm(run, arm, applications.get(arm.arm, ""), latency) for arm in verdict.arms if arm.role != "canary"]
     doubts = sorted({f"{doubt.name}: {doubt.detail}" for arm in verdict.arms for doubt in arm.doubts})
     begun_us, ended_us = run.manifest("plan").started_at_us, run.manifest("conclude").finished_at_us

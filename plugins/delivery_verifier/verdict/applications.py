@@ -17,10 +17,11 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Injection
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 
-EXPOSED_RECORDS = ("in progress of ", "rewound ")
-"""The beginnings of two kinds of keys in the proof of an injection into applications. A key ends with an arm's name.
+EXPOSED_RECORDS = ("in progress of ", "rewound ", "waiting of ")
+"""The beginnings of three kinds of keys in the proof of an injection into applications. A key ends with an arm's name.
 The value of `in progress of <arm>` is how many records the arm's members had in progress when they were hit. The value
-of `rewound <arm>` is by how many records the arm's group was set back."""
+of `rewound <arm>` is by how many records the arm's group was set back. The value of `waiting of <arm>` is how many
+records were behind the offsets that the arm's group had committed, just before stopped members were started again."""
 
 UNPARSED_SHARE = 100
 """Among this many effects of a user application, one may name no record, e.g. a line that a kill cut short."""

@@ -115,7 +115,8 @@ class _Sendable:
 
     * A member that commits by itself commits the offset after the last record of a batch.
     * A client that commits by its timer may commit the offset after any record that it has handed over. If its member
-      did not end in an orderly way, the client may have handed over records that are not in the journal yet.
+      did not end in an orderly way, the client may have handed over records that are not in the journal yet. A client
+      that has told its member of the end of a partition may commit the offset behind that end (librdkafka issue 4844).
     * A rewind commits offset 0.
 
     `live_ends` maps each partition to the offset at which its log ends.
@@ -129,6 +130,7 @@ class _Sendable:
         batches = [row for row in journal if row["what"] == "handed_over"]
         self._batches = {(row["partition"], row["until"]) for row in batches}
         self._ranges = {(row["partition"], row["first"], row["until"]) for row in batches}
+        self._behind_ends = {(row["partition"], row["first"] + 1) for row in journal if row["what"] == "end"}
         closed = {(row["member"], row["incarnation"]) for row in journal if row["what"] == "closed"}
         ends = {
             (row["member"], row["incarnation"], row["partition"]): -1 if row["what"] == "assigned" else row["until"]
@@ -146,6 +148,8 @@ class _Sendable:
             return True
         if not self._by_timer:
             return False
+        if (partition, offset) in self._behind_ends:
+            return True
         if any(number == partition and first < offset <= until for number, first, until in self._ranges):
             return True
         live_end = self._live_ends.get(partition, 0)

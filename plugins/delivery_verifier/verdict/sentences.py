@@ -211,13 +211,14 @@ def _exposed(arm: ArmEvidence) -> str:
     """Returns in words how many attempts were outstanding when faults took effect, and how many were exposed.
 
     The exposed attempts include attempts that were sent after another broker had taken over, but before the recovery.
-    If faults hit only applications, the text gives two other numbers: the records in progress, and the records by which
-    the groups were set back.
+    If faults hit only applications, the text gives other numbers: the records in progress, the records by which the
+    groups were set back, and the records behind what the groups had committed when stopped members were started again.
     """
     if arm.run.effective and all(map(is_of_applications, arm.run.effective)):
         rewinds = [injection for injection in arm.run.effective if "rewind" in ACTS[injection.action].counts_as]
-        others = [each for each in arm.run.effective if each not in rewinds and not is_thaw(each)]
-        exposure_doubts = (("in progress", others), ("set back", rewinds))
+        stops = [injection for injection in arm.run.effective if injection.action == "stop_application"]
+        others = [each for each in arm.run.effective if each not in (*rewinds, *stops) and not is_thaw(each)]
+        exposure_doubts = (("in progress", others), ("set back", rewinds), ("behind what was committed", stops))
         counts = [
             (sum(exposed_records(cause, arm.name) for cause in causes), how)
             for how, causes in exposure_doubts

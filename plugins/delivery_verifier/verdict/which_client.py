@@ -35,9 +35,8 @@ from delivery_verifier.run_directory.counts import UNPROVEN
 from delivery_verifier.verdict.attribution import CONFIDENCE
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 
-NOT_OF_A_CLIENT = (Anomaly.RESENT, *EFFECTS)
-"""The anomalies that no producer causes: the application sends again, and the members of an application are not the
-arm's client."""
+NOT_OF_A_CLIENT = (Anomaly.RESENT,)
+"""The anomalies that no client causes: the application sends again."""
 OF_UNKNOWN_SENDERS = subset("what records of others show", (Anomaly.CORRUPTED, Anomaly.MISROUTED, Anomaly.PHANTOM))
 """The anomalies that the records of other senders show, too, in the topic of an arm."""
 OF_RETRIES = subset("what sending again causes", (Anomaly.DUPLICATED, Anomaly.REORDERED))
@@ -143,7 +142,8 @@ def which_client(evidence: Evidence, judged: Sequence[ArmVerdict]) -> list[Which
 def _without_client(arm: Arm) -> Arm:
     """Returns `arm` without what differs between the arms of one comparison."""
     plain = {"name": "arm", "ordinal": 0, "topic_name": "arm", "expectation": Expectation()}
-    return replace(arm, **plain, client="librdkafka", client_version="")
+    application = arm.application and replace(arm.application, client="librdkafka", client_version="")
+    return replace(arm, **plain, client="librdkafka", client_version="", application=application)
 
 
 def _of_group(group: list[_Side]) -> Iterator[WhichClient]:
@@ -161,14 +161,20 @@ def _of_group(group: list[_Side]) -> Iterator[WhichClient]:
         elif silent:
             yield _answer(group, anomaly, "only", _only(anomaly, showing, silent), showing)
         else:
+            causes = f"{_discipline(anomaly)}broker or protocol, not one client alone"
             said = (
                 f"{anomaly} with every client ({_figures(group, anomaly)}), under the same fault. "
-                f"{'Both' if len(group) == 2 else 'All'}: broker or protocol, not one client alone"
+                f"{'Both' if len(group) == 2 else 'All'}: {causes}"
             )
             yield _answer(group, anomaly, "every", said, showing)
     if not anomalies:
         clients = enumeration([side.words for side in group], "and")
         yield _answer(group, None, "none", f"no anomaly with {clients}: there is nothing to attribute")
+
+
+def _discipline(anomaly: Anomaly) -> str:
+    """Returns the cause that effects have beside broker and protocol: when the application commits."""
+    return "the discipline of the application, " if anomaly in EFFECTS else ""
 
 
 def _answer(

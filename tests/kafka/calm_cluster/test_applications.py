@@ -3,50 +3,23 @@ not taken effect."""
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from support.patience import PATIENCE_S
+from support.application_stage import NAMES, Stage, entry_of
 
 from delivery_verifier.applications.control import Word
-from delivery_verifier.applications.handle import RunningApplications
-from delivery_verifier.applications.incarnations import FENCED, incarnations_of
-from delivery_verifier.applications.member_process import MemberProcess
-from delivery_verifier.applications.pool import MemberPool
-from delivery_verifier.applications.sink import IncarnationEffects, SinkInputs
-from delivery_verifier.applications.sinks import sink_of
-from delivery_verifier.catalogue.applications import APPLICATIONS
-from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
-from delivery_verifier.catalogue.parts import AT_ONCE, SETTLED, scripted, step
-from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.applications.incarnations import FENCED
+from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue.parts import AT_ONCE, SETTLED, step
 from delivery_verifier.catalogue.scenarios import consumers, databases, groups, transforms
 from delivery_verifier.cluster import groups as consumer_groups
-from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults import zombies
-from delivery_verifier.faults.action import ActionContext
-from delivery_verifier.faults.applications import are_caught_up
-from delivery_verifier.faults.runner import FaultRunner
-from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.handle import RunningLoad
-from delivery_verifier.load.live_ledger import Gate, State
-from delivery_verifier.load.pool import ProducerPool
-from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, capabilities_of
-from delivery_verifier.model.history import Injection
-from delivery_verifier.run_directory.effect_tables import JOURNAL
-from delivery_verifier.run_directory.group_log import GroupLog, read_group_log
-from delivery_verifier.run_directory.run_directory import RunDirectory
-from delivery_verifier.run_directory.table import arrow_schema
-from delivery_verifier.settlement.applications import journal_rows
-from delivery_verifier.settlement.group_log import write_group_log
-from delivery_verifier.settlement.outputs import VisibleRecords
-from delivery_verifier.verdict.group_log import differences
+from delivery_verifier.model.fault_plan import Trigger, capabilities_of
 
 CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
 
@@ -62,131 +35,6 @@ ENTRIES = [
 ]
 """The entries about applications that need no proxy and end with exact numbers. `make campaign PART=applications` runs
 the statistical ones, each with ten arms."""
-NAMES = ("commit_first", "commit_after", "store_after")
-
-
-class Stage:
-    """Arms with applications at work on a cluster, and the fault plan that runs beside them. Blocks have 20 records."""
-
-    def __init__(self, cluster: Cluster, workspace: Path, entry: Entry) -> None:
-        self.cluster, self.workspace, self.scenario = cluster, workspace, build(entry, workspace.name)
-        topics.create(self.scenario, cluster.connection)
-        names = [arm.topic_name for arm in self.scenario.arms]
-        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
-        properties = cluster.load_connection.client_properties()
-        self.pool = ProducerPool(self.scenario, {"librdkafka": properties}, workspace)
-        self.members = MemberPool(self.scenario, properties, workspace, cluster.agent.adopt)
-        self.handle = RunningApplications(self.scenario, workspace)
-
-    def play(self) -> list[Injection]:
-        """Runs the plan and the load until both have ended, and stops all members in order. Returns the injections."""
-        try:
-            self.pool.wait_for(State.READY)
-            self.members.start()
-            self.pool.open(Gate.WARM_UP)
-            self.pool.wait_for(State.WARM)
-            self.pool.open(Gate.GO)
-            injections = self._inject()
-            self.pool.open(Gate.RELEASE)
-            self.pool.wait_for(State.DONE)
-            load = RunningLoad(self.scenario, self.workspace)
-            context = ActionContext(self.cluster, [], {}, self.scenario, load, self.handle)
-            wait_until(lambda: self.members.check() and are_caught_up(context), "the members to catch up", PATIENCE_S)
-            self.members.stop()
-            return injections
-        finally:
-            self.members.close()
-            self.pool.kill()
-
-    def _inject(self) -> list[Injection]:
-        injections, raised = list[Injection](), list[BaseException]()
-
-        def inject() -> None:
-            load = RunningLoad(self.scenario, self.workspace)
-            try:
-                injections.extend(FaultRunner(self.cluster, self.scenario, load, applications=self.handle).run())
-            except BaseException as error:
-                raised.append(error)
-
-        beside = threading.Thread(target=inject)
-        beside.start()
-
-        def has_ended() -> bool:
-            self.members.apply_commands()
-            return self.members.check() and self.pool.check() and not beside.is_alive()
-
-        wait_until(has_ended, "the plan to end", PATIENCE_S)
-        if raised:
-            raise raised[0]
-        return injections
-
-    def effects(self) -> dict[str, list[list[int]]]:
-        """Returns the offsets that each incarnation applied, in order, by the name of the arm."""
-        return {
-            member.arm.name: [
-                self.offsets(incarnation)
-                for incarnation in sink_of(member.application.discipline).read(self.inputs(member))
-            ]
-            for member in self.members.members
-            if member.number == 0  # the effects of an application are read at once, those of its replacement, too
-        }
-
-    def offsets(self, incarnation: IncarnationEffects) -> list[int]:
-        """Returns the offsets that an incarnation applied, in order. Asserts that there are as many effects as were
-        counted."""
-        assert incarnation.counted == len(incarnation.rows)
-        return [int(offset) for offset in incarnation.rows["offset"]]
-
-    def overtaken(self, arm: str) -> int:
-        """Returns how many records of an arm were first applied after a record with a higher offset."""
-        member = next(each for each in self.members.members if each.arm.name == arm)
-        incarnations = sink_of(member.application.discipline).read(self.inputs(member))
-        ordered = sorted(
-            (int(row["order"]), int(row["offset"])) for incarnation in incarnations for row in incarnation.rows
-        )
-        first = list(dict.fromkeys(offset for _, offset in ordered))
-        return sum(offset < highest for offset, highest in zip(first, accumulate(first, max), strict=True))
-
-    def group_log(self) -> GroupLog:
-        """Returns what `__consumer_offsets` has of the groups, written down and read back, beside the journals."""
-        run = RunDirectory(self.workspace / "run")
-        with run.writing("plan") as output:
-            output.write_json("scenario.json", self.scenario)
-        with run.writing("settle") as output:
-            write_group_log(self.scenario, self.cluster, output, began_us=0)
-            for member in self.members.members:
-                incarnations = incarnations_of(member.folder).items()
-                rows = [
-                    row
-                    for incarnation, path in incarnations
-                    for row in journal_rows(member.arm, member.number, incarnation, path)
-                ]
-                table = pa.Table.from_pylist(rows, arrow_schema(JOURNAL))
-                output.write_table(f"journal/{member.name.replace('/', '-')}", table)
-        group_log = read_group_log(run)
-        assert group_log is not None
-        return group_log
-
-    def differences(self, group_log: GroupLog, is_rewound: bool = False) -> set[str]:
-        """Returns the names of all doubts about the group log."""
-        keys = [(member.arm.topic_name, 0) for member in self.members.members]
-        ends = topics.high_watermarks(topics.admin(self.cluster.connection), keys)
-        live_ends = {(member.arm.name, 0): ends[member.arm.topic_name, 0] for member in self.members.members}
-        return {name for _, name, _ in differences(self.scenario, group_log, live_ends, is_rewound)}
-
-    def inputs(self, member: MemberProcess) -> SinkInputs:
-        """Returns what the sink of the member's application must know."""
-        folder, connection = member.folder.parent, self.cluster.connection.client_properties()
-        return SinkInputs(member.arm, folder, 10, self.scenario.run_token, connection, VisibleRecords(self.cluster))
-
-
-def entry_of(*steps: FaultStep, names: tuple[str, ...] = NAMES) -> Entry:
-    """Returns an entry with the fault plan `steps`, and an arm for each application in `names`."""
-    arms = tuple(
-        ArmPlan(name=name, role="subject", profile=PROFILES["safe"], application=APPLICATIONS[name]) for name in names
-    )
-    plan = FaultPlan(name="planned", summary="", steps=steps)
-    return Entry(name="apps", title="", promise="", source="", tags=(), arms=arms, load=scripted(20), fault=plan)
 
 
 @pytest.fixture
@@ -311,6 +159,24 @@ def test_members_with_nothing_in_progress_are_killed_all_the_same_and_members_th
         {name: proof[f"in progress of {name}"] for name in NAMES} == dict.fromkeys(NAMES, 0) if is_killed else not proof
     )
     assert stage.effects() == {name: [list(range(40)), list(range(40, 60))] for name in NAMES}
+
+
+@pytest.mark.parametrize("is_exposed", [True, False])
+def test_members_that_are_stopped_go_on_behind_their_commits_and_with_nothing_behind_them_nothing_was_tested(
+    cluster: Cluster, workspace: Path, is_exposed: bool
+) -> None:
+    stop, send = step(CAUGHT_UP, "stop_application", "none"), step(CAUGHT_UP, "send", "none")
+    restart = (step(SETTLED, "restart_application", "none"), step(CAUGHT_UP, "wait", "none"))
+    begin = (stop, step(AT_ONCE, "send", "none")) if is_exposed else (send, stop)
+    stage = Stage(cluster, workspace, entry_of(*begin, *restart))
+    (stopped,) = stage.play()
+    assert stopped.took_effect == is_exposed
+    ended = {f"member {name}/0": "exit code 0" for name in NAMES}
+    waiting = {f"waiting of {name}": 20 for name in NAMES}
+    assert stopped.proof["process_before_heal"] == (ended | waiting if is_exposed else {})
+    until = 20 if is_exposed else 40
+    assert stage.effects() == {name: [list(range(until)), list(range(until, 60))] for name in NAMES}
+    assert stage.differences(stage.group_log()) == set()
 
 
 def test_a_group_that_has_committed_nothing_has_not_been_set_back(

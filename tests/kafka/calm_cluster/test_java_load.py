@@ -17,17 +17,20 @@ from support.planned_loads import Plan, Row, outcomes, planner, run_here, sealed
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.java.jars import java_client_versions
+from delivery_verifier.host.java.jvm import IDENTITY, ClientDied, await_end
 from delivery_verifier.host.processes import process_of
 from delivery_verifier.host.supervision import children
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load import pool as pools
+from delivery_verifier.load.java import client as java_client
 from delivery_verifier.load.java.client import JavaClient
-from delivery_verifier.load.java.jvm import IDENTITY, ClientDied, await_end
 from delivery_verifier.load.live_ledger import Control, Gate, LiveLedger, State, Word
 from delivery_verifier.load.producer_process import ENDED_EARLY, IN_LOAD, start_process
 from delivery_verifier.load.publish_ledger import counted_outcomes
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record
 from delivery_verifier.model.client import CLIENTS
+from delivery_verifier.planning.build import scenario_from_params
 
 JAVA: dict[str, Any] = {"client": "java"}
 
@@ -367,15 +370,15 @@ def test_records_that_send_refuses_are_failed_and_those_that_a_broker_refuses_ar
 
 
 def test_a_partition_that_there_is_not_makes_records_failed(plan: Plan, stages: list[Stage]) -> None:
-    stages.append(Stage(plan("idempotent", settings_of="java", settings={"max.block.ms": 300}, **JAVA)))
+    stages.append(Stage(plan("idempotent", java_properties={"max.block.ms": "300"}, **JAVA)))
     stages[0].send(2, partition=7)
     assert stages[0].client.flush(PATIENCE_S) == 0
     assert [result + 10_000 for result in stages[0].results()] == [-2001, -2001]
 
 
 def test_records_for_which_the_buffer_has_no_room_are_failed(plan: Plan, stages: list[Stage]) -> None:
-    own = {"max.block.ms": 1, "buffer.memory": 40_000, "batch.size": 16_384, "linger.ms": 5000, "acks": "all"}
-    spec = msgspec.structs.replace(plan("idempotent", settings_of="java", **JAVA), settings=own)
+    own = {"max.block.ms": "1", "buffer.memory": "40000", "batch.size": "16384", "linger.ms": "5000"}
+    spec = plan("idempotent", java_properties=own, **JAVA)
     stages.append(stage := Stage(spec))
     stage.client.connect(PATIENCE_S)
     stage.send(2000)
@@ -396,9 +399,52 @@ def test_settings_that_the_java_client_refuses_end_the_producer_with_its_reason(
     assert "producer settings refused: " in said and "Must set acks to all" in said, said
 
 
-def test_a_java_properties_file_reaches_the_client_untranslated(plan: Plan, tmp_path: Path) -> None:
-    own = {"acks": "all", "batch.size": 1000, "linger.ms": 1, "compression.type": "lz4", "interceptor.classes": "x.Y"}
-    spec = msgspec.structs.replace(plan("idempotent", settings_of="java", records=500, **JAVA), settings=own)
+PASTED = {
+    "acks": "-1",
+    "batch.size": "0",
+    "linger.ms": "1",
+    "buffer.memory": "20000001",
+    "compression.type": "lz4",
+    "delivery.timeout.ms": "100000",
+    "enable.metrics.push": "false",
+    "max.block.ms": "50000",
+    "partitioner.ignore.keys": "true",
+    "metadata.recovery.rebootstrap.trigger.ms": "200000",
+}
+"""What a user pastes. librdkafka has no counterpart of some of it, and other units or limits for some."""
+
+
+@pytest.mark.parametrize("version", [CLIENTS["java"].default, pytest.param("3.9.2", marks=pytest.mark.slow)])
+def test_a_pasted_file_for_java_reaches_the_client_as_it_was_written(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """The client itself logs which values it has. Java 3.9.2 does not know each of them, and only says so."""
+    foreign = {"bootstrap.servers": "production:9092", "interceptor.classes": "x.Y", "client.id": "orders"}
+    text = "\n".join(f"{name}={value}" for name, value in (PASTED | foreign).items())
+    fields = {"profile": "own", "producer_config": text, "written_for": "java", "clients": f"java:{version}"}
+    scenario = scenario_from_params(fields, "pasted")
+    made = pools._spec(scenario, scenario.subjects[0], 0, {}, tmp_path)
+    spec = msgspec.structs.replace(
+        plan("idempotent", records=500, client_version=version, **JAVA),
+        settings=made.settings,
+        java_properties=made.java_properties,
+        deadline_s=made.deadline_s,
+    )
+    plain = java_client.command
+    loggers = ("clients.producer.ProducerConfig", "common.config.AbstractConfig")  # of 3.9.2, and of 4.3.1
+    says = [f"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.{name}=info" for name in loggers]
+    log = tmp_path / "log-of-the-client"
+    into_log = ("/bin/sh", "-c", f'exec "$@" 2>{log}', "sh")
+    monkeypatch.setattr(java_client, "command", lambda *of: [*into_log, plain(*of)[0], *says, *plain(*of)[1:]])
     assert run_here(spec).fatal is None
     rows = sealed(spec, tmp_path)
     assert outcomes(rows) == {"ACKED": 500} and places(rows) == written(read_log(spec))
+    _, _, logged = log.read_text().partition("ProducerConfig values:")
+    values = dict(line.strip().split(" = ", 1) for line in logged.splitlines() if " = " in line)
+    known = {name: value for name, value in PASTED.items() if name in values}
+    assert PASTED.keys() - known.keys() == (
+        {"metadata.recovery.rebootstrap.trigger.ms"} if version == "3.9.2" else set()
+    )
+    assert known.items() <= values.items()
+    assert values["client.id"] == "own-java-0" and "production" not in logged and "x.Y" not in logged
+    assert (values["enable.idempotence"], values["request.timeout.ms"]) == ("true", "30000"), "defaults of Java 4.x"

@@ -102,7 +102,7 @@ def play(cluster: Cluster, name: str, workspace: Path) -> Played:
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
     properties = cluster.connection.client_properties()
     producers = ProducerPool(scenario, {"librdkafka": properties}, workspace)
-    members = MemberPool(scenario, properties, workspace, cluster.agent.adopt)
+    members = MemberPool(scenario, {"librdkafka": properties}, workspace, cluster.agent.adopt)
     handle, load = RunningApplications(scenario, workspace), RunningLoad(scenario, workspace)
     injections, ended = list[Injection](), threading.Event()
 

@@ -171,7 +171,7 @@ def test_the_process_of_a_zombie_that_compares_ends_with_an_error(
     spec = spec_of(tmp_path / "0", "database_compared")
     client = Client([message(0)], lambda: None)
     client.when_handed = partial(moved, tmp_path, 7)
-    monkeypatch.setattr(process, "Consumer", lambda settings: client)
+    monkeypatch.setattr(process, "consumer_of", lambda spec: client)
     monkeypatch.setattr(process.signal, "signal", lambda *_: None)
     (tmp_path / "spec.json").write_bytes(msgspec.json.encode(spec))
     monkeypatch.setattr(process.sys, "argv", ["member", str(tmp_path / "spec.json")])

@@ -131,7 +131,7 @@ def test_the_process_of_such_a_member_ends_with_an_error(
     client = Client([message(0)], lambda: None)
     client.answers = [KafkaError.REQUEST_TIMED_OUT, KafkaError.ILLEGAL_GENERATION]
     monkeypatch.setattr(commits, "_AGAIN_S", 0.0)
-    monkeypatch.setattr(member_process, "Consumer", lambda settings: client)
+    monkeypatch.setattr(member_process, "consumer_of", lambda spec: client)
     monkeypatch.setattr(member_process.signal, "signal", lambda *_: None)
     (tmp_path / "spec.json").write_bytes(msgspec.json.encode(spec))
     monkeypatch.setattr(member_process.sys, "argv", ["member", str(tmp_path / "spec.json")])

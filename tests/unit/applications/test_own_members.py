@@ -49,7 +49,9 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder, self.adopted = folder, list[int]()
         self.broker = MockBroker()
-        self.pool = MemberPool(SCENARIO, self.broker.connection, folder / "workspace", self.adopted.append)
+        self.pool = MemberPool(
+            SCENARIO, {"librdkafka": self.broker.connection}, folder / "workspace", self.adopted.append
+        )
         self.inputs = SinkInputs(
             ARM, self.pool.members[0].folder.parent, 10, SCENARIO.run_token, self.broker.connection, payload_bytes=SIZE
         )
@@ -279,7 +281,7 @@ def test_several_members_write_to_one_table_and_each_effect_counts_once(
         lines = [record.encode(SCENARIO.run_token, ARM.ordinal, 0, 0, each, 0, each, SIZE) for each in sequences]
         (tmp_path / "own" / name).write_bytes(b"\n".join(lines))
     scenario, workspace = user_applications.scenario(members=2), tmp_path / "workspace"
-    pool = MemberPool(scenario, {"bootstrap.servers": "localhost:1"}, workspace, lambda _: None)
+    pool = MemberPool(scenario, {"librdkafka": {"bootstrap.servers": "localhost:1"}}, workspace, lambda _: None)
     handle = OwnHandle(scenario, workspace, {})
     arm = scenario.subjects[0]
     inputs = SinkInputs(arm, pool.members[0].folder.parent, 10, scenario.run_token, {}, payload_bytes=SIZE)
@@ -315,7 +317,7 @@ from support import user_applications
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.host.waiting import pause
 connection = {"bootstrap.servers": "localhost:1"}
-pool = MemberPool(user_applications.scenario(), connection, Path(sys.argv[1]), lambda pid: None)
+pool = MemberPool(user_applications.scenario(), {"librdkafka": connection}, Path(sys.argv[1]), lambda pid: None)
 pool.start()
 print(pool.members[0].process.pid, flush=True)
 while True:

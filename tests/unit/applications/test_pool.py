@@ -54,7 +54,7 @@ class Stage:
 
     def __init__(self, scenario: Scenario, workspace: Path) -> None:
         self.scenario, self.broker, self.adopted = scenario, MockBroker(), list[int]()
-        self.pool = MemberPool(scenario, self.broker.connection, workspace, self.adopted.append)
+        self.pool = MemberPool(scenario, {"librdkafka": self.broker.connection}, workspace, self.adopted.append)
         self.handle = RunningApplications(scenario, workspace)
         self.arm = scenario.subjects[0]
         self.written = 0
@@ -164,7 +164,7 @@ def test_another_pool_goes_on_with_the_incarnations_of_the_one_before(
     made.wait_for(Word.COMMITTED, 10)
     made.pool.stop()
     made.write(5)
-    later = MemberPool(made.scenario, made.broker.connection, tmp_path, lambda pid: None)
+    later = MemberPool(made.scenario, {"librdkafka": made.broker.connection}, tmp_path, lambda pid: None)
     try:
         later.start()
         wait_until(lambda: later.members[0].control[Word.COMMITTED] == 5, "the rest to be applied", PATIENCE_S)
@@ -260,7 +260,7 @@ def test_a_successor_has_the_same_transactional_id_only_if_it_is_to_fence(tmp_pa
     def ids(discipline: Discipline) -> list[str]:
         application = APPLICATIONS[discipline]
         scenario = frozen(replace(scenario_of(), arms=(replace(RUN.subjects[0], application=application), RUN.canary)))
-        pool = MemberPool(scenario, {}, tmp_path / discipline, lambda pid: None)
+        pool = MemberPool(scenario, {"librdkafka": {}}, tmp_path / discipline, lambda pid: None)
         return [str(spec_of(member, 0, "g", "t", {}).producer["transactional.id"]) for member in pool.members]
 
     arm = RUN.subjects[0].name
@@ -274,7 +274,7 @@ def test_settings_that_the_client_refuses_are_named(tmp_path: Path) -> None:
     assert arm.application is not None
     refused = replace(arm.application, consumer={**CONSUMER, "session.timeout.ms": 0})
     scenario = replace(scenario, arms=(replace(arm, application=refused), scenario.canary))
-    pool = MemberPool(scenario, {"bootstrap.servers": "127.0.0.1:1"}, tmp_path, lambda pid: None)
+    pool = MemberPool(scenario, {"librdkafka": {"bootstrap.servers": "127.0.0.1:1"}}, tmp_path, lambda pid: None)
     with pytest.raises(MemberDied, match=r"consumer settings refused.*session\.timeout\.ms"):
         pool.start()
 

@@ -208,7 +208,7 @@ def test_a_fenced_member_ends_and_says_so(
     spec = spec_of(tmp_path, "transform_fenced")
     member, client = member_of(spec, [message(0), message(1)])
     client.refusals = {"offsets": [error]}
-    monkeypatch.setattr(process, "Consumer", lambda settings: client)
+    monkeypatch.setattr(process, "consumer_of", lambda spec: client)
     monkeypatch.setattr(process.signal, "signal", lambda *_: None)
     monkeypatch.setitem(process.MEMBERS, "transform_fenced", lambda *_: member)
     (tmp_path / "spec.json").write_bytes(dumps(spec))

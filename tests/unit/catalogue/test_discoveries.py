@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from delivery_verifier.catalogue import ENTRIES, build
 from delivery_verifier.catalogue.arm_clients import ONLY_LIBRDKAFKA
@@ -12,11 +13,11 @@ from delivery_verifier.contract.disturbances import disturbances_of_topic
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.client import parse
+from delivery_verifier.model.client import VersionedClient, parse
 from delivery_verifier.model.scenario import Bound, Scenario
 from delivery_verifier.planning.build import scenario_from_params
 
-EPOCH_BUMP = "idempotent.epoch_bump"
+EPOCH_BUMP, EOF_EVENTS = "idempotent.epoch_bump", "consumer.eof_events"
 NAMES = [entry.name for entry in discoveries.ENTRIES]
 
 
@@ -25,8 +26,8 @@ def planned(name: str, **more: object) -> Scenario:
 
 
 def verdicts(of: Scenario) -> dict[str, str]:
-    """Maps the client of each arm with load to the one verdict that it must have."""
-    found = {arm.versioned_client.text: arm.expectation.verdicts for arm in of.loaded}
+    """Maps the client of each arm with load, or of its application, to the one verdict that the arm must have."""
+    found = {(arm.application or arm).versioned_client.text: arm.expectation.verdicts for arm in of.loaded}
     assert all(len(each) == 1 for each in found.values())
     return {client: each[0] for client, each in found.items()}
 
@@ -64,7 +65,8 @@ def test_what_an_arm_breaks_is_forbidden_by_its_contract(name: str) -> None:
 def test_a_scenario_of_a_bug_names_the_bug_the_client_that_has_it_and_one_that_has_not(name: str) -> None:
     entry = ENTRIES[name]
     assert entry.upstream and entry.upstream.reference and entry.upstream.as_of
-    assert entry.clients and entry.clients != ONLY_LIBRDKAFKA, "the default says that the user named no client"
+    if not any(arm.application for arm in entry.arms):
+        assert entry.clients and entry.clients != ONLY_LIBRDKAFKA, "the default says that the user named no client"
     assert {*verdicts(planned(name)).values()} == {"HELD", "VIOLATED"}
 
 
@@ -80,5 +82,27 @@ def test_every_client_of_which_something_else_is_expected_can_be_named() -> None
 
 def test_no_session_ends_while_a_leader_is_frozen() -> None:
     """Else another leader would take its place, and the clients would not wait for this one."""
-    for entry in discoveries.ENTRIES:
+    frozen = [entry for entry in discoveries.ENTRIES if any(step.action == "pause" for step in entry.fault.steps)]
+    assert frozen
+    for entry in frozen:
         assert build(entry, "r").cluster.session_timeout_ms > 1000 * entry.fault.duration_s
+
+
+def test_only_the_client_of_the_members_differs_where_the_bug_is_one_of_consumers() -> None:
+    of = planned(EOF_EVENTS)
+    assert verdicts(of) == {"librdkafka:2.13.0": "VIOLATED", "librdkafka:2.13.2": "HELD"}
+    bug, control = of.loaded
+    assert bug.versioned_client == control.versioned_client == VersionedClient()
+    assert bug.application and control.application and bug.application.consumer["enable.partition.eof"] is True
+    assert replace(bug.application, client_version="") == replace(control.application, client_version="")
+    assert bug.profile == control.profile
+    of_stop, of_both, _ = bug.expectation.bounds
+    assert of_stop == Bound(count="SKIPPED", op=">=", value=of.load.partitions)
+    assert of_both == Bound(count="SKIPPED", op="<=", value=2 * of.load.partitions), (
+        "the run stops its members once more"
+    )
+
+
+def test_every_record_that_may_be_skipped_is_written_while_no_member_runs() -> None:
+    actions = [step.action for step in ENTRIES[EOF_EVENTS].fault.steps]
+    assert actions == ["wait", "stop_application", "send", "restart_application"]

@@ -48,6 +48,18 @@ def test_a_module_is_started_with_its_spec_and_all_that_it_prints_is_kept(tmp_pa
     assert (tmp_path / "spec.json").stat().st_mode & 0o777 == 0o600, "others may not read what may hold a password"
 
 
+def test_the_packages_of_an_environment_come_before_all_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "shown.py").write_text(f"import os; print({name!r}, os.environ['PYTHONPATH'])")
+    for path in (str(tmp_path / "second"), ""):
+        monkeypatch.setenv("PYTHONPATH", path)
+        assert children.start_module("shown", b"", tmp_path, tmp_path / "first").wait() == 0
+        expected = ":".join(filter(None, (str(tmp_path / "first"), path)))
+        assert children.last_words(tmp_path, 500) == f"first {expected}"
+    assert os.environ["PYTHONPATH"] == ""
+
+
 @pytest.mark.parametrize(
     ("printed", "most", "last"),
     [("", 5, ""), ("one\ntwo\n", 50, "one\ntwo"), ("first\nsecond\n", 8, "second"), ("abcdefgh", 5, "abcde")],

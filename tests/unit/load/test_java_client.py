@@ -4,6 +4,7 @@ of the JVM belong to their source. tests/kafka/calm_cluster/test_java_load.py ha
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -16,14 +17,14 @@ import pytest
 from confluent_kafka import KafkaError
 
 from delivery_verifier.catalogue import PROFILES, SCENARIOS, build
-from delivery_verifier.host.java import jars, runtime
+from delivery_verifier.host.java import build as builds
+from delivery_verifier.host.java import jars, jvm, runtime
 from delivery_verifier.host.java.jars import JarError
 from delivery_verifier.host.java.runtime import JavaError
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import error_codes
 from delivery_verifier.load import pool as pools
-from delivery_verifier.load.java import build as builds
-from delivery_verifier.load.java import errors, jvm, settings
+from delivery_verifier.load.java import errors, settings
 from delivery_verifier.load.java.client import require_java
 from delivery_verifier.load.pool import ProducerPool, require_client
 from delivery_verifier.load.spec import ProducerSpec
@@ -50,30 +51,40 @@ SPEC = ProducerSpec(
 )
 
 
-def test_the_classes_are_made_from_the_source_beside_them() -> None:
-    built = json.loads(builds.BUILT.read_text())
-    assert built["sha256"] == builds.digests(builds.FOLDER), "run `python -m delivery_verifier.load.java.build`"
+def of_program(name: str) -> Path:
+    """The source of the program `name`."""
+    (source,) = (each for each in builds.SOURCES if each.stem == name)
+    return source
+
+
+@pytest.mark.parametrize("source", builds.SOURCES, ids=lambda source: source.stem)
+def test_the_classes_are_made_from_the_source_beside_them(source: Path) -> None:
+    built = json.loads(builds.record_of(source).read_text())
+    digests = builds.digests(source, source.parent)
+    assert built["sha256"] == digests, "run `python -m delivery_verifier.host.java.build`"
 
 
 @pytest.mark.skipif(not shutil.which("javac"), reason="there is no compiler on this host")
-def test_the_source_compiles_to_these_classes(tmp_path: Path) -> None:
-    builds.compiled(tmp_path)
-    built = json.loads(builds.BUILT.read_text())
-    assert {file.name for file in tmp_path.iterdir()} | {builds.SOURCE.name} == built["sha256"].keys()
+@pytest.mark.parametrize("source", builds.SOURCES, ids=lambda source: source.stem)
+def test_the_source_compiles_to_these_classes(source: Path, tmp_path: Path) -> None:
+    builds.compiled(source, tmp_path)
+    built = json.loads(builds.record_of(source).read_text())
+    assert {file.name for file in tmp_path.iterdir()} | {source.name} == built["sha256"].keys()
     if built["compiler"] == builds.compiler():
-        assert builds.digests(tmp_path) == built["sha256"]
+        assert builds.digests(source, tmp_path) == built["sha256"]
 
 
-def test_a_class_that_was_not_made_anew_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for file in builds.FOLDER.glob("LoadClient*"):
+def test_a_class_that_was_not_made_anew_is_noticed(tmp_path: Path) -> None:
+    assert {source.stem for source in builds.SOURCES} == {"LoadClient", "MemberClient"}
+    source = of_program("LoadClient")
+    for file in source.parent.glob("LoadClient*"):
         shutil.copy(file, tmp_path)
-    monkeypatch.setattr(builds, "SOURCE", tmp_path / "LoadClient.java")
-    assert builds.digests(tmp_path) == builds.digests(builds.FOLDER)
-    builds.SOURCE.write_text(builds.SOURCE.read_text() + "// changed\n")
-    assert builds.digests(tmp_path) != builds.digests(builds.FOLDER) | {"LoadClient.java": ""}
+    copy = tmp_path / source.name
+    assert builds.digests(copy, tmp_path) == builds.digests(source, source.parent)
+    copy.write_text(copy.read_text() + "// changed\n")
+    assert builds.digests(copy, tmp_path) != builds.digests(source, source.parent) | {"LoadClient.java": ""}
     with pytest.raises(AssertionError, match="run `python -m"):
-        monkeypatch.setattr(builds, "FOLDER", tmp_path)
-        test_the_classes_are_made_from_the_source_beside_them()
+        test_the_classes_are_made_from_the_source_beside_them(copy)
 
 
 def test_a_code_of_an_error_of_the_java_client_keeps_its_meaning() -> None:
@@ -130,11 +141,11 @@ def test_an_error_that_is_not_kafkas_ends_the_transaction_for_good() -> None:
 def translated(**more: Any) -> dict[str, str]:
     own = {name.replace("_", "."): value for name, value in more.items()}
     plain = {"acks": "all", "delivery.timeout.ms": 120_000, "linger.ms": 5}
-    return settings.properties(plain | own, "librdkafka", 100, 60.0)
+    return settings.properties(plain | own, {}, 100, 60.0)
 
 
 def test_settings_of_librdkafka_get_the_java_clients_names_units_and_limits() -> None:
-    full = settings.properties(PROFILES["transactional"].producer, "librdkafka", 100, 60.0)
+    full = settings.properties(PROFILES["transactional"].producer, {}, 100, 60.0)
     same = {"acks": "all", "enable.idempotence": "true", "retries": "2147483647", "transactional.id": "kdv"}
     assert same.items() <= full.items()
     named = ("request.timeout.ms", "metadata.max.age.ms", "max.block.ms", "socket.timeout.ms", "max.request.size")
@@ -165,18 +176,18 @@ def test_a_setting_without_a_counterpart_is_refused_with_its_name_and_what_to_do
     name: str, value: Any, remedy: str
 ) -> None:
     with pytest.raises(BadInput, match=f"^{name} is .*the Java client has no such setting; .*{remedy}"):
-        settings.properties({name: value}, "librdkafka", 100, 60.0)
+        settings.properties({name: value}, {}, 100, 60.0)
 
 
 def test_a_default_of_librdkafka_needs_no_counterpart() -> None:
     defaults = {"batch.num.messages": 10_000, "enable.gapless.guarantee": False, "socket.nagle.disable": True}
-    assert settings.properties(defaults, "librdkafka", 100, 60.0).keys() & defaults.keys() == set()
+    assert settings.properties(defaults, {}, 100, 60.0).keys() & defaults.keys() == set()
 
 
 def test_every_setting_that_can_be_verified_is_translated_or_refused_on_purpose() -> None:
     from delivery_verifier.planning.own_settings.producer_names import EXERCISED
 
-    known = settings._SAME | settings._RENAMED.keys() | settings._WITHOUT_COUNTERPART.keys() | {*settings._TIMEOUTS}
+    known = settings._SAME | settings._CONVERTED.keys() | settings._WITHOUT_COUNTERPART.keys() | {*settings._TIMEOUTS}
     assert known | {"compression.level"} >= EXERCISED
 
 
@@ -186,17 +197,56 @@ def test_too_short_a_time_for_the_java_client_is_refused() -> None:
     assert translated(delivery_timeout_ms=3000, socket_timeout_ms=2000)["delivery.timeout.ms"] == "3000"
 
 
-def test_a_java_properties_file_is_not_translated_but_comes_without_address_and_foreign_code() -> None:
-    own = {"acks": "1", "max.block.ms": "7", "batch.size": "1", "ssl.key.password": "x", "bootstrap.servers": "y:1"}
-    made = settings.properties(own | {"interceptor.classes": "z.Z"}, "java", 100, 60.0)
-    serializers = {"key.serializer": settings.SERIALIZER, "value.serializer": settings.SERIALIZER}
-    assert made == {"acks": "1", "max.block.ms": "7", "batch.size": "1"} | serializers
+def test_what_a_user_wrote_for_the_java_client_is_not_translated_but_comes_without_address_and_foreign_code() -> None:
+    plain = {"acks": "all", "batch.size": 5000, "socket.timeout.ms": 1000, "delivery.timeout.ms": 120_000}
+    own = {"batch.size": "1", "request.timeout.ms": "40000", "max.block.ms": "7", "partitioner.ignore.keys": "true"}
+    foreign = {"ssl.key.password": "x", "bootstrap.servers": "y:1", "interceptor.classes": "z.Z", "client.id": "orders"}
+    made = settings.properties(plain | {"client.id": "a-0"}, own | foreign, 100, 60.0)
+    assert own.items() <= made.items()
+    rest = {name: value for name, value in made.items() if name not in own and not name.endswith(".serializer")}
+    assert rest == {
+        "acks": "all",
+        "delivery.timeout.ms": "120000",
+        "enable.idempotence": "false",
+        "client.id": "a-0",
+        "max.request.size": "1048576",
+    }
+
+
+def test_times_that_were_written_for_the_java_client_are_those_that_must_be_long_enough() -> None:
+    plain = {"acks": "all", "delivery.timeout.ms": 60_000, "socket.timeout.ms": 60_000}
+    with pytest.raises(BadInput, match=r"needs at least linger.ms . request.timeout.ms, which is 90005"):
+        settings.properties(plain, {"request.timeout.ms": "90000"}, 100, 60.0)
+    made = settings.properties(plain, {"request.timeout.ms": "90000", "delivery.timeout.ms": "120000"}, 100, 60.0)
+    assert (made["request.timeout.ms"], made["delivery.timeout.ms"]) == ("90000", "120000")
 
 
 def test_the_room_of_a_load_follows_the_buffer_and_the_bound_of_the_user() -> None:
-    assert settings.room({}, {}, 1000, 100) == 32 * 1024 * 1024 // 1000 - 200
-    assert settings.room({"buffer.memory": "1048576"}, {}, 1000, 10) == 1028
-    assert settings.room({}, {"queue.buffering.max.messages": 5000}, 100, 100) == 4800
+    """A batch of 16,384 bytes has 15 records of 1000 bytes, each of which so takes 1093 bytes of the buffer."""
+    free_bytes = (32 * 1024 * 1024 - 2 * 16_384) // 1024 * 1024
+    assert settings.room({}, {}, 1000, 100, 2) == free_bytes // 1093 - 200
+    assert settings.room({"buffer.memory": "1048576"}, {}, 1000, 10, 1) == 1032_192 // 1093 - 20
+    assert (
+        settings.room({"batch.size": "0", "buffer.memory": "1048576"}, {}, 1000, 10, 1)
+        == 1047_494 // 1024 * 1024 // 1082 - 20
+    )
+    assert settings.room({}, {"queue.buffering.max.messages": 5000}, 100, 100, 3) == 4800
+
+
+def test_a_buffer_in_which_send_could_block_is_refused_with_names_and_a_remedy() -> None:
+    small = {"buffer.memory": "1000000", "batch.size": "300000"}
+    with pytest.raises(BadInput) as raised:
+        settings.require_room(small, payload_bytes=100, block=500, partitions=3)
+    least = re.search(
+        r"^buffer.memory is 1000000: .*batch.size, 300000 .*; set buffer.memory to at least (\d+), or lower",
+        str(raised.value),
+    )
+    assert least is not None, raised.value
+    settings.require_room({**small, "buffer.memory": least[1]}, 100, 500, 3)
+    with pytest.raises(BadInput):
+        settings.require_room({**small, "buffer.memory": str(int(least[1]) - 1)}, 100, 500, 3)
+    settings.require_room({**small, "batch.size": "16384"}, 100, 500, 3)
+    settings.require_room({}, payload_bytes=1_000_000, block=1, partitions=3)
 
 
 @pytest.fixture
@@ -265,7 +315,7 @@ def test_options_that_are_meant_for_every_jvm_do_not_reach_the_client(
 ) -> None:
     """A heap dump of this JVM would hold passwords, and what they print would stand between its answers."""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+HeapDumpOnOutOfMemoryError")
-    made = jvm.Jvm(tmp_path, ["/bin/sh", "-c", 'echo "options: $JAVA_TOOL_OPTIONS"; read _'], 10.0)
+    made = jvm.Jvm(tmp_path, ["/bin/sh", "-c", 'echo "options: $JAVA_TOOL_OPTIONS"; read _'], 10.0, "producer")
     try:
         lines: list[str] = []
         wait_until(lambda: bool(lines.extend(made.lines(0.1)) or lines), "its line", 10)
@@ -275,5 +325,5 @@ def test_options_that_are_meant_for_every_jvm_do_not_reach_the_client(
 
 
 def test_an_interval_of_never_is_the_longest_one() -> None:
-    own = settings.properties({"acks": "all", "topic.metadata.refresh.interval.ms": -1}, "librdkafka", 100, 10.0)
+    own = settings.properties({"acks": "all", "topic.metadata.refresh.interval.ms": -1}, {}, 100, 10.0)
     assert own["metadata.max.age.ms"] == str(2**63 - 1)

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from delivery_verifier import catalogue
+from delivery_verifier.advice.commands import priced_as
 from delivery_verifier.catalogue.arm_clients import HIT, is_single
 from delivery_verifier.command_line import compare
 from delivery_verifier.command_line import main as cli
@@ -16,7 +17,7 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.model.scenario_checks import loads
+from delivery_verifier.model.scenario_checks import check, loads
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.explanation import describe
 
@@ -81,7 +82,11 @@ def test_ends_of_transactions_are_fenced_only_where_client_and_brokers_speak_ver
     [
         ("librdkafka,rust", ("'rust', a reserved word", "Confluent has announced", "allowed: librdkafka, java")),
         ("java:4.9.9", ("a version that no run can have", "java:4.4.0")),
-        ("librdkafka:2.13.0", ("allowed: librdkafka without a version",)),
+        (
+            "librdkafka:2.16.1",
+            ("a version that no run can have", "allowed: librdkafka:2.13.0, librdkafka:2.13.2, librdkafka:2.16.0"),
+        ),
+        ("librdkafka,librdkafka:2.16.0", ("names one client twice",)),
         ("jva", ("did you mean java?",)),
         ("java,java:4.3.1", ("names one client twice",)),
         ("librdkafka,", ("allowed: librdkafka, java",)),
@@ -101,9 +106,67 @@ def test_settings_with_which_the_java_client_does_not_start_are_refused_and_libr
     planned(profile="acks_1", producer_overrides="delivery.timeout.ms=8000\nsocket.timeout.ms=3000", clients="java")
 
 
-def test_an_arm_with_an_application_has_librdkafka() -> None:
-    with pytest.raises(BadInput, match="the members of commit_after use librdkafka"):
-        planned(application="commit_after", clients="librdkafka,java")
+def test_librdkafka_has_versions_too_and_each_of_them_an_arm_of_its_own() -> None:
+    of = planned(profile="acks_1", clients="librdkafka,librdkafka:2.13.0,librdkafka:2.13.2")
+    assert {name: client for name, client in names(of).items() if name.startswith("acks_1")} == {
+        "acks_1": "librdkafka",
+        "acks_1-librdkafka-2.13.0": "librdkafka:2.13.0",
+        "acks_1-librdkafka-2.13.2": "librdkafka:2.13.2",
+    }
+    assert "--clients librdkafka,librdkafka:2.13.0,librdkafka:2.13.2" in of.command
+    assert {names(of)[arm.name] for arm in of.arms if is_single(arm)} == {"librdkafka"}, "the canary and weak controls"
+    settings = [Settings.of_arm(of, arm) for arm in of.subjects]
+    assert [each.client_version for each in settings] == ["", "2.13.0", "2.13.2"]
+
+
+def test_a_version_that_is_not_the_installed_one_has_no_price_of_the_installed_one() -> None:
+    plain, older = (
+        Settings.of_arm(of, of.subjects[0])
+        for of in (planned(profile="acks_1", clients=each) for each in ("librdkafka", "librdkafka:2.13.0"))
+    )
+    assert priced_as(plain) == "acks_1" and priced_as(older) == ""
+
+
+def test_members_have_the_version_of_their_arm_and_another_one_only_beside_the_installed_librdkafka() -> None:
+    of = planned(profile="acks_1", application="commit_after", clients="librdkafka:2.13.0")
+    (subject,) = of.subjects
+    assert subject.versioned_client.text == "librdkafka:2.13.0"
+    assert subject.application and subject.application.versioned_client.text == "librdkafka:2.13.0"
+    with pytest.raises(BadInput, match=r"is librdkafka:2\.13\.0, and the members of commit_after use librdkafka"):
+        elsewhere = replace(subject, application=replace(subject.application, client_version=""))
+        check(replace(of, arms=tuple(elsewhere if a is subject else a for a in of.arms)))
+    of = planned(profile="acks_1", application="commit_after")
+    (subject,) = of.subjects
+    assert subject.application
+
+    def with_members(version: str, **more: object) -> Scenario:
+        application = replace(subject.application, client_version=version, **more)
+        return replace(of, arms=tuple(replace(a, application=application) if a is subject else a for a in of.arms))
+
+    check(with_members("2.13.2"))
+    with pytest.raises(BadInput, match=r"application\.client_version is 'librdkafka:9\.9', a version that no run can"):
+        check(with_members("9.9"))
+    with pytest.raises(BadInput, match=r"a user application brings its own client"):
+        check(with_members("2.13.2", discipline="own", consumer={}))
+
+
+def test_the_members_of_an_application_have_the_client_of_their_arm() -> None:
+    of = planned(application="commit_after", clients="librdkafka,java:4.1.1")
+    members = {arm.name: (arm.application.client, arm.application.client_version) for arm in of.arms if arm.application}
+    assert members == {"safe": ("librdkafka", ""), "safe-java": ("java", "4.1.1")}
+    java = of.arm("safe-java")
+    assert java.application is not None
+    other = replace(java, application=replace(java.application, client="librdkafka", client_version=""))
+    mixed = replace(of, arms=tuple(other if arm is java else arm for arm in of.arms))
+    with pytest.raises(BadInput, match=r"is java:4\.1\.1, and the members of commit_after use librdkafka"):
+        loads(dumps(mixed))
+
+
+def test_an_application_that_the_java_client_cannot_have_is_refused_by_name() -> None:
+    with pytest.raises(BadInput, match=r"store_after stores offsets for the client's timer.*allowed: commit_after"):
+        planned(application="store_after", clients="librdkafka,java")
+    with pytest.raises(BadInput, match=r"store_after stores offsets"):
+        planned(scenario="consumer.defaults", clients="java")
 
 
 def test_the_price_of_one_arm_is_measured_alone() -> None:

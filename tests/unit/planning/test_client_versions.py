@@ -298,7 +298,7 @@ def test_a_value_that_only_librdkafka_refuses_is_explained_for_the_java_client(
     assert "2147483647" not in profile.notes[0].partition("socket.timeout.ms")[2], "the defaults are those of the run"
     given = text.partition("=")[0]
     if given == name:
-        assert any(f"a run exercises {value}" in note and note.startswith(given) for note in profile.notes)
+        assert any(f"an arm with it exercises {value}" in note and note.startswith(given) for note in profile.notes)
     with pytest.raises(BadInput, match="outside allowed range"):
         written("message.timeout.ms=60000\nrequest.timeout.ms=2147483647", "librdkafka")
 

@@ -3,14 +3,20 @@ for each lack."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
 import pytest
 
 from delivery_verifier.command_line import main as cli
-from delivery_verifier.host.java import jars
+from delivery_verifier.host.java import jars, runtime
+from delivery_verifier.host.java.jars import JarError
+from delivery_verifier.host.java.runtime import JavaError
+from delivery_verifier.host.librdkafka import wheels
+from delivery_verifier.host.librdkafka.wheels import WheelError
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.preflight import GB, FolderSpace, Host, Unfit
@@ -125,3 +131,60 @@ def test_a_run_is_refused_before_anything_is_made(
         told = capsys.readouterr().err
         assert "memory: 0.5 GB available; remedy: stop something" in told and "Traceback" not in told
     assert not (tmp_path / "runs" / "r").exists() and not (tmp_path / ".kdv").exists()
+
+
+def refused_wheel(version: str) -> Path | None:
+    if not version:
+        return None  # the installed one
+    raise WheelError(f"librdkafka {version} cannot be had: no route. Check the network")
+
+
+def refused_jars(version: str) -> list[Path]:
+    raise JarError(f"cannot fetch the Java client {version}. Check the network")
+
+
+def refused_java() -> Path:
+    raise JavaError("Java 17+ was not found. Install a JRE")
+
+
+@pytest.mark.parametrize(
+    ("options", "place", "name", "refuse", "said"),
+    [
+        ("--clients librdkafka:2.13.0", wheels, "environment", refused_wheel, "librdkafka 2.13.0 cannot be had"),
+        ("--clients java:4.1.1", jars, "java_client_jars", refused_jars, "cannot fetch the Java client 4.1.1"),
+        ("--clients librdkafka,java", runtime, "java_home", refused_java, "Java 17+ was not found"),
+    ],
+    ids=["librdkafka", "jars", "java"],
+)
+def test_a_client_that_cannot_be_had_is_told_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: str,
+    place: ModuleType,
+    name: str,
+    refuse: Callable[..., object],
+    said: str,
+) -> None:
+    monkeypatch.setenv("KDV_HOME", str(tmp_path))
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(preflight, "look", lambda: GOOD)
+    monkeypatch.setattr(place, name, refuse)
+    for line in (["run", "--direct", "--run-id", "r"], ["run", "--run-id", "r"]):
+        assert cli.main([*line, *options.split()]) == 70
+        told = capsys.readouterr().err
+        assert said in told and "Traceback" not in told
+    assert not (tmp_path / "runs" / "r").exists() and not (tmp_path / ".kdv").exists()
+
+
+def test_each_client_of_a_run_must_be_on_the_host_that_of_the_members_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+    monkeypatch.setattr(wheels, "environment", asked.append)
+    for params, versions in (
+        ({"scenario": "consumer.eof_events"}, ["", "2.13.0", "2.13.2"]),
+        ({"clients": "librdkafka:2.13.0"}, ["", "2.13.0"]),  # the weak control has the installed one
+        ({"profile": "acks_0"}, [""]),
+    ):
+        preflight.require(scenario_from_params(params, "r"), GOOD)
+        assert sorted(asked) == versions
+        asked.clear()

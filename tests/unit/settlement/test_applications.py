@@ -47,7 +47,8 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.broker, self.folder, self.output = MockBroker(), folder / "workspace", Output(folder / "output")
         self.write(*([0] * 5))
-        connection: Any = SimpleNamespace(client_properties=lambda: self.broker.connection)
+        properties = self.broker.connection
+        connection: Any = SimpleNamespace(client_properties=lambda: properties, properties_of=lambda client: properties)
         self.cluster = cast(
             Cluster,
             SimpleNamespace(
@@ -91,7 +92,7 @@ def run(tmp_path: Path) -> Run:
 
 @pytest.mark.slow
 def test_what_was_applied_up_to_the_marker_is_sealed(run: Run) -> None:
-    pool = MemberPool(SCENARIO, run.broker.connection, run.folder, lambda pid: None)
+    pool = MemberPool(SCENARIO, {"librdkafka": run.broker.connection}, run.folder, lambda pid: None)
     try:
         pool.start()
         control = pool.members[0].control

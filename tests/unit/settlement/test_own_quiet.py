@@ -81,7 +81,7 @@ def test_the_end_of_a_run_waits_for_quiet(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(applications, "_wait_until_drained", lambda *_: calls.append("drained"))
     monkeypatch.setattr(applications, "_wait_until_quiet", lambda *_: calls.append("quiet"), raising=False)
     monkeypatch.setattr(applications, "_seal", lambda *_: calls.append("seal"))
-    connection: Any = SimpleNamespace(client_properties=dict)
+    connection: Any = SimpleNamespace(client_properties=dict, properties_of=lambda client: {})
     cluster: Any = SimpleNamespace(load_connection=connection, workspace=None, agent=SimpleNamespace(adopt=None))
     monkeypatch.setattr(applications, "application_folder", lambda *_: None)
     output: Any = SimpleNamespace(timed=lambda name: _Timed(), notes={})

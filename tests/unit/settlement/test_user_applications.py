@@ -41,7 +41,8 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.broker, self.folder, self.output = MockBroker(), folder / "workspace", Output(folder / "output")
-        connection: Any = SimpleNamespace(client_properties=lambda: self.broker.connection)
+        properties = self.broker.connection
+        connection: Any = SimpleNamespace(client_properties=lambda: properties, properties_of=lambda client: properties)
         self.cluster = cast(
             Cluster,
             SimpleNamespace(
@@ -57,7 +58,7 @@ class Run:
 
     def apply(self) -> None:
         self.write(*[(0, number) for number in range(5)])
-        pool = MemberPool(SCENARIO, self.broker.connection, self.folder, lambda pid: None)
+        pool = MemberPool(SCENARIO, {"librdkafka": self.broker.connection}, self.folder, lambda pid: None)
         lines = pool.members[0].folder / "work" / "out.jsonl"
         try:
             pool.start()

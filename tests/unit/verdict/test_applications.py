@@ -63,6 +63,11 @@ def killed(**proof: object) -> Injection:
     )
 
 
+def stopped(waiting: int) -> Injection:
+    proof = {"process": {}, "process_before_heal": {f"waiting of {SUBJECT}": waiting, "waiting of other": 30}}
+    return msgspec.structs.replace(killed(), id=2, action="stop_application", proof=proof)
+
+
 def rewound(by: int) -> Injection:
     proof = {"process": {f"rewound {SUBJECT}": by}}
     return msgspec.structs.replace(killed(), id=2, action="rewind", proof=proof)
@@ -281,6 +286,8 @@ def test_the_sentence_says_what_was_in_progress_and_what_was_set_back() -> None:
         ([killed()], "with 6 records in progress."),
         ([rewound(60)], "with 60 records set back."),
         ([killed(), rewound(60)], "with 6 records in progress and 60 records set back."),
+        ([stopped(29)], "stopped in good order once, with 29 records behind what was committed."),
+        ([stopped(1), killed()], "with 6 records in progress and 1 record behind what was committed."),
     ):
         assert words in arm(judged(replace(evidence, injections=injections))).sentence
 
@@ -384,6 +391,13 @@ def without(table: str, *columns: str) -> Change:
 
 def unparsed(count: int, arm: str = SUBJECT) -> Change:
     return setting(EFFECTS, "unparsed", count, arm=arm, partition=1)
+
+
+def test_records_behind_the_commits_of_stopped_members_are_exposed_and_neither_in_progress_nor_set_back() -> None:
+    injection = stopped(29)
+    of = evidence_of(RUN, injections=[injection])
+    assert exposed_records(injection, SUBJECT) == 29
+    assert (in_progress(of, SUBJECT), set_back(of, SUBJECT)) == (0, 0)
 
 
 @pytest.mark.parametrize("key", [IN_PROGRESS, BACK])

@@ -295,6 +295,19 @@ def test_a_doubt_names_what_a_foreign_writer_sent_and_where_it_stands() -> None:
     ]
 
 
+def test_an_offset_behind_an_end_that_the_client_told_of_can_have_been_sent_by_its_timer_and_no_other() -> None:
+    group_log = of_batches("")
+    group_log.commits[1]["offset"] = group_log.positions[0]["position"] = 403
+    beyond = f"no member sent the commit of offset 403 of {TOPIC}/0, which stands in __consumer_offsets at 1:1"
+    assert details(group_log, "at_handover") == [(FOREIGN_WRITER, beyond)]
+    group_log.journal.insert(-1, event("end", 1, 402))  # of another partition
+    group_log.journal.insert(-1, event("end", 0, 401))
+    assert details(group_log, "at_handover") == [(FOREIGN_WRITER, beyond)]
+    group_log.journal.insert(-1, event("end", 0, 402))
+    assert details(group_log, "at_handover") == []
+    assert (FOREIGN_WRITER, beyond) in details(group_log, "commit_after"), "it commits by itself"
+
+
 def test_the_doubt_about_lacking_commits_names_the_first_of_them() -> None:
     group_log = of_batches("committed")
     del group_log.commits[:2]

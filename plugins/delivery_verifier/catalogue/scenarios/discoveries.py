@@ -7,9 +7,23 @@ permitted.
 
 from __future__ import annotations
 
+from typing import Literal
+
+from msgspec.structs import replace
+
+from delivery_verifier.catalogue.applications import application_of
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, Upstream
-from delivery_verifier.catalogue.parts import AT_ONCE, HELD, after, step
-from delivery_verifier.catalogue.profiles import profile_of
+from delivery_verifier.catalogue.parts import (
+    AT_ONCE,
+    CAUGHT_UP,
+    HELD,
+    SEMANTICS,
+    SETTLED,
+    after,
+    exactly,
+    step,
+)
+from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.model.client import VersionedClient, versioned
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Bound, Expectation, Load
@@ -80,4 +94,72 @@ _EPOCH_BUMP = Entry(
     rules=("duplicated.never",),
 )
 
-ENTRIES: tuple[Entry, ...] = (_EPOCH_BUMP,)
+
+_SKIPPED = Expectation(
+    verdicts=("VIOLATED",),
+    bounds=(
+        Bound(count="SKIPPED", op=">=", value=3),  # 1 for each partition, by the stop of the plan
+        Bound(count="SKIPPED", op="<=", value=6),  # as many again, by the stop behind the load
+        Bound(count="LOST", op="=", value=0),
+    ),
+)
+
+
+def _arm_with_eof_events(role: Literal["subject", "control"], version: str, expectation: Expectation) -> ArmPlan:
+    """Returns an arm whose member has librdkafka `version`, asks to be told of the ends of partitions, and commits by
+    the client's timer. Its producers have the installed librdkafka."""
+    application = application_of(
+        "at_handover", "librdkafka's defaults, and an event at the end of a partition.", enable_partition_eof=True
+    )
+    named = replace(application, name="told_of_ends", client_version=version)
+    return ArmPlan(
+        name=f"ends-{version}",
+        role=role,
+        profile=PROFILES["safe"],
+        claim="contract",
+        expectation=expectation,
+        application=named,
+    )
+
+
+_EOF_EVENTS = Entry(
+    name="consumer.eof_events",
+    title="A consumer that is stopped in good order skips the next record of each partition, if its client tells it "
+    "of the ends of partitions",
+    promise="A consumer that is stopped in good order goes on behind the last record that it was given, even with "
+    "librdkafka's defaults, which commit what was handed over. With enable.partition.eof=true and consume(), "
+    "librdkafka 2.13.0 counts the event at the end of a partition as one more record, and commits an offset beyond the "
+    "end. The first record that is written there while the consumer is away is never given to it: 1 record for each of "
+    "3 partitions here. One more is skipped in each partition whose last records come just before the run stops the "
+    "consumer at its end. librdkafka 2.13.2 commits the end.",
+    source=f"{SEMANTICS}; librdkafka: CONFIGURATION.md, enable.partition.eof; librdkafka issue 4844",
+    upstream=Upstream(
+        reference="librdkafka#4844",
+        url="https://github.com/confluentinc/librdkafka/issues/4844",
+        status="fixed. The report says that 2.0.2 does not have the bug and that 2.2.0 has it. The changelog names the "
+        "fix (pull request 5213) under 2.13.2.",
+        as_of="2026-11-30",
+    ),
+    tags=("promises",),
+    arms=(
+        _arm_with_eof_events("subject", "2.13.0", _SKIPPED),
+        _arm_with_eof_events("control", "2.13.2", exactly(SKIPPED=0, LOST=0)),
+    ),
+    load=Load(partitions=3, pacing="scripted", block=10),
+    fault=FaultPlan(
+        name="stopped_at_the_end",
+        summary="Wait until every member has come to the end of each partition, stop it in good order, send 10 records "
+        "to each partition, and start it again.",
+        steps=(
+            step(CAUGHT_UP, "wait", "none"),
+            step(after(5), "stop_application", "none"),  # by then the client has told of the ends
+            step(AT_ONCE, "send", "none"),
+            step(SETTLED, "restart_application", "none"),
+        ),
+        duration_s=15,
+    ),
+    deterministic=False,
+    rules=("skipped.never",),
+)
+
+ENTRIES: tuple[Entry, ...] = (_EPOCH_BUMP, _EOF_EVENTS)

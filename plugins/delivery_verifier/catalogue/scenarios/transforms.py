@@ -167,6 +167,7 @@ _UNSTABLE = Entry(
             profile=PROFILES["safe"],
             claim="exactly_once",
             expectation=broken(REAPPLIED=10, SKIPPED=0, LOST=0),
+            with_other={"java": exactly(SKIPPED=0, REAPPLIED=0)},
             application=_UNCOMMITTED,
         ),
         _TRANSACTIONAL,

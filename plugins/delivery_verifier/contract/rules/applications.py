@@ -55,6 +55,8 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         sentence="librdkafka's defaults store the offset of a record when it is handed over, and a timer commits it: "
         "what a killed member had in progress is committed, and is never applied.",
         source=f"{LIBRDKAFKA_DOCS}: enable.auto.offset.store; {MEASURED}",
+        java="The Java client commits in poll(), and only what an earlier poll() has returned: a member that applies "
+        "all of it before it polls again skips nothing.",
     ),
     ContractRule(
         id="skipped.commit_first",
@@ -104,10 +106,13 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         condition="transform_transactional or transform_assigned, isolation.level=read_uncommitted",
         applies=_reads_unstable_offsets,
         kinds=(),
+        clients=("librdkafka",),
         sentence="The member that takes over begins at the group's old offset while the transaction that moves it is "
         "still open, and that transaction may be committed afterwards: librdkafka asks for stable offsets only with "
         "isolation.level=read_committed.",
         source=f"KIP-447; librdkafka: rdkafka_partition.c (require_stable_offsets); {MEASURED}",
+        java="The Java client always waits until it is known whether the offsets are committed, with either "
+        "isolation.level (ConsumerCoordinator.sendOffsetFetchRequest).",
     ),
     ContractRule(
         id="reapplied.rewind",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -18,9 +19,13 @@ SPEC, OUTPUT = "spec.json", "stderr"
 Child = subprocess.Popen[bytes]
 
 
-def start_module(module: str, spec: bytes, folder: Path) -> Child:
+def start_module(module: str, spec: bytes, folder: Path, environment: Path | None = None) -> Child:
     """Starts `python -m module FILE`, where FILE in `folder` holds `spec`. The child dies with the thread that called
-    this function. The folder must exist."""
+    this function. The folder must exist. The packages in `environment`, a folder, come before those that are installed.
+    """
+    variables = dict(os.environ)
+    if environment is not None:
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(environment), variables.get("PYTHONPATH"))))
     private_files.write(folder / SPEC, spec)  # a client's properties may hold a password
     with (folder / OUTPUT).open("wb") as output:
         return subprocess.Popen(
@@ -28,6 +33,7 @@ def start_module(module: str, spec: bytes, folder: Path) -> Child:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            env=variables,
             preexec_fn=dies_with_parent(),
         )
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
 
+from delivery_verifier.host.java.jvm import ClientDied, Jvm, command, packed, text
 from delivery_verifier.load import error_codes
 from delivery_verifier.load.client import HandOver
 from delivery_verifier.load.java import errors, settings
-from delivery_verifier.load.java.jvm import ClientDied, Jvm, command, packed, text
 from delivery_verifier.load.live_ledger import (
     ACKED_NOWHERE,
     FAILED,
@@ -29,7 +29,9 @@ from delivery_verifier.load.live_ledger import (
 )
 from delivery_verifier.load.resends import still_open
 from delivery_verifier.load.spec import ProducerSpec
+from delivery_verifier.model.client import CLIENTS
 
+PROGRAM = Path(__file__).with_name("LoadClient.java")
 HEAP_MB = 160
 """The heap of a JVM beside what its records take, in MB."""
 AHEAD = 1
@@ -53,8 +55,8 @@ class JavaClient:
         self._answers: dict[int, str] = {}
         self._untaken, self._is_closed = 0, False
         properties, start = require_java(spec)
-        self.limit = settings.room(properties, spec.settings, spec.payload_bytes, spec.block)
-        self._jvm = Jvm(Path(spec.folder), start, spec.deadline_s)
+        self.limit = settings.room(properties, spec.settings, spec.payload_bytes, spec.block, spec.partitions)
+        self._jvm = Jvm(Path(spec.folder), start, spec.deadline_s, "producer")
         try:
             self._jvm.write(packed(self._layout()) + packed({**properties, **spec.connection}))
             self._await_start()
@@ -185,8 +187,8 @@ def require_java(spec: ProducerSpec) -> tuple[dict[str, str], list[str]]:
     Raises BadInput if a setting cannot be translated, JavaError if there is no usable Java, and JarError if the client
     cannot be had in this version.
     """
-    properties = settings.properties(spec.settings, spec.settings_of, spec.payload_bytes, spec.deadline_s)
-    return properties, command(spec.client_version, _heap_mb(properties))
+    properties = settings.properties(spec.settings, spec.java_properties, spec.payload_bytes, spec.deadline_s)
+    return properties, command(PROGRAM, spec.client_version or CLIENTS["java"].default, _heap_mb(properties))
 
 
 def _heap_mb(properties: dict[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""The settings of a producer with the Java client: by the Java client's own names, untranslated, or translated from
+"""The settings of a producer with the Java client: as a user wrote them for it, and otherwise translated from
 librdkafka's.
 
 Sources: `ProducerConfig` of kafka-clients 4.3.1, and librdkafka's CONFIGURATION.md. A setting of librdkafka that the
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from delivery_verifier.load.layout import queue_limit
 from delivery_verifier.model import record
-from delivery_verifier.model.client import Client
+from delivery_verifier.model.client import JAVA_NAMES
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput
 
@@ -21,12 +21,13 @@ SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _OWN = {"key.serializer": SERIALIZER, "value.serializer": SERIALIZER}
 _NOT_FOR_US = """
     bootstrap.servers client.dns.lookup interceptor.classes partitioner.class metric.reporters key.serializer
-    value.serializer transaction.two.phase.commit.enable
+    value.serializer transaction.two.phase.commit.enable transactional.id client.id
 """
 _LEFT_OUT = frozenset(_NOT_FOR_US.split())
-"""Properties of a Java program that do not reach the producer under test: the address and the code of another place.
-Those with _OF_CONNECTION in front belong to the connection."""
-_OF_CONNECTION = ("ssl.", "sasl.", "security.")
+"""Properties of a Java program that do not reach the producer under test as they were written: the address and the code
+of another place, and the ids of which each producer has its own. Those with _OF_CONNECTION in front belong to the
+connection."""
+_OF_CONNECTION = ("ssl.", "sasl.", "security.", "config.providers")
 _IN_BOTH = """
     acks enable.idempotence retries max.in.flight.requests.per.connection retry.backoff.ms retry.backoff.max.ms
     delivery.timeout.ms linger.ms compression.type reconnect.backoff.ms reconnect.backoff.max.ms connections.max.idle.ms
@@ -37,16 +38,16 @@ _SAME = frozenset(_IN_BOTH.split())
 """Settings with the same name, unit and meaning in both clients."""
 _NEVER_MS = 2**63 - 1
 """librdkafka refreshes no metadata if the interval is -1. The Java client refuses that, and takes the longest one."""
-_RENAMED: dict[str, tuple[str, Callable[[Setting], Setting]]] = {
-    "batch.size": ("batch.size", lambda value: 0 if int(value) == 1 else value),
-    "message.max.bytes": ("max.request.size", lambda value: value),
-    "queue.buffering.max.kbytes": ("buffer.memory", lambda value: int(value) * 1024),
-    "topic.metadata.refresh.interval.ms": ("metadata.max.age.ms", lambda value: _NEVER_MS if int(value) < 0 else value),
-    "socket.send.buffer.bytes": ("send.buffer.bytes", lambda value: int(value) or -1),
-    "socket.receive.buffer.bytes": ("receive.buffer.bytes", lambda value: int(value) or -1),
+_CONVERTED: dict[str, Callable[[Setting], Setting]] = {
+    "batch.size": lambda value: 0 if int(value) == 1 else value,
+    "message.max.bytes": lambda value: value,
+    "queue.buffering.max.kbytes": lambda value: int(value) * 1024,
+    "topic.metadata.refresh.interval.ms": lambda value: _NEVER_MS if int(value) < 0 else value,
+    "socket.send.buffer.bytes": lambda value: int(value) or -1,
+    "socket.receive.buffer.bytes": lambda value: int(value) or -1,
 }
-"""Maps a setting of librdkafka to the one of the Java client, and to what makes the value of it. A batch of 1 byte and
-one of 0 bytes both hold one record. 0 and -1 are the size of a buffer that the system chooses."""
+"""Maps a setting of librdkafka to what makes the value that it has in the Java client (under the name in JAVA_NAMES). A
+batch of 1 byte and one of 0 bytes both hold one record. 0 and -1 are the size of a buffer that the system chooses."""
 _TIMEOUTS = ("request.timeout.ms", "socket.timeout.ms")
 """librdkafka's two timeouts of a request. The Java client has one for both."""
 _WITHOUT_COUNTERPART: dict[str, tuple[tuple[str, ...], str]] = {
@@ -71,29 +72,35 @@ _LONGEST_BLOCK_MS = 60_000
 """How much longer send() may block than a step of the load, in ms, so that no record is refused for want of room."""
 BUFFER_BYTES = 33_554_432
 """The default of buffer.memory."""
+_BATCH_BYTES = 16_384
+"""The default of batch.size."""
+_HEAD_BYTES, _RECORD_BYTES = 61, 21
+"""What a batch, and at most a record, has in bytes beside the values (`DefaultRecordBatch` and `DefaultRecord` of
+kafka-clients)."""
+_BLOCKS = 3
+"""How many blocks the buffer must have room for: one that is handed over, and the two of `queue_limit`."""
 
 
 def properties(
-    settings: Mapping[str, Setting], settings_of: Client, payload_bytes: int, deadline_s: float
+    settings: Mapping[str, Setting], own: Mapping[str, str], payload_bytes: int, deadline_s: float
 ) -> Properties:
     """Returns the properties of a producer of the Java client, without those of its connection.
 
-    `settings_of` is the client whose names and values `settings` have. `payload_bytes` is the size of a record, and
-    `deadline_s` the longest time of a step of the load. Raises BadInput for a setting that has no counterpart in the
-    Java client, and if the Java client would not start for want of time.
+    `settings` have librdkafka's names, and are translated. `own` are the properties that the user wrote for the Java
+    client (see `Profile.java_properties`): they stay as they are, and replace the translations. `payload_bytes` is the
+    size of a record, and `deadline_s` the longest time of a step of the load. Raises BadInput for a setting that has no
+    counterpart in the Java client, and if the Java client would not start for want of time.
     """
-    if settings_of == "java":
-        own = {name: value for name, value in settings.items() if not _is_left_out(name)}
-    else:
-        own = _translated(settings)
-        own.setdefault("max.request.size", max(1_048_576, payload_bytes + record.ENVELOPE_BYTES))
-        own.setdefault("max.block.ms", int(deadline_s * 1000) + _LONGEST_BLOCK_MS)
-        _require_time(own)
-    return {name: setting_text(value) for name, value in own.items()} | _OWN
+    result = {**_translated(settings), **{name: value for name, value in own.items() if is_sent(name)}}
+    result.setdefault("max.request.size", max(1_048_576, payload_bytes + record.ENVELOPE_BYTES))
+    result.setdefault("max.block.ms", int(deadline_s * 1000) + _LONGEST_BLOCK_MS)
+    _require_time(result)
+    return {name: setting_text(value) for name, value in result.items()} | _OWN
 
 
-def _is_left_out(name: str) -> bool:
-    return name in _LEFT_OUT or name.startswith(_OF_CONNECTION)
+def is_sent(name: str) -> bool:
+    """Returns whether a property that a user wrote for the Java client may reach a producer of a run as it is."""
+    return name not in _LEFT_OUT and not name.startswith(_OF_CONNECTION)
 
 
 def _translated(settings: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -101,9 +108,8 @@ def _translated(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     for name, value in settings.items():
         if name in _SAME:
             result[name] = value
-        elif name in _RENAMED:
-            java, translate = _RENAMED[name]
-            result[java] = translate(value)
+        elif name in _CONVERTED:
+            result[JAVA_NAMES.get(name, name)] = _CONVERTED[name](value)
         elif name == "compression.level":
             result |= _level(settings)
         elif name == "batch.num.messages" and int(value) == 1:
@@ -144,9 +150,47 @@ def _require_time(own: Mapping[str, Setting]) -> None:
         )
 
 
-def room(properties: Mapping[str, str], settings: Mapping[str, Setting], payload_bytes: int, block: int) -> int:
+def room(
+    properties: Mapping[str, str], settings: Mapping[str, Setting], payload_bytes: int, block: int, partitions: int
+) -> int:
     """Returns the greatest number of records without a report at which a block may be handed over (see
     `layout.queue_limit`). Beyond it, buffer.memory could be full, and send() would block."""
-    kbytes = max(1, int(properties.get("buffer.memory", BUFFER_BYTES)) // 1024)
     bounds = {name: value for name, value in settings.items() if name == "queue.buffering.max.messages"}
-    return queue_limit({**bounds, "queue.buffering.max.kbytes": kbytes}, payload_bytes, block)
+    kbytes = max(1, _free_bytes(properties, payload_bytes, partitions) // 1024)
+    each_bytes = _bytes_of_record(properties, payload_bytes)
+    return queue_limit({**bounds, "queue.buffering.max.kbytes": kbytes}, each_bytes, block)
+
+
+def require_room(properties: Mapping[str, str], payload_bytes: int, block: int, partitions: int) -> None:
+    """Raises BadInput if buffer.memory is so small that send() could block for longer than a step of the load."""
+    needed = _BLOCKS * block * _bytes_of_record(properties, payload_bytes)
+    if (missing := needed - _free_bytes(properties, payload_bytes, partitions)) > 0:
+        buffer, batch = _buffer_bytes(properties), _batch_bytes(properties, payload_bytes)
+        raise BadInput(
+            f"buffer.memory is {buffer}: beside one batch (batch.size, {batch} bytes) for each of {partitions} "
+            f"partitions it has no room for {_BLOCKS} blocks of {block} records, so send() could block for longer than "
+            f"a step of the load; set buffer.memory to at least {buffer + missing}, or lower batch.size, --partitions "
+            "or --payload-bytes"
+        )
+
+
+def _free_bytes(properties: Mapping[str, str], payload_bytes: int, partitions: int) -> int:
+    """Returns how much of buffer.memory is left beside one open batch of each partition."""
+    return _buffer_bytes(properties) - partitions * _batch_bytes(properties, payload_bytes)
+
+
+def _buffer_bytes(properties: Mapping[str, str]) -> int:
+    return int(properties.get("buffer.memory", BUFFER_BYTES))
+
+
+def _batch_bytes(properties: Mapping[str, str], payload_bytes: int) -> int:
+    """Returns what one batch takes of buffer.memory: the first record takes the memory of the whole batch
+    (`RecordAccumulator.append` of kafka-clients)."""
+    return max(int(properties.get("batch.size", _BATCH_BYTES)), payload_bytes + _RECORD_BYTES + _HEAD_BYTES)
+
+
+def _bytes_of_record(properties: Mapping[str, str], payload_bytes: int) -> int:
+    """Returns what a record takes of buffer.memory in a full batch: its share of the batch, whose end may stay
+    empty."""
+    batch = _batch_bytes(properties, payload_bytes)
+    return -(-batch // ((batch - _HEAD_BYTES) // (payload_bytes + _RECORD_BYTES)))

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from delivery_verifier.applications.pool import MemberPool
+from delivery_verifier.applications.pool import MemberPool, clients_of
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import pause, wait_until
@@ -46,12 +46,10 @@ def produce(run_dir: Path) -> None:
     signals = Signals(cluster.workspace)
     with signals.ending("produce"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
         scenario.fail_if_asked("produce")
-        clients = {arm.client for arm in scenario.loaded}
+        clients = {arm.client for arm in scenario.loaded} | clients_of(scenario)
         connections = {client: cluster.load_connection.properties_of(client) for client in clients}
+        members = MemberPool(scenario, connections, cluster.workspace, cluster.agent.adopt)
         pool = ProducerPool(scenario, connections, cluster.workspace)
-        members = MemberPool(
-            scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.agent.adopt
-        )
         try:
             for producer in pool.producers:
                 cluster.agent.adopt(producer.process.pid)

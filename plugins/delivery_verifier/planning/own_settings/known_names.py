@@ -15,7 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from delivery_verifier.load.java.settings import is_sent
 from delivery_verifier.planning.own_settings import producer_names
+from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.spring_names import uniform
 
 FILE = Path(__file__).with_name("kafka_names.json")
@@ -168,6 +170,13 @@ def is_judged(name: str, role: str) -> bool:
 def is_librdkafkas(name: str) -> bool:
     """Returns whether librdkafka's producer has the property, and the Java client's does not."""
     return name in (names("librdkafka producer") | names("librdkafka")) - names("producer")
+
+
+def reaches_java(name: str) -> bool:
+    """Returns whether an arm with the Java client gets the property as a user wrote it: the Java client's producer has
+    it, it is none of a connection, and no run sets it itself. Only such properties are kept in a run directory."""
+    is_javas = name in names("producer") or (name in producer_names.LEFT_OUT and not is_librdkafkas(name))
+    return is_javas and is_sent(name) and not is_withheld(name)
 
 
 def is_serializers(name: str) -> bool:

@@ -31,10 +31,10 @@ from delivery_verifier.planning.own_settings.translation import (
     printable_name,
 )
 
-_LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
+LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
 """Java's names of compression levels, each with the value of compression.type for which the level counts."""
 _KNOWN_TO_LIBRDKAFKA = ("librdkafka", "librdkafka producer", "librdkafka consumer")
-_ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory", "bootstrap.servers")
+_ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *LEVELS, "buffer.memory", "bootstrap.servers")
 
 
 def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
@@ -53,16 +53,22 @@ def translate(properties: Mapping[str, str], client: Client, transactional: bool
         elif name in LEFT_OUT:
             if client == "java" and (reason := client_values.refusal(name, text, client)):
                 raise BadInput(f"{name} is {text!r}, and {reason}")
-            translation.leave_out(name, LEFT_OUT[name])
+            translation.leave_out(name, _without_effect(name, LEFT_OUT[name], client))
         elif known_names.is_serializers(name):
             translation.leave_out(name, SERIALIZERS)
         elif name == "transaction.timeout.ms" and not (transactional or "transactional.id" in properties):
-            translation.leave_out(name, INERT)
+            translation.leave_out(name, _without_effect(name, INERT, client))
         elif name in REFUSED or name.startswith("test."):
             raise BadInput(f"{name} cannot be verified: {REFUSED.get(name, 'it replaces the cluster under test')}")
         elif not _take_over(translation, name, text, properties, client):
             _leave_out_or_refuse(translation, name, client)
     return translation
+
+
+def _without_effect(name: str, reason: str, client: Client) -> str:
+    """Returns why a property is left out, and that the Java client gets it, if it was written for that one."""
+    is_javas = client == "java" and known_names.reaches_java(name)
+    return f"{reason}; an arm with the Java client gets it" if is_javas else reason
 
 
 def _leave_out_or_refuse(translation: Translation, name: str, client: Client) -> None:
@@ -93,8 +99,8 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     librdkafka_name = SAME.get(name, name)
     if name == "buffer.memory":
         translation.put("queue.buffering.max.kbytes", max(1, values.whole_number(name, text) // 1024), name)
-    elif name in _LEVELS:
-        if properties.get("compression.type") == _LEVELS[name]:
+    elif name in LEVELS:
+        if properties.get("compression.type") == LEVELS[name]:
             translation.put("compression.level", values.whole_number(name, text), name)
         else:
             translation.leave_out(name, "compression.type is another")
@@ -133,7 +139,8 @@ def with_defaults(translation: Translation, client: ClientVersion) -> Translatio
     notes = [*translation.notes, f"the defaults of {client.name} fill the gaps: {defaults_in_words(defaults)}"]
     if client.client == "java":
         notes += [
-            f"{name}={explicit[name]} is beyond the limits of {clients.EXERCISED}; a run exercises {full[name]}"
+            f"{name}={explicit[name]} is beyond the limits of {clients.EXERCISED}; an arm with it exercises "
+            f"{full[name]}"
             for name in explicit
             if full[name] != explicit[name]
         ]

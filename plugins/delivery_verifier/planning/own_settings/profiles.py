@@ -22,6 +22,7 @@ from delivery_verifier.planning.own_settings import (
     clients,
     consumer,
     files,
+    java_properties,
     librdkafka,
     producer,
     properties,
@@ -194,18 +195,24 @@ def _with_producer(profile: Profile, reading: Reading, client: str | None) -> Pr
                 f"defaults are those of {chosen.name}, unless you name your version, e.g. java:{releases.text(since)}"
             )
     clients.require_known(chosen, reading.not_known_of, "producer_config")
-    return of_client(profile, reading.over(producer.translate(reading.settings, chosen.client)), chosen)
+    translation = reading.over(producer.translate(reading.settings, chosen.client))
+    return of_client(profile, translation, chosen, reading.settings)
 
 
-def of_client(profile: Profile, translation: Translation, client: ClientVersion) -> Profile:
-    """Returns `profile` with the producer settings of `translation`, completed by the defaults of `client`.
+def of_client(
+    profile: Profile, translation: Translation, client: ClientVersion, settings: Mapping[str, str]
+) -> Profile:
+    """Returns `profile` with the producer settings of `translation`, completed by the defaults of `client`. `settings`
+    are the settings that were translated.
 
     Raises BadInput if `client` does not start with the settings.
     """
     completed = producer.with_defaults(translation, client)
+    own = java_properties.as_written(settings) if client.client == "java" else {}
     return replace(
         profile,
         producer=completed.settings,
+        java_properties=own,
         notes=(*profile.notes, *completed.lines()),
         written_for=client.client,
         written_for_version=releases.text(client.version),
@@ -239,14 +246,15 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
     """Returns `profile` with the settings in the two texts. These settings replace settings of `profile` with the same
     names.
 
-    Each text is in .properties syntax. The producer's properties are read as librdkafka's, not as the Java client's.
-    Raises BadInput, whose message names the first refused property. To learn of all refused properties, call
-    `check_overrides`.
+    Each text is in .properties syntax. The producer's properties are read as librdkafka's, and only those with `java.`
+    in front as the Java client's. Raises BadInput, whose message names the first refused property. To learn of all
+    refused properties, call `check_overrides`.
     """
     if not producer_text.strip() and not topic_text.strip():
         return profile
-    entries = properties.parse(producer_text, "producer_overrides")
+    entries, javas = _of_producer(producer_text)
     producer_changes = producer.translate(entries, "librdkafka", transactional="transactional.id" in profile.producer)
+    own = {**java_properties.without(profile.java_properties, producer_changes.settings), **javas}
     written = None if profile.written is None else {**profile.written, **producer_changes.settings}
     producer_changes.settings = {**profile.producer, **producer_changes.settings}
     if "transactional.id" in entries:
@@ -257,16 +265,28 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
         name=OWN,
         summary=f"The profile {profile.name} with overrides.",
         producer=producer_changes.settings,
+        java_properties=own,
         topic=profile.topic | topic_changes.settings,
         notes=(*profile.notes, *producer_changes.lines(), *topic_changes.lines()),
         written=written,
     )
 
 
+def _of_producer(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the overrides of a producer: those with librdkafka's names, and those for the Java client alone, by its
+    own names. Raises BadInput if a run may not give one of the latter to the Java client."""
+    entries = properties.parse(text, "producer_overrides")
+    prefix = java_properties.PREFIX
+    javas = {name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)}
+    java_properties.require_kept(javas, "producer_overrides")
+    return {name: value for name, value in entries.items() if not name.startswith(prefix)}, javas
+
+
 def check_overrides(producer_text: str, topic_text: str, errors: ValidationErrors) -> None:
     """Adds an error to `errors` for each setting in the two texts that `overridden` would refuse."""
     with errors:
-        producer.check_each(properties.parse(producer_text, "producer_overrides"), "librdkafka", errors)
+        entries, _ = _of_producer(producer_text)
+        producer.check_each(entries, "librdkafka", errors)
     with errors:
         topic.check_each(properties.parse(topic_text, "topic_overrides"), errors)
 
@@ -275,14 +295,18 @@ def options(profile: Profile) -> dict[str, list[str]]:
     """Returns the options of `kdv` that describe `profile`. Maps each option to its values.
 
     If a known profile with the same name equals `profile`, the only option gives this name. Otherwise the options give
-    the profile safe, and an override for each setting of `profile` that differs from safe.
+    the profile safe, and an override for each setting of `profile` that differs from safe, or that the Java client gets
+    as it was written.
     """
     if known().get(profile.name) == profile:
         return {"--profile": [profile.name]}
-    safe = catalogue.PROFILES["safe"]
+    safe, own = catalogue.PROFILES["safe"], dict(sorted(profile.java_properties.items()))
     return {
         "--profile": [safe.name],
-        "--producer-override": list(properties.lines(_differences(profile.producer, safe.producer))),
+        "--producer-override": [
+            *properties.lines(_differences(profile.producer, safe.producer)),
+            *properties.lines({f"{java_properties.PREFIX}{name}": text for name, text in own.items()}),
+        ],
         "--topic-override": list(properties.lines(_differences(profile.topic, safe.topic))),
     }
 

@@ -46,9 +46,10 @@ _SECOND_NAME = re.compile(r"\s(?:[\w.-]+\.)?(?:sasl|ssl|security|basic\.auth|bea
 """Matches a property of connection or security within a value: a line break is missing before it."""
 _PREFIX = re.compile(
     r"spring\.kafka\.(?:(?:producer|consumer|admin|streams)\.)?(?:properties[.\[]\[?)?"
-    r"|^(?:[\w>-]+\.)??(?:producer|consumer|admin)\.(?:override\.)?|^[\w>-]+\.(?=(?:sasl|ssl|security)\.)"
+    r"|^java\.|^(?:[\w>-]+\.)??(?:producer|consumer|admin)\.(?:override\.)?|^[\w>-]+\.(?=(?:sasl|ssl|security)\.)"
 )
-"""Matches what stands before Kafka's own name in a property of Spring Boot, Kafka Connect or MirrorMaker."""
+"""Matches what stands before Kafka's own name in a property of Spring Boot, Kafka Connect or MirrorMaker, and
+in an override for the Java client."""
 _COMMENTED_OUT = re.compile(r"(?P<name>[\w.\[\]-]+)(?:\s*[=:]\s*\S|[ \t]+\S+$)", re.ASCII)
 """Matches a comment that was a property before: a name with a separator and a value, or a name and one word."""
 

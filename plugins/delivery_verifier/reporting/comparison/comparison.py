@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from delivery_verifier.catalogue.applications import application_properties
+from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.reporting.comparison.figures import figures
@@ -198,7 +199,8 @@ def _keys(scenario: Scenario) -> dict[tuple[str, str], Arm]:
 
 def _plain(arm: Arm, scenario: Scenario) -> str:
     """Returns the name of the arm without its client, unless another arm of the run has this name."""
-    plain = arm.name.partition(f"-{arm.client}")[0] if arm.client != "librdkafka" else arm.name
+    is_named = arm.versioned_client != VersionedClient()
+    plain = (arm.name.rpartition(f"-{arm.client}")[0] if is_named else "") or arm.name
     return arm.name if plain in set(scenario.arm_names) - {arm.name} else plain
 
 
