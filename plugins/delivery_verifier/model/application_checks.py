@@ -130,7 +130,8 @@ def check_freezes(scenario: Scenario) -> None:
 
     The plan must have exactly one step that parks applications, then one that freezes them, then one that thaws them.
     No other step of the plan may be about applications, because replacements run in place of some members after the
-    thaw. Each application must have exactly one member. No application may be a program of the user's own.
+    thaw. Each application must have exactly one member. No application may be a program of the user's own, and no
+    member may have the Java client.
     """
     actions = [step.action for step in scenario.fault.steps]
     acts = [action for action in actions if ACTS[action].whom == "application"]
@@ -147,4 +148,10 @@ def check_freezes(scenario: Scenario) -> None:
         raise BadInput(
             f"fault.steps freezes applications, but that of {refused[0]} is "
             f"{'an own one' if own else 'one of several members'}: a replacement can take the place of one member only"
+        )
+    # A commit of a thawed Java member may get no answer before it is refused: then nobody knows what it was told.
+    if java := [arm.name for arm in scenario.loaded if arm.application and arm.application.client == "java"]:
+        raise BadInput(
+            f"fault.steps freezes applications, and the members of {java[0]} have the Java client: what the group "
+            "tells one that wakes up is not always known; allowed: librdkafka"
         )

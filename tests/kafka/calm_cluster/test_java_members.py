@@ -4,7 +4,6 @@ what it does with librdkafka, and whatever goes wrong in the JVM is loud."""
 from __future__ import annotations
 
 import signal
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,9 @@ from support.application_stage import Stage, entry_of
 from support.patience import PATIENCE_S
 
 from delivery_verifier.applications.control import Word
-from delivery_verifier.applications.incarnations import FENCED
 from delivery_verifier.applications.journal import read_journal
 from delivery_verifier.applications.member_process import MemberDied
 from delivery_verifier.catalogue.parts import AT_ONCE, CAUGHT_UP, PARKED, SETTLED, after, step
-from delivery_verifier.catalogue.scenarios import transforms
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.java.jvm import jvm_of
 from delivery_verifier.host.waiting import wait_until
@@ -70,39 +67,6 @@ def test_killed_at_every_crash_point_members_with_both_clients_apply_the_same(cl
     assert stage.differences(group_log) == set()
     committed = {name: {row["leader_epoch"] for row in group_log.commits if row["arm"] == name} for name in effects}
     assert committed["commit_after-java"] == committed["transform_transactional-java"] == {0}, "as commitSync() does"
-
-
-def reapplied(stage: Stage) -> dict[str, int]:
-    """Returns how many records each arm has applied more than once. Asserts that it has skipped none."""
-    counts = {
-        name: Counter(offset for incarnation in incarnations for offset in incarnation)
-        for name, incarnations in stage.effects().items()
-    }
-    assert {name: sorted(count) for name, count in counts.items()} == {
-        name: list(range(stage.scenario.arm(name).records)) for name in counts
-    }
-    return {name: sum(times > 1 for times in count.values()) for name, count in counts.items()}
-
-
-def test_a_frozen_member_and_its_jvm_stand_still_and_a_zombie_does_what_its_discipline_promises(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    (entry,) = (each for each in transforms.ENTRIES if each.name == "transform.zombie")
-    stage = Stage(cluster, tmp_path, entry, JAVA)
-    frozen, thawed = stage.play()
-    assert frozen.took_effect and thawed.took_effect
-    assert reapplied(stage) == {
-        "transform_assigned-java": 50,
-        "transform-java": 10,
-        "transform_fenced-java": 0,
-        "transform_transactional-java": 0,
-    }
-    exits = {member.name: member.control[Word.EXIT] for member in stage.members.members}
-    assert {name for name, code in exits.items() if code} == {"transform_fenced-java/0"}
-    assert exits["transform_fenced-java/0"] == FENCED
-    refused = {member.name for member in stage.members.members if member.control[Word.REFUSALS]}
-    assert refused == {"transform-java/0", "transform_transactional-java/0"}, "the group has another generation"
-    assert stage.differences(stage.group_log()) == set()
 
 
 def test_the_timer_of_the_java_client_commits_only_what_an_earlier_poll_returned(

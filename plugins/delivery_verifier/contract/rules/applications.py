@@ -55,8 +55,6 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         sentence="librdkafka's defaults store the offset of a record when it is handed over, and a timer commits it: "
         "what a killed member had in progress is committed, and is never applied.",
         source=f"{LIBRDKAFKA_DOCS}: enable.auto.offset.store; {MEASURED}",
-        java="The Java client commits in poll(), and only what an earlier poll() has returned: a member that applies "
-        "all of it before it polls again skips nothing.",
     ),
     ContractRule(
         id="skipped.commit_first",
