@@ -87,7 +87,7 @@ def catalogue(arguments: argparse.Namespace) -> int:
     copy = outputs.destination("--out", arguments.out) if arguments.out else None
     results = (
         outputs.destination(
-            "--results", f"{arguments.results}/{'clients' if arguments.clients else 'catalogue'}-{date.today()}.md"
+            "--results", f"{arguments.results}/catalogue-{date.today()}{'-clients' if arguments.clients else ''}.md"
         )
         if arguments.results
         else None
