@@ -169,6 +169,7 @@ def test_an_application_that_the_java_client_cannot_have_is_refused_by_name() ->
         planned(scenario="consumer.defaults", clients="java")
     with pytest.raises(BadInput, match=r"freezes applications, and the members of \w+-java have the Java client"):
         planned(scenario="transform.zombie", clients="librdkafka,java")
+    assert "transform_unstable-java" in names(planned(scenario="transform.unstable_offsets", clients="librdkafka,java"))
 
 
 def test_the_price_of_one_arm_is_measured_alone() -> None:
