@@ -48,7 +48,7 @@ class MemberPool:
     `connections` has, for each client of the members, its properties for reaching the cluster (see `clients_of`).
     `workspace` is the folder of the cluster. Several steps of a run may each have a pool, one after the other. A later
     pool continues the numbers of the incarnations. `adopt` is called with the pid of each new process, so that the
-    process ends with the cluster. Raises what `clients.require_client` raises, before it makes anything.
+    process ends with the cluster. The constructor raises what `clients.require_client` raises.
 
     The attribute `members` lists the regular members and the replacements. A replacement is a process that takes the
     place of a member that the fault plan freezes. The replacement runs only once the fault plan asks for it.

@@ -83,9 +83,10 @@ def _variants(
 
 
 def _with(application: Application | None, client: VersionedClient) -> Application | None:
-    """Returns the application with members that have `client`, too. With the installed librdkafka they keep what the
-    entry gives them, and a program of the user's own always does."""
-    if application is None or application.discipline == "own" or client == VersionedClient():
+    """Returns the application with members that have `client`, too. Members whose version the entry names keep it, so
+    only the installed librdkafka fits their arm (see `scenario_checks`), and a program of the user's own keeps its
+    client."""
+    if application is None or application.discipline == "own" or application.client_version:
         return application
     return replace(application, client=client.client, client_version=client.version)
 

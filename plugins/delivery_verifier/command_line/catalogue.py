@@ -82,7 +82,7 @@ def catalogue(arguments: argparse.Namespace) -> int:
     external = own_cluster.access_of(arguments, is_direct=arguments.direct or arguments.list)
     if arguments.list:
         entries = selection.entries(arguments.names, arguments.tag)
-        sys.stdout.write(listing([(entry, begin.unavailable(entry, external)) for entry in entries]))
+        sys.stdout.write(listing([(entry, begin.unavailable(entry, external, arguments.clients)) for entry in entries]))
         return 0
     copy = outputs.destination("--out", arguments.out) if arguments.out else None
     results = (

@@ -150,8 +150,7 @@ def _item(entry: Entry, expected: Sequence[str], external: ClusterAccess | None,
     `expected` has the words that say what the user expects this host to be unable to run (see `selection.expects`).
     What no cluster allows that somebody else runs is always expected there, and so is what `clients` cannot do.
     """
-    all_unavailable = _lacks(entry) if external is None else _lacks_there(entry, external)
-    all_unavailable |= _lacks_clients(entry, clients)
+    all_unavailable = _all_lacks(entry, external, clients)
     is_expected = selection.expects(expected, entry, all_unavailable) or bool(
         {ELSEWHERE, OTHER_CLIENTS} & {*all_unavailable}
     )
@@ -175,14 +174,19 @@ def _reopened(item: Item, catalogue: CatalogueRun) -> Item:
     return replace(again, round=item.round, attempts=with_verdict)
 
 
-def unavailable(entry: Entry, external: ClusterAccess | None = None) -> str:
-    """Returns what this host lacks to run the entry, or the cluster `external`, with the remedy. Returns an empty text
-    if nothing is lacking.
+def unavailable(entry: Entry, external: ClusterAccess | None = None, clients: str = "") -> str:
+    """Returns what this host lacks to run the entry, or the cluster `external`, with the remedy, and what `clients`
+    cannot do. Returns an empty text if nothing is lacking.
 
     The function tests whether the host has a capability, such as `power`, by using it. It tests each capability only
     once per process.
     """
-    return _unavailable_text(_lacks(entry) if external is None else _lacks_there(entry, external))
+    return _unavailable_text(_all_lacks(entry, external, clients))
+
+
+def _all_lacks(entry: Entry, external: ClusterAccess | None, clients: str) -> dict[str, Unavailability]:
+    lacks = _lacks(entry) if external is None else _lacks_there(entry, external)
+    return lacks | _lacks_clients(entry, clients)
 
 
 def _lacks_clients(entry: Entry, clients: str) -> dict[str, Unavailability]:

@@ -155,6 +155,7 @@ def _of_group(group: list[_Side]) -> Iterator[WhichClient]:
         showing = [side for side in group if side.cases(anomaly)]
         silent = [side for side in group if not side.cases(anomaly)]
         why = _why_open_for_some(anomaly, showing, silent) if silent else _why_open_for_all(anomaly, showing)
+        why = _why_not_its_client(anomaly, group[0].evidence.spec) or why
         if why:
             said = f"{anomaly} ({_figures(group, anomaly)}) is attributed to no client, because {why}"
             yield _answer(group, anomaly, "open", said)
@@ -170,6 +171,12 @@ def _of_group(group: list[_Side]) -> Iterator[WhichClient]:
     if not anomalies:
         clients = enumeration([side.words for side in group], "and")
         yield _answer(group, None, "none", f"no anomaly with {clients}: there is nothing to attribute")
+
+
+def _why_not_its_client(anomaly: Anomaly, arm: Arm) -> str:
+    """Returns why the client of `arm` has no part in the anomaly. An empty text if it may have one."""
+    is_own = arm.application is not None and arm.application.discipline == "own"
+    return "a user application brings its own client" if is_own and anomaly in EFFECTS else ""
 
 
 def _discipline(anomaly: Anomaly) -> str:

@@ -169,6 +169,8 @@ def test_an_application_that_the_java_client_cannot_have_is_refused_by_name() ->
         planned(scenario="consumer.defaults", clients="java")
     with pytest.raises(BadInput, match=r"freezes applications, and the members of \w+-java have the Java client"):
         planned(scenario="transform.zombie", clients="librdkafka,java")
+    with pytest.raises(BadInput, match=r"ends-2\.13\.0-java.client is java.*use librdkafka:2\.13\.0"):
+        planned(scenario="consumer.eof_events", clients="librdkafka,java")  # else Java is compared with 2.13.0 unnamed
     assert "transform_unstable-java" in names(planned(scenario="transform.unstable_offsets", clients="librdkafka,java"))
 
 

@@ -193,6 +193,8 @@ def test_named_clients_reach_every_run_and_what_they_cannot_do_is_expected_to_be
     assert [fields.get("clients") for fields in asked] == [both, None]
     with pytest.raises(BadInput, match="clients is 'perl'"):
         begin.begin("other", direct=True, clients="perl")
+    assert cli.main(["catalogue", "--list", "--clients", both, "transactional.coordinator_killed"]) == 0
+    assert "exactly one producer" in capsys.readouterr().out
     assert cli.main(["catalogue", "--clients", both]) == 64
     assert "none of --resume, --repeat and --clients" in capsys.readouterr().err
 

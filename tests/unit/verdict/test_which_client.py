@@ -28,6 +28,7 @@ from support.evidence import (
     with_arm,
 )
 
+from delivery_verifier import catalogue
 from delivery_verifier.model import client
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.late_ends import facts_of, name_of
@@ -164,6 +165,22 @@ def test_records_of_unknown_senders_in_a_topic_are_no_clients(monkeypatch: pytes
     one = alone(a_run(), LOUD, kind="MISROUTED")
     assert one.answer == "open" and "who sent them is not known" in one.sentence
     assert alone(a_run(), LOUD).answer == "only", "a duplicate is a copy of an attempt"
+
+
+def test_effects_of_a_user_application_are_no_clients_of_the_arm() -> None:
+    members = catalogue.APPLICATIONS["commit_after"]
+    own = replace(members, discipline="own", consumer={}, effects="topic")
+    for application, answer in ((members, "only"), (own, "open")):
+        of = a_run(clients="librdkafka,librdkafka:2.13.0")
+        loud, other = (arm.name for arm in of.subjects)
+        for name in (loud, other):
+            version = of.arm(name).client_version
+            of = with_arm(
+                of, name, application=replace(application, client_version="" if application is own else version)
+            )
+        one = alone(of, loud, kind="SKIPPED")
+        assert one.answer == answer, one.sentence
+    assert "a user application brings its own client" in one.sentence
 
 
 def test_a_fault_that_outlasts_the_wait_of_one_client_alone_tells_nothing() -> None:
