@@ -1,10 +1,11 @@
 """Mutation testing: finds small changes of the code of verdicts that no test notices.
 
-`python bench/campaigns/mutants.py [--shard I/N] [WORD...]`, or `make mutants SHARD=I/N`, part of `make campaign`. A
-mutant is one small change of one module in MODULES. The unit tests of the module's room run against each mutant until a
-test fails: this test kills the mutant. A mutant that survives all tests needs a new test, or an explanation in
-bench/campaigns/mutants.toml. The exit code is 1 in each of these cases: a survivor has neither, fewer than LEAST_KILLED
-of all mutants are killed, a module has no result for its present text and tests, or an explanation has no mutant.
+`python bench/campaigns/mutants.py [--shard I/N | --sample N] [WORD...]`, or `make mutants SHARD=I/N`, part of `make
+campaign`. A mutant is one small change of one module in MODULES. The unit tests of the module's room run against each
+mutant until a test fails: this test kills the mutant. A mutant that survives all tests needs a new test, or an
+explanation in bench/campaigns/mutants.toml. The exit code is 1 in each of these cases: a survivor has neither, fewer
+than LEAST_KILLED of all mutants are killed, a module has no result for its present text and tests, or an explanation
+has no mutant.
 
 Ctrl-C loses only the trial under way, because .kdv/mutants/ keeps the outcome of each trial. An outcome is used again
 if neither the mutant's text nor the text of the tests has changed. If a test killed the mutant, only the file of this
@@ -13,6 +14,9 @@ tried again next time. When all mutants of a module are tried, the result goes i
 digest of the module and its tests, and with the file of tests that killed each mutant: another machine goes on from
 there. The next run skips the module while this digest stays the same. A shard is a part of the modules. To combine
 shards of several machines, merge this JSON file. docs/results/mutants-<date>.md is made from it.
+
+All mutants take hours. `--sample N` tries N of them, chosen by their digests, so that a greater sample holds a smaller
+one. The share that was killed, with its 95 % interval, and the survivors go to docs/results/mutants-sample-<date>.md.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import tempfile
 import time
 import tomllib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +39,7 @@ from filelock import FileLock
 
 from bench.kit.mutants.changes import by_change, digest, mutants
 from bench.kit.mutants.forks import PASSED, TIMED_OUT
-from bench.kit.mutants.report import LEAST_KILLED, report, totals
+from bench.kit.mutants.report import LEAST_KILLED, report, report_of_sample, totals
 from bench.kit.mutants.results import Explanation, Killed, ModuleResult, Survivor
 from bench.kit.mutants.trial import Trials
 
@@ -122,8 +126,11 @@ def _digest(root: Path, *files: str) -> str:
     return digest(*((root / name).read_text() for name in files))
 
 
-def run(target: Target, trials: Trials, outcomes: Path, last: ModuleResult) -> ModuleResult:
-    """Tries each mutant of a module unless its outcome is known already. Returns the result of the module.
+def run(
+    target: Target, trials: Trials, outcomes: Path, last: ModuleResult, drawn: Collection[str] | None = None
+) -> ModuleResult:
+    """Tries each mutant of a module unless its outcome is known already; with `drawn`, only those with these digests.
+    Returns the result of the module.
 
     The folder `outcomes` holds the known outcomes of this machine, and `last` the last result, of whatever machine.
     """
@@ -132,6 +139,8 @@ def run(target: Target, trials: Trials, outcomes: Path, last: ModuleResult) -> M
     killers = defaultdict[str, list[str]](list)
     tests, survivors, timed_out, start = list(target.tests), [], 0, time.monotonic()
     all_mutants = by_change(mutants(target.source))
+    if drawn is not None:
+        all_mutants = {change: mutant for change, mutant in all_mutants.items() if mutant.digest in drawn}
     for change, mutant in all_mutants.items():
         state = known.get(mutant.digest, {"killer": "", "tests": None})
         if state["killer"] == TIMED_OUT or state["tests"] != _state_of_tests(target, state["killer"]):
@@ -205,8 +214,9 @@ def part_of(shard: str) -> tuple[int, int]:
     return part, parts
 
 
-def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: list[str]) -> int:
-    """Tries the mutants of all modules of the shard whose path has one of `words`. Returns the exit code."""
+def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: list[str], sample: int = 0) -> int:
+    """Tries the mutants of all modules of the shard whose path has one of `words`; with `sample`, this many of them.
+    Returns the exit code."""
     part, parts = part_of(shard)
     as_of = commit(root)  # the trials' copy is no repository, and results change the files of this one
     (root / OUTCOMES).mkdir(parents=True, exist_ok=True)
@@ -217,6 +227,10 @@ def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: 
         if words:
             chosen = [target for target in chosen if any(word in target.module for word in words)]
         results = saved(root)
+        if sample:
+            code = _sample(root, chosen, trials, results, sample, as_of)
+            trials.end()
+            return code
         due = [target for target in chosen if results.get(target.module, ModuleResult()).digest != target.digest]
         print(f"{len(due)} of {len(chosen)} modules changed since their last result, or their tests did", flush=True)
         for target in due:
@@ -224,6 +238,24 @@ def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: 
             save(root, target.module, msgspec.structs.replace(result, commit=as_of))
         trials.end()
     return conclude(root, {target.module: target.digest for target in targets(root, modules)})
+
+
+def _sample(
+    root: Path, chosen: list[Target], trials: Trials, last: Mapping[str, ModuleResult], size: int, as_of: str
+) -> int:
+    """Tries `size` mutants of the modules `chosen`, writes a page, and returns the exit code."""
+    digests = [mutant.digest for target in chosen for mutant in by_change(mutants(target.source)).values()]
+    drawn = frozenset(sorted(digests)[:size])
+    results = {
+        target.module: run(target, trials, root / OUTCOMES, last.get(target.module, ModuleResult()), drawn)
+        for target in chosen
+    }
+    explained = explanations(root)
+    page = root / "docs/results" / f"mutants-sample-{time.strftime('%Y-%m-%d')}.md"
+    page.write_text(report_of_sample(results, len(digests), as_of, explained))
+    killed, unexplained = totals(results, explained)
+    print(f"{killed:.1%} of {len(drawn)} killed; survivors without an explanation: {unexplained}; {page}")
+    return 1 if unexplained or killed < LEAST_KILLED else 0
 
 
 def conclude(root: Path, modules: Mapping[str, str]) -> int:
@@ -247,13 +279,14 @@ def conclude(root: Path, modules: Mapping[str, str]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="the I-th of N parts of the modules")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="try only N mutants of the modules")
     parser.add_argument("words", nargs="*", metavar="WORD", help="only modules whose path has one of these words")
     options = parser.parse_args()
     try:
         part_of(options.shard)
     except ValueError as error:
         parser.error(str(error))
-    return work(ROOT, MODULES, options.shard, options.words)
+    return work(ROOT, MODULES, options.shard, options.words, options.sample)
 
 
 if __name__ == "__main__":

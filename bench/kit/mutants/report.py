@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from bench.kit.mutants.results import Explanation, ModuleResult
@@ -27,6 +28,45 @@ def totals(results: Mapping[str, ModuleResult], explained: list[Explanation]) ->
         (module, survivor.change) not in reasons for module, result in results.items() for survivor in result.survivors
     )
     return (mutants - survivors) / mutants if mutants else 0.0, unexplained
+
+
+def interval(successes: int, trials: int) -> tuple[float, float]:
+    """Returns Wilson's 95 % interval of a share (Wilson 1927, doi:10.1080/01621459.1927.10502953)."""
+    z = 1.959964
+    share, square = successes / trials, z * z / trials
+    middle = (share + square / 2) / (1 + square)
+    half = z / (1 + square) * math.sqrt(share * (1 - share) / trials + square / (4 * trials))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def report_of_sample(results: Mapping[str, ModuleResult], of: int, commit: str, explained: list[Explanation]) -> str:
+    """Returns the page of a sample of mutants in Markdown. `of`: how many mutants there are."""
+    reasons = _reasons(explained)
+    mutants = sum(result.mutants for result in results.values())
+    killed, unexplained = totals(results, explained)
+    low, high = interval(round(killed * mutants), mutants)
+    survivors = [(module, each.change) for module, result in results.items() for each in result.survivors]
+    lines = [
+        "# Mutation testing: a sample",
+        "",
+        f"`python bench/campaigns/mutants.py --sample {mutants}` tried {mutants:,} of {of:,} mutants, chosen by their",
+        f"digests. **{killed:.1%}** were killed (95 % interval: {low:.1%} to {high:.1%}); {len(survivors)} survived,",
+        f"{unexplained} of them without an explanation. {sum(each.timed_out for each in results.values())} were killed",
+        "only because their tests took too long.",
+        "",
+        *sorted({f"{each.date}; commit {commit}; {each.machine}; {_versions(each)}" for each in results.values()}),
+        "",
+        "| module | tried | killed |",
+        "|---|---|---|",
+    ]
+    for module, result in results.items():
+        if result.mutants:
+            lines.append(f"| {_short(module)} | {result.mutants} | {result.mutants - len(result.survivors)} |")
+    lines += ["", "## Survivors", ""]
+    for module, (scope, before, after) in survivors:
+        why = reasons.get((module, (scope, before, after)), "**not explained**")
+        lines.append(f"* {_short(module)} {scope}: `{before}` → `{after}`: {why}")
+    return "\n".join(lines) + "\n"
 
 
 def report(results: Mapping[str, ModuleResult], missing: list[str], explained: list[Explanation]) -> str:
