@@ -204,6 +204,8 @@ def test_another_machine_tries_again_only_what_rests_on_a_file_of_tests_that_cha
         (tmp_path / f"machine-{len([*tmp_path.iterdir()])}").mkdir()
         return mutants.run(target, SomeTrials(), max(tmp_path.glob("machine-*")), last)
 
+    drawn = {mutants.run(target, SomeTrials(), tmp_path, ModuleResult(), {"none"}).mutants}
+    assert drawn == {0} and not tried, "a sample tries only what was drawn"
     first = run_elsewhere(ModuleResult())
     killed_by_b = tried.count("test_b.py")
     assert killed_by_b > 0 and len(tried) == first.mutants
@@ -212,6 +214,14 @@ def test_another_machine_tries_again_only_what_rests_on_a_file_of_tests_that_cha
     (tmp_path / "test_b.py").write_text("a = 2\n")
     run_elsewhere(stored)
     assert len(tried) == len(first.survivors) + killed_by_b
+
+
+def test_the_bounds_of_a_share_are_wilsons() -> None:
+    from bench.kit.mutants.report import interval
+
+    low, high = interval(97, 100)
+    assert (round(low, 4), round(high, 4)) == (0.9155, 0.9897)
+    assert interval(10, 10)[1] == 1.0 and interval(0, 10)[0] == 0.0
 
 
 @pytest.mark.parametrize("shard", ["0/4", "5/4", "1/0", "-1/4", "1", "a/b"])
