@@ -221,7 +221,7 @@ def test_the_bounds_of_a_share_are_wilsons() -> None:
 
     low, high = interval(97, 100)
     assert (round(low, 4), round(high, 4)) == (0.9155, 0.9897)
-    assert interval(10, 10)[1] == 1.0 and interval(0, 10)[0] == 0.0
+    assert interval(10, 10)[1] == pytest.approx(1) and interval(0, 10)[0] == 0
 
 
 @pytest.mark.parametrize("shard", ["0/4", "5/4", "1/0", "-1/4", "1", "a/b"])
