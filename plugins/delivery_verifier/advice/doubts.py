@@ -129,7 +129,6 @@ ADVICE = {
     "values_not_hashed": "Let the application write down a checksum of each value (value_crc32 or value_sha256).",
     "expired_unknown": "Audit before the topic's retention removes records, or write down the acknowledged offsets.",
     "order_unknown": "Let the application number what it sends (producer and sequence), or claim less with --claim.",
-    "transactions_not_judged": "Audit it again with this version, which looks at how transactions ended.",
     "transaction_unknown": "Write down how each transaction ended (`transaction_outcome`): what was committed must not "
     "stand in an aborted transaction.",
     "transaction_open": "Audit when all transactions have ended. Kafka's `kafka-transactions.sh find-hanging` finds "

@@ -176,10 +176,10 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
     )
     yield "Only the logs of the leaders were read."
     yield "A ledger has the acknowledged partition, and not the one that was asked for: MISROUTED was not judged."
-    if unproven.is_transactional(counts) and unproven.is_judged_as_committed(counts):
+    if unproven.is_transactional(counts):
         yield (
             "Judged as a read_committed consumer sees the topic, which gets none of the "
-            f"{counts['aborted_records']:,} records of aborted transactions and {counts.get('open_records', 0):,} of "
+            f"{counts.get('aborted_records', 0):,} records of aborted transactions and {counts.get('open_records', 0):,} of "
             "open ones."
         )
     if expired := counts.get("expired", 0):

@@ -23,7 +23,6 @@ NamedDetail = tuple[str, str]
 DOUBTS = frozenset(
     (
         *(
-            "transactions_not_judged",
             "transaction_unknown",
             "transaction_open",
             "order_unknown",
@@ -40,11 +39,6 @@ OF_OTHERS = subset(
     (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.CORRUPTED, Anomaly.PHANTOM),
 )
 """What a second application shows that uses the same ids. PHANTOM: in place of an attempt that FAILED."""
-OF_TRANSACTIONS = subset(
-    "only these can records of aborted transactions show",
-    (Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.PHANTOM),
-)
-"""What records of aborted transactions show, which no read_committed consumer gets."""
 BEHIND = subset(
     "only these can show that a transaction ended otherwise than the ledger says",
     {
@@ -62,11 +56,6 @@ UNPROVEN = "audit.unproven"
 def is_transactional(counts: Mapping[str, int]) -> bool:
     """Returns whether the topic has, or had, transactions: control records, or a last stable offset below its end."""
     return bool(counts.get("control_records") or counts.get("open_transactions"))
-
-
-def is_judged_as_committed(counts: Mapping[str, int]) -> bool:
-    """Returns whether the audit left out what no read_committed consumer gets. Earlier versions did not."""
-    return "aborted_records" in counts
 
 
 def convicts_copies(audit: Audit, counts: Mapping[str, int]) -> bool:
@@ -103,15 +92,10 @@ def withheld(rulings: dict[Anomaly, Ruling], arm: ArmEvidence, audit: Audit) -> 
 def _explained(anomaly: Anomaly, arm: ArmEvidence, audit: Audit) -> str:
     """Returns what else may explain all cases of an anomaly; empty if there are none, or if one is proven."""
     counts, cases = arm.run.audit_counts, sum(arm.cases(anomaly))
-    has_transactions, as_committed = is_transactional(counts), is_judged_as_committed(counts)
     explanations = (
         (audit.others_write and anomaly in OF_OTHERS, "others write to the topic, and may use the same ids"),
         (
-            has_transactions and not as_committed and anomaly in OF_TRANSACTIONS,
-            "records of aborted transactions stand in the log, and no read_committed consumer gets them",
-        ),
-        (
-            has_transactions and anomaly is Anomaly.REORDERED and _may_be_sent_again(arm),
+            is_transactional(counts) and anomaly is Anomaly.REORDERED and _may_be_sent_again(arm),
             "what an aborted transaction held may have been sent again, behind later records",
         ),
         (
@@ -190,13 +174,10 @@ def doubts(arm: ArmEvidence, audit: Audit) -> Iterator[NamedDetail]:
 
 
 def _transactions(counts: Mapping[str, int]) -> Iterator[NamedDetail]:
-    if is_transactional(counts) and not is_judged_as_committed(counts):
-        detail = "and this audit is of an earlier version, which did not look at how they ended"
-        yield "transactions_not_judged", f"the topic has transactions, {detail}"
     if unknown := counts.get("transaction_unknown", 0):
         detail = "in transactions that were aborted or have not ended, and the ledger does not call them aborted"
         yield "transaction_unknown", f"{unknown:,} claims have a record {detail}"
-    if is_judged_as_committed(counts) and (counts.get("open_transactions") or counts.get("open_records")):
+    if counts.get("open_transactions") or counts.get("open_records"):
         yield (
             "transaction_open",
             f"transactions are open in {counts.get('open_transactions', 0):,} partitions, with "

@@ -100,9 +100,7 @@ def test_without_an_order_of_sending_nothing_is_held_that_forbids_another_order(
     ("counts", "name"),
     [
         ({"unordered": 1}, "order_unknown"),
-        ({"control_records": 1}, "transactions_not_judged"),
-        ({"open_transactions": 1}, "transactions_not_judged"),
-        ({"open_transactions": 1, "aborted_records": 0}, "transaction_open"),
+        ({"open_transactions": 1}, "transaction_open"),
         ({"control_records": 1, "aborted_records": 1, "transaction_unknown": 1}, "transaction_unknown"),
         ({"expired": 1}, "expired"),
         ({"expired_present": 1}, "expired"),
@@ -187,7 +185,6 @@ def test_permitted_copies_convict_in_two_partitions_and_are_a_doubt_elsewhere(
         (copies(), {"empty": ("b.jsonl",)}, {}),
         (copies(), {}, {"gaps": 1}),
         (counted(reordered=2), {"complete": False, "attempts": False}, {}),
-        (copies(), {}, {"control_records": 1}),
         (lost(3), {}, {"unproven_lost": 3}),
         (counted(misplaced=2), {}, {"unproven_misplaced": 2}),
         (copies(), {}, {"unproven_duplicated": 2}),
