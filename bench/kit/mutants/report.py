@@ -39,8 +39,8 @@ def interval(successes: int, trials: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def report_of_sample(results: Mapping[str, ModuleResult], of: int, commit: str, explained: list[Explanation]) -> str:
-    """Returns the page of a sample of mutants in Markdown. `of`: how many mutants there are."""
+def report_of_sample(results: Mapping[str, ModuleResult], total: int, commit: str, explained: list[Explanation]) -> str:
+    """Returns the page of a sample of mutants in Markdown. `total`: how many mutants there are."""
     reasons = _reasons(explained)
     mutants = sum(result.mutants for result in results.values())
     killed, unexplained = totals(results, explained)
@@ -49,7 +49,7 @@ def report_of_sample(results: Mapping[str, ModuleResult], of: int, commit: str, 
     lines = [
         "# Mutation testing: a sample",
         "",
-        f"`python bench/campaigns/mutants.py --sample {mutants}` tried {mutants:,} of {of:,} mutants, chosen by their",
+        f"`python bench/campaigns/mutants.py --sample {mutants}` tried {mutants:,} of {total:,} mutants, chosen by their",
         f"digests. **{killed:.1%}** were killed (95 % interval: {low:.1%} to {high:.1%}); {len(survivors)} survived,",
         f"{unexplained} of them without an explanation. {sum(each.timed_out for each in results.values())} were killed",
         "only because their tests took too long.",
