@@ -150,7 +150,7 @@ COUNTS = {
 }
 """The counts of `Matched`, by name."""
 EXAMPLES = {
-    name: f'{query} ORDER BY "partition", "offset" LIMIT 1'
+    name: f'{query} ORDER BY "partition", "offset", places LIMIT 1'
     for name, query in (("past_the_end", _PAST), ("shared", _SHARED))
 }
 """The first case of some counts: partition, offset, and the lines of claims."""
