@@ -13,6 +13,7 @@ from support import oracle
 from support.foreign_histories import History, random_history
 from support.matched_ledgers import check_random_history, judged, match_history, matched, stored, written
 
+from delivery_verifier.audit import queries
 from delivery_verifier.audit.canary import LEAST, Planter
 from delivery_verifier.audit.matching import FOUND, Bounds, Matching, match
 from delivery_verifier.audit.readers import WRITTEN, read_ledger
@@ -304,3 +305,19 @@ def test_the_canary_of_any_ledger_shows_exactly_what_was_planted(tmp_path: Path)
             if tally[name]
         )
     assert len(kinds) == 7, "each kind was planted in some ledger"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_identities_with_one_hash_are_told_apart(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If all hashes are unique, most claims are plain. If few are, most are not. Both match in the same way."""
+    result = matched(tmp_path, random_history(seed))
+    expected = result[0], *map(_in_any_order, result[1:])
+    for weak in ("hash(k1, k2) % 9", "0::UBIGINT"):
+        monkeypatch.setattr(queries, "HASH", weak)
+        again = matched(tmp_path, random_history(seed))
+        assert (again[0], *map(_in_any_order, again[1:])) == expected
+
+
+def _in_any_order(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=repr)
