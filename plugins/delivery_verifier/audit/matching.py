@@ -41,12 +41,11 @@ FOUND = pa.schema(
 )
 """The records found in a topic. `id`, or `producer` and `sequence`, are what the identity found, or null. `hash` is the
 checksum of the value, as text; null if it was not asked for, or the value is null."""
-MEMORY, THREADS = "450MB", 2
-"""The most memory and threads of DuckDB. What does not fit goes to a temporary folder."""
-MANY, MEMORY_FOR_MANY = 1_000_000, "4GB"
-"""From how many claims and records that are not plain, DuckDB gets more memory. The steps join them by their texts."""
+MEMORY_MB, MOST_MB, THREADS = 450, 4_000, 2
+"""The memory and threads of DuckDB. What does not fit goes to a temporary folder. Each claim that is not plain adds
+1 kB, up to MOST_MB, because the steps join these by their texts."""
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "memory_limit": MEMORY,
+    "memory_limit": f"{MEMORY_MB}MB",
     "threads": THREADS,
     "preserve_insertion_order": False,
     "autoinstall_known_extensions": False,
@@ -206,10 +205,10 @@ def _load(database: Any, matching: Matching) -> None:
     database.execute("CREATE TABLE hidden_ranges AS FROM ranges")
     _run(database, queries.views(matching.audit, str(matching.claims), str(matching.found), bool(matching.hidden)))
     (by_offset,) = database.execute(queries.MOST_HAVE_OFFSETS).fetchone()
-    _run(database, queries.division(matching.audit, by_offset))
+    _run(database, queries.plain(matching.audit, by_offset))
     (others,) = database.execute(queries.NOT_PLAIN).fetchone()
-    if others > MANY:
-        database.execute(f"SET memory_limit = '{MEMORY_FOR_MANY}'")
+    database.execute(f"SET memory_limit = '{min(MOST_MB, MEMORY_MB + others // 1000)}MB'")
+    _run(database, queries.others(matching.audit))
 
 
 def _run(database: Any, steps: Iterable[str]) -> None:

@@ -65,8 +65,8 @@ def _text(value: str) -> str:
 MOST_HAVE_OFFSETS = 'SELECT count("offset") * 2 > count(*) FROM claimed'
 
 
-def division(audit: Audit, by_offset: bool) -> Iterator[str]:
-    """Yields the queries that divide claims and records: `plain`, and the others in `claim` and `found`.
+def plain(audit: Audit, by_offset: bool) -> Iterator[str]:
+    """Yields the queries for `plain`: all claims, with the place of the record that bears out a plain one.
 
     `odd` has the hashes of identities that have not exactly one claim and one record. Two identities with one hash are
     odd, too, so a hash decides nothing. `by_offset`: look for the record of a claim at its offset, which costs less. A
@@ -75,7 +75,7 @@ def division(audit: Audit, by_offset: bool) -> Iterator[str]:
     yield f"""CREATE TABLE odd AS SELECT h FROM (SELECT {HASH} AS h, 0::UTINYINT AS side FROM claimed UNION ALL
         SELECT {HASH}, 1 FROM written WHERE k1 IS NOT NULL AND k2 IS NOT NULL)
         GROUP BY h HAVING count(*) <> 2 OR min(side) = max(side)"""
-    name, number = ("sender", "sent_as") if audit.identity.in_parts or audit.ordered else ("''", "NULL::BIGINT")
+    name, number = _order(audit)
     where = '"partition", "offset"' if by_offset else "k1, k2"
     on = " AND ".join(f"claimed.{each} = record.{each}" for each in where.split(", "))
     same = " AND ".join(
@@ -87,7 +87,20 @@ def division(audit: Audit, by_offset: bool) -> Iterator[str]:
             claimed."offset" IS NOT NULL AS has_offset, record."partition",
             CASE WHEN {is_plain} THEN record."offset" END AS "offset", record."timestamp"
         FROM claimed LEFT JOIN (SELECT * FROM visible ANTI JOIN odd ON {HASH} = h) AS record ON {on}"""
-    order = f"{name} AS name, {number} AS number"
+
+
+def _order(audit: Audit) -> tuple[str, str]:
+    """Returns the expressions for `name` and `number` of a claim that is the only one of its identity."""
+    return ("sender", "sent_as") if audit.identity.in_parts or audit.ordered else ("''", "NULL::BIGINT")
+
+
+NOT_PLAIN = 'SELECT (SELECT count(*) FROM plain WHERE "offset" IS NULL) + (SELECT count(*) FROM odd)'
+"""How many claims and identities are not plain."""
+
+
+def others(audit: Audit) -> Iterator[str]:
+    """Yields the queries that move what is not plain to `claim` and `found`."""
+    order = "{} AS name, {} AS number".format(*_order(audit))
     if audit.ordered and not audit.identity.in_parts and audit.attempts:
         # An id that several producers sent has no place in the order of one of them.
         alone = "min(sender) OVER (PARTITION BY k1) = max(sender) OVER (PARTITION BY k1)"
@@ -97,10 +110,6 @@ def division(audit: Audit, by_offset: bool) -> Iterator[str]:
     yield 'DELETE FROM plain WHERE "offset" IS NULL'
     yield f"""CREATE TABLE found AS SELECT * FROM written WHERE k1 IS NULL OR k2 IS NULL
         OR {HASH} IN (SELECT h FROM odd UNION ALL SELECT {HASH} FROM claim)"""
-
-
-NOT_PLAIN = "SELECT (SELECT count(*) FROM claim) + (SELECT count(*) FROM found)"
-"""How many claims and records are not plain."""
 
 
 def doubles(audit: Audit) -> Iterator[str]:

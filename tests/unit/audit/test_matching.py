@@ -55,6 +55,9 @@ def test_two_claims_of_one_id_are_refused_with_both_lines_unless_their_attempts_
     number = {"producer": "p", "sequence": 7}
     with pytest.raises(BadInput, match=r"sequence 7 of producer p is claimed twice: .*line 2 and .*line 3"):
         matched(tmp_path, a_history({"id": "a", **number}, {"id": "b", **number}))
+    there = [a_record(0, "a"), a_record(1, "b")]
+    with pytest.raises(BadInput, match=r"sequence 7 of producer p is claimed twice: .*line 2 and .*line 3"):
+        matched(tmp_path, a_history({"id": "a", **number}, {"id": "b", **number}, found=there))
 
 
 def test_each_attempt_and_each_phantom_has_its_claim_and_what_the_ledger_has_has_its_line(tmp_path: Path) -> None:
