@@ -30,7 +30,9 @@ def chunks(file: Path, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
         if lines.read(3) != b"\xef\xbb\xbf":
             lines.seek(0)
         while data := lines.read(size):
-            data = (rest + data).replace(b"\r\n", b"\n")
+            data = rest + data
+            if b"\r" in data:
+                data = data.replace(b"\r\n", b"\n")
             # The other half of an end of line may come with the next block.
             cut = data.rfind(b"\n") + 1
             rest = data[cut:]

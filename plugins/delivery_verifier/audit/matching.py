@@ -11,7 +11,7 @@ the numbers of the claim that its identity names. What no claim names:
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.audit import queries, unproven
+from delivery_verifier.audit import queries, rows, unproven
 from delivery_verifier.cluster.protocol.batches import Hidden
 from delivery_verifier.model.audit import Audit
 from delivery_verifier.model.inputs import BadInput
@@ -41,10 +41,11 @@ FOUND = pa.schema(
 )
 """The records found in a topic. `id`, or `producer` and `sequence`, are what the identity found, or null. `hash` is the
 checksum of the value, as text; null if it was not asked for, or the value is null."""
-MEMORY, THREADS = "1GB", 2
-"""The most memory and threads of DuckDB. What does not fit goes to a temporary folder."""
+MEMORY_MB, MOST_MB, THREADS = 450, 4_000, 2
+"""The memory and threads of DuckDB. What does not fit goes to a temporary folder. Each claim that is not plain adds
+1 kB, up to MOST_MB, because the steps join these by their texts."""
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "memory_limit": MEMORY,
+    "memory_limit": f"{MEMORY_MB}MB",
     "threads": THREADS,
     "preserve_insertion_order": False,
     "autoinstall_known_extensions": False,
@@ -145,23 +146,36 @@ def match(matching: Matching, files: Written, folder: Path, picks: int = 0) -> M
         _load(database, matching)
         _refuse_doubles(database, matching)
         _refuse_partitions(database, matching)
-        for query in queries.steps(matching.audit, bool(matching.hidden)):
-            database.execute(query)
+        _run(database, queries.steps(matching.audit, bool(matching.hidden)))
+        database.execute(rows.RUNS)
+        (lines_run_on,) = database.execute(rows.ALL_RUN_ON).fetchone()
+        _run(database, rows.numbering(matching.audit, lines_run_on))
         matched = _counts(database, matching)
-        matched.picks = database.execute(queries.PICKS, [str(matching.claims), picks]).to_arrow_table().to_pylist()
-        with ledger.writer(files.ledger) as writer:
-            for batch in _batches(database, queries.LEDGER, (matching.arm,)):
-                writer.write_table(pa.Table.from_batches([batch]).cast(ledger.SCHEMA))
-        _write(database, files.log, LOG_SCHEMA, queries.LOG, (matching.arm, matching.token, matching.ordinal))
-        named = queries.named(matching.audit.identity.in_parts)
-        _write(database, files.claims, CLAIMS_SCHEMA, named, (matching.arm, list(matching.names)))
+        matched.picks = database.execute(rows.PICKS, [str(matching.claims), picks]).to_arrow_table().to_pylist()
+        _write_log(database, matching, files.log)
+        _write_ledger_and_claims(database, matching, files)
         return matched
 
 
-def _write(database: Any, file: Path, schema: pa.Schema, query: str, values: tuple[object, ...]) -> None:
-    with pq.ParquetWriter(file, schema, compression="zstd", compression_level=1) as writer:
-        for batch in _batches(database, query, values):
-            writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+def _write_log(database: Any, matching: Matching, file: Path) -> None:
+    with _writer(file, LOG_SCHEMA, ["arm", "view", "header_run"]) as log:
+        for table in _tables(database, rows.LOG, (matching.arm, matching.token, matching.ordinal)):
+            log.write_table(table.cast(LOG_SCHEMA))
+
+
+def _write_ledger_and_claims(database: Any, matching: Matching, files: Written) -> None:
+    in_parts = matching.audit.identity.in_parts
+    with ledger.writer(files.ledger) as attempts, _writer(files.claims, CLAIMS_SCHEMA, ["arm", "file"]) as claims:
+        for table in _tables(database, rows.ledger_and_claims(in_parts), (matching.arm, list(matching.names))):
+            attempts.write_table(table.select(ledger.SCHEMA.names).cast(ledger.SCHEMA))
+            claims.write_table(table.select(CLAIMS_SCHEMA.names).cast(CLAIMS_SCHEMA))
+        for table in _tables(database, rows.phantoms(in_parts), (matching.arm,)):
+            claims.write_table(table.cast(CLAIMS_SCHEMA))
+
+
+def _writer(file: Path, schema: pa.Schema, repeated: list[str]) -> pq.ParquetWriter:
+    """`repeated`: the columns with few different values. A dictionary of the others would cost, and save nothing."""
+    return pq.ParquetWriter(file, schema, compression="zstd", compression_level=1, use_dictionary=repeated)
 
 
 @contextmanager
@@ -175,8 +189,9 @@ def _database(folder: Path) -> Iterator[Any]:
             yield database
 
 
-def _batches(database: Any, query: str, values: tuple[object, ...]) -> Iterator[pa.RecordBatch]:
-    yield from database.execute(query, values).to_arrow_reader(1 << 16)
+def _tables(database: Any, query: str, values: tuple[object, ...]) -> Iterator[pa.Table]:
+    for batch in database.execute(query, values).to_arrow_reader(1 << 16):
+        yield pa.Table.from_batches([batch])
 
 
 def _load(database: Any, matching: Matching) -> None:
@@ -185,10 +200,20 @@ def _load(database: Any, matching: Matching) -> None:
     bounds = [(number, bound.start, bound.end) for number, bound in sorted(matching.bounds.items())]
     database.execute('CREATE TABLE bounds ("partition" INTEGER, "start" BIGINT, "end" BIGINT)')
     database.executemany("INSERT INTO bounds VALUES (?, ?, ?)", bounds)
-    identity = queries.key(matching.audit.identity.in_parts)
-    database.execute(queries.claims(matching.audit, identity), [str(matching.claims)])
-    database.register("hidden_ranges", pa.Table.from_pylist([each._asdict() for each in matching.hidden], _HIDDEN))
-    database.execute(queries.records(identity), [str(matching.found)])
+    ranges = pa.Table.from_pylist([each._asdict() for each in matching.hidden], _HIDDEN)
+    database.register("ranges", ranges)
+    database.execute("CREATE TABLE hidden_ranges AS FROM ranges")
+    _run(database, queries.views(matching.audit, str(matching.claims), str(matching.found), bool(matching.hidden)))
+    (by_offset,) = database.execute(queries.MOST_HAVE_OFFSETS).fetchone()
+    _run(database, queries.plain(matching.audit, by_offset))
+    (others,) = database.execute(queries.NOT_PLAIN).fetchone()
+    database.execute(f"SET memory_limit = '{min(MOST_MB, MEMORY_MB + others // 1000)}MB'")
+    _run(database, queries.others(matching.audit))
+
+
+def _run(database: Any, steps: Iterable[str]) -> None:
+    for query in steps:
+        database.execute(query)
 
 
 def _refuse_doubles(database: Any, matching: Matching) -> None:
@@ -215,12 +240,12 @@ def _refuse_partitions(database: Any, matching: Matching) -> None:
 
 def _counts(database: Any, matching: Matching) -> Matched:
     matched = Matched()
-    for name, query in queries.COUNTS.items():
+    for name, query in rows.COUNTS.items():
         setattr(matched, name, database.execute(query).fetchone()[0] or 0)
     for name, query in unproven.COUNTS.items():
         matched.unproven[name] = database.execute(query).fetchone()[0] or 0
-    matched.announced = {(row[0], row[1]): row[2:] for row in database.execute(queries.ANNOUNCED).fetchall()}
-    for name, query in queries.EXAMPLES.items():
+    matched.announced = {(row[0], row[1]): row[2:] for row in database.execute(rows.ANNOUNCED).fetchall()}
+    for name, query in rows.EXAMPLES.items():
         if (row := database.execute(query).fetchone()) is not None:
             places = " and ".join(_line_name(matching, line) for line in row[2])
             matched.examples[name] = f"partition {row[0]}, offset {row[1]}: {places}"

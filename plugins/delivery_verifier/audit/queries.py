@@ -3,6 +3,10 @@
 `k1` and `k2` identify a record: its id and 0, or its producer and sequence. `name` and `number` give the order of
 sending, if it is known. A claim is `told` if the client reported it (acked or sent).
 
+Most claims are *plain*: exactly one record has their identity, no other claim has it, and nothing about the record
+contradicts the claim. They are matched by few narrow columns (`plain`). Only the other claims and records go through
+the `steps` (`claim`, `found`). A step may use them alone, because nothing that it decides depends on a plain claim.
+
 A topic with transactions is judged as a read_committed consumer sees it: `found` has no record that is `hidden` from
 it, because its transaction was aborted or has not ended (docs/adr/0033). `ended` is how the transaction of a claim
 ended, as the ledger says. A claim of an aborted one counts as FAILED: certainly not written into this view.
@@ -20,41 +24,92 @@ EMPTY = "('0', 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 """The checksums of an empty value, by CRC-32 and SHA-256."""
 FILE = 1 << 40
 """The place of a claim is the number of its file times FILE, plus its line."""
+HASH = "hash(k1, k2)"
+OUTCOME = "ENUM ('ACKED', 'SENT', 'FAILED', 'INDETERMINATE')"
+INFERRED = 1 << 62
+"""What only the log shows stands behind all claims, at places from here on, by identity."""
 
 
-def key(in_parts: bool) -> str:
-    """Returns the expressions for `k1` and `k2`."""
-    return "producer AS k1, sequence AS k2" if in_parts else "id AS k1, 0::BIGINT AS k2"
-
-
-def claims(audit: Audit, identity: str) -> str:
-    """Returns the query that loads the claims. Failed attempts count as INDETERMINATE unless the application says why
-    they were certainly not written."""
+def views(audit: Audit, claims: str, records: str, some_are_hidden: bool) -> Iterator[str]:
+    """Yields the queries for views of the files `claims` and `records`: `claimed`, `written`, and what a read_committed
+    consumer gets, `visible`. Failed attempts count as INDETERMINATE unless the application says why they were certainly
+    not written. `some_are_hidden`: whether the table `hidden_ranges` has rows."""
+    identity = "producer AS k1, sequence AS k2" if audit.identity.in_parts else "id AS k1, 0::BIGINT AS k2"
     failed, aborted = "FAILED" if audit.failed_because else "INDETERMINATE", "transaction_outcome = 'aborted'"
     hashed = {"": "NULL::VARCHAR", "crc32": "value_crc32::VARCHAR", "sha256": "value_sha256"}[audit.hash]
-    order = "'' AS name, NULL::BIGINT AS number"
-    if audit.identity.in_parts or (audit.ordered and not audit.attempts):
-        order = "producer AS name, sequence AS number"
-    elif audit.ordered:  # an id that several producers sent has no place in the order of one of them
-        alone = "min(producer) OVER (PARTITION BY id) = max(producer) OVER (PARTITION BY id)"
-        order = (
-            f"CASE WHEN {alone} THEN producer ELSE {OTHERS} END AS name, CASE WHEN {alone} THEN sequence END AS number"
-        )
-    return f"""
-    CREATE TABLE claim AS SELECT {identity}, {order}, file * {FILE} + line AS line, coalesce(attempt, 0) AS attempt,
+    yield f"""
+    CREATE VIEW claimed AS SELECT {identity}, producer AS sender, sequence AS sent_as, file * {FILE} + line AS line,
+        coalesce(attempt, 0) AS attempt,
         CASE WHEN {aborted} THEN 'FAILED' WHEN outcome = 'acked' THEN 'ACKED' WHEN outcome = 'sent' THEN 'SENT'
         WHEN outcome = 'failed' THEN '{failed}' ELSE 'INDETERMINATE' END AS outcome,
         outcome IN ('acked', 'sent') AND ({aborted}) IS NOT TRUE AS told,
         coalesce(coalesce(settled_at, sent_at) * 1000, getvariable('at_us')::BIGINT) AS settled,
         "partition", "offset", {hashed} AS hash, sent_at, settled_at, error,
         coalesce(transaction_outcome, 'unknown') AS ended, false AS is_inferred
-    FROM read_parquet(?)"""
+    FROM read_parquet({_text(claims)})"""
+    yield f"""CREATE VIEW written AS SELECT "partition", "offset", "timestamp", {identity}, hash
+        FROM read_parquet({_text(records)})"""
+    if not some_are_hidden:
+        yield "CREATE VIEW visible AS FROM written"
+        return
+    yield """CREATE VIEW visible AS SELECT written.* FROM written ASOF LEFT JOIN hidden_ranges AS part
+        ON written."partition" = part."partition" AND written."offset" >= part."first"
+        WHERE part."end" IS NULL OR written."offset" >= part."end" """
 
 
-def records(identity: str) -> str:
-    """Returns the query that loads the records found."""
-    return f"""
-    CREATE TABLE found AS SELECT "partition", "offset", "timestamp", {identity}, hash FROM read_parquet(?)"""
+def _text(value: str) -> str:
+    """Returns a text as a literal. A view takes no parameters."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+MOST_HAVE_OFFSETS = 'SELECT count("offset") * 2 > count(*) FROM claimed'
+
+
+def plain(audit: Audit, by_offset: bool) -> Iterator[str]:
+    """Yields the queries for `plain`: all claims, with the place of the record that bears out a plain one.
+
+    `odd` has the hashes of identities that have not exactly one claim and one record. Two identities with one hash are
+    odd, too, so a hash decides nothing. `by_offset`: look for the record of a claim at its offset, which costs less. A
+    claim without an offset then is not plain.
+    """
+    yield f"""CREATE TABLE odd AS SELECT h FROM (SELECT {HASH} AS h, 0::UTINYINT AS side FROM claimed UNION ALL
+        SELECT {HASH}, 1 FROM written WHERE k1 IS NOT NULL AND k2 IS NOT NULL)
+        GROUP BY h HAVING count(*) <> 2 OR min(side) = max(side)"""
+    name, number = _order(audit)
+    where = '"partition", "offset"' if by_offset else "k1, k2"
+    on = " AND ".join(f"claimed.{each} = record.{each}" for each in where.split(", "))
+    same = " AND ".join(
+        f"(claimed.{each} IS NULL OR claimed.{each} = record.{each})" for each in ('"partition"', '"offset"', "hash")
+    )
+    is_plain = f"claimed.k1 = record.k1 AND claimed.k2 = record.k2 AND outcome <> 'FAILED' AND {same}"
+    yield f"""CREATE TABLE plain AS SELECT line, {name} AS name, {number} AS number, attempt,
+            outcome::{OUTCOME} AS outcome,
+            claimed."offset" IS NOT NULL AS has_offset, record."partition",
+            CASE WHEN {is_plain} THEN record."offset" END AS "offset", record."timestamp"
+        FROM claimed LEFT JOIN (SELECT * FROM visible ANTI JOIN odd ON {HASH} = h) AS record ON {on}"""
+
+
+def _order(audit: Audit) -> tuple[str, str]:
+    """Returns the expressions for `name` and `number` of a claim that is the only one of its identity."""
+    return ("sender", "sent_as") if audit.identity.in_parts or audit.ordered else ("''", "NULL::BIGINT")
+
+
+NOT_PLAIN = 'SELECT (SELECT count(*) FROM plain WHERE "offset" IS NULL) + (SELECT count(*) FROM odd)'
+"""How many claims and identities are not plain."""
+
+
+def others(audit: Audit) -> Iterator[str]:
+    """Yields the queries that move what is not plain to `claim` and `found`."""
+    order = "{} AS name, {} AS number".format(*_order(audit))
+    if audit.ordered and not audit.identity.in_parts and audit.attempts:
+        # An id that several producers sent has no place in the order of one of them.
+        alone = "min(sender) OVER (PARTITION BY k1) = max(sender) OVER (PARTITION BY k1)"
+        order = f"CASE WHEN {alone} THEN sender ELSE {OTHERS} END AS name, CASE WHEN {alone} THEN sent_as END AS number"
+    yield f"""CREATE TABLE claim AS SELECT k1, k2, {order}, * EXCLUDE (k1, k2, sender, sent_as) FROM claimed
+        WHERE line IN (SELECT line FROM plain WHERE "offset" IS NULL)"""
+    yield 'DELETE FROM plain WHERE "offset" IS NULL'
+    yield f"""CREATE TABLE found AS SELECT * FROM written WHERE k1 IS NULL OR k2 IS NULL
+        OR {HASH} IN (SELECT h FROM odd UNION ALL SELECT {HASH} FROM claim)"""
 
 
 def doubles(audit: Audit) -> Iterator[str]:
@@ -64,8 +119,12 @@ def doubles(audit: Audit) -> Iterator[str]:
     yield f"""SELECT {what}, attempt, {places} FROM claim GROUP BY k1, k2, attempt HAVING count(*) > 1
         ORDER BY min(line) LIMIT 1"""
     if audit.ordered and not audit.identity.in_parts:
-        yield f"""SELECT format('sequence {{}} of producer {{}}', number, name), attempt, {places} FROM claim
-            WHERE number IS NOT NULL GROUP BY name, number, attempt HAVING count(*) > 1 ORDER BY min(line) LIMIT 1"""
+        yield f"""WITH sent AS (SELECT name, number, attempt, line FROM claim UNION ALL
+                SELECT name, number, attempt, line FROM plain),
+            twice AS (SELECT name, number, attempt FROM sent WHERE number IS NOT NULL GROUP BY ALL HAVING count(*) > 1)
+            SELECT format('sequence {{}} of producer {{}}', number, name), attempt, {places}
+            FROM sent SEMI JOIN twice USING (name, number, attempt) GROUP BY name, number, attempt
+            ORDER BY min(line) LIMIT 1"""
 
 
 OUTSIDE = """SELECT line, "partition" FROM claim ANTI JOIN bounds USING ("partition")
@@ -74,7 +133,7 @@ OUTSIDE = """SELECT line, "partition" FROM claim ANTI JOIN bounds USING ("partit
 
 
 def steps(audit: Audit, some_are_hidden: bool) -> Iterator[str]:
-    """Yields the queries that match, in order. `some_are_hidden`: whether the table `hidden_ranges` has rows."""
+    """Yields the queries that match what is not plain, in order."""
     yield from _hide(some_are_hidden)
     yield from _adopt()
     yield from _assign()
@@ -83,7 +142,6 @@ def steps(audit: Audit, some_are_hidden: bool) -> Iterator[str]:
     yield from _keep()
     yield from _infer(audit)
     yield from _copies(audit)
-    yield from _number(audit)
 
 
 def _hide(some_are_hidden: bool) -> Iterator[str]:
@@ -208,8 +266,9 @@ def _infer(audit: Audit) -> Iterator[str]:
         order = f"{OTHERS}, NULL"
     else:
         order = "'', NULL"
-    yield f"""INSERT INTO kept SELECT k1, k2, {order}, 9223372036854775807, 0, 'INDETERMINATE', false, 0, NULL,
-        NULL, NULL, NULL, NULL, NULL, 'unknown', true FROM (SELECT DISTINCT k1, k2 FROM unclaimed) WHERE {infers}"""
+    line = f"{INFERRED} + row_number() OVER (ORDER BY k1, k2)"
+    yield f"""INSERT INTO kept SELECT k1, k2, {order}, {line}, 0, 'INDETERMINATE', false, 0, NULL, NULL, NULL, NULL,
+        NULL, NULL, 'unknown', true FROM (SELECT DISTINCT k1, k2 FROM unclaimed) WHERE {infers}"""
     yield f"""INSERT INTO owned SELECT "partition", "offset", k1, k2, 0 FROM unclaimed WHERE {infers}"""
     yield f"CREATE TABLE phantom AS SELECT * FROM unclaimed WHERE {not audit.others_write and is_whole(audit)}"
 
@@ -221,13 +280,13 @@ def _copies(audit: Audit) -> Iterator[str]:
     yield f"""CREATE TABLE damaged AS SELECT owned."partition", owned."offset" FROM owned
         JOIN kept USING (k1, k2, attempt)
         JOIN found ON (found."partition", found."offset") = (owned."partition", owned."offset")
-        WHERE NOT {_agrees("kept.hash", "found.hash")}"""
+        WHERE NOT {agrees("kept.hash", "found.hash")}"""
     sequence = "number" if audit.identity.in_parts else "born"
     yield f"""CREATE TABLE first_copy AS
         WITH owners AS (
             SELECT "partition", "offset", row_number() OVER (PARTITION BY "partition", "offset"
                 ORDER BY settled DESC, name DESC, {sequence} DESC, attempt DESC) AS nth, k1, k2, attempt
-            FROM (SELECT *, {_born(audit)} AS born FROM kept)
+            FROM (SELECT *, {born(audit)} AS born FROM kept)
             SEMI JOIN damaged USING ("partition", "offset") WHERE outcome = 'ACKED'
         ), copies AS (
             SELECT "partition", "offset", k1, k2, attempt FROM owned ANTI JOIN damaged USING ("partition", "offset")
@@ -237,14 +296,14 @@ def _copies(audit: Audit) -> Iterator[str]:
         FROM copies GROUP BY k1, k2, attempt"""
 
 
-def _agrees(claimed: str, computed: str) -> str:
+def agrees(claimed: str, computed: str) -> str:
     """Returns the expression that a record's checksum does not contradict its claim's. A null value has no checksum,
     and many clients write down that of an empty value in its place."""
     empty = f"({computed} IS NULL AND {claimed} IN {EMPTY})"
     return f"({claimed} IS NULL OR {claimed} IS NOT DISTINCT FROM {computed} OR {empty})"
 
 
-def _born(audit: Audit) -> str:
+def born(audit: Audit) -> str:
     """Returns the expression for the first line of an identity. Without attempts, each identity has one line."""
     return "min(line) OVER (PARTITION BY k1, k2)" if audit.attempts else "line"
 
@@ -252,141 +311,3 @@ def _born(audit: Audit) -> str:
 def is_whole(audit: Audit) -> bool:
     """Returns whether the ledger has every attempt: it says so, and nothing shows that its end is missing."""
     return audit.complete and not audit.cut
-
-
-def _number(audit: Audit) -> Iterator[str]:
-    """Numbers producers, sequences, and the attempts of each producer in each partition.
-
-    Without an order of sending, attempts are numbered as they stand in the log, so that none looks late. The same holds
-    for what the application sent again (attempt > 0): its number says when it was sent first.
-    """
-    yield """CREATE TABLE producers AS SELECT name, row_number() OVER (ORDER BY name) - 1 AS producer
-        FROM (SELECT DISTINCT name FROM kept)"""
-    location = 'coalesce(copy."partition", kept."partition", 0)'
-    last = "9223372036854775807"
-    yield f"""CREATE TABLE placed AS
-        SELECT kept.*, producer, {_sequence(audit)} AS sequence, {location} AS location, copy."offset" AS stands,
-            coalesce(kept."partition", copy."partition", 0) AS place, attempt > 0 AND number IS NOT NULL AS is_resent
-        FROM (SELECT *, {_born(audit)} AS born FROM kept) AS kept
-        JOIN producers USING (name) LEFT JOIN first_copy AS copy USING (k1, k2, attempt)"""
-    if not audit.attempts:  # nothing was sent again, so the numbers alone give the order: one window less
-        yield f"""CREATE TABLE numbered AS
-            SELECT * EXCLUDE (location, stands, is_resent), row_number() OVER (PARTITION BY producer, location
-                ORDER BY coalesce(number, stands, {last}), line) - 1 AS partition_sequence FROM placed"""
-        return
-    yield f"""CREATE TABLE numbered AS
-        SELECT * EXCLUDE (location, stands, is_resent, top), row_number() OVER (PARTITION BY producer, location ORDER BY
-            CASE WHEN is_resent THEN coalesce(top, -1) ELSE coalesce(number, stands, {last}) END, is_resent,
-            CASE WHEN is_resent THEN coalesce(stands, {last}) END, line, attempt) - 1 AS partition_sequence
-        FROM (SELECT *, max(CASE WHEN told AND NOT is_resent AND stands IS NOT NULL THEN number END) OVER (
-            PARTITION BY producer, location ORDER BY coalesce(stands, {last})) AS top FROM placed)"""
-
-
-def _sequence(audit: Audit) -> str:
-    """Returns the expression for the sequence of an attempt: its number, or the rank of its identity by line. What only
-    the log shows comes last, by identity. Without attempts, each claim has an identity of its own, and only what the
-    log shows is sorted by the texts of identities."""
-    if audit.identity.in_parts:
-        return "number"
-    if audit.attempts:
-        return "dense_rank() OVER (ORDER BY born, k1, k2) - 1"
-    texts = ", ".join(f"CASE WHEN is_inferred THEN {name} END" for name in ("k1", "k2"))
-    rank = f"row_number() OVER (PARTITION BY is_inferred ORDER BY line, {texts}) - 1"
-    return f"{rank} + CASE WHEN is_inferred THEN (SELECT count(*) FROM kept WHERE NOT is_inferred) ELSE 0 END"
-
-
-_PHANTOM = '(SELECT count(*) FROM numbered) + 1000000000000 + "offset" * 4096 + "partition"'
-"""The sequence of a record that was never attempted: one that no attempt has."""
-
-LEDGER = """
-SELECT $1::VARCHAR AS arm, producer::INTEGER AS producer, 0::INTEGER AS "session", sequence::BIGINT AS sequence,
-    attempt::INTEGER AS attempt, place::INTEGER AS "partition", partition_sequence::BIGINT AS partition_sequence,
-    outcome, CASE WHEN outcome = 'ACKED' THEN "offset" END AS "offset", NULL::VARCHAR AS "transaction",
-    NULL::VARCHAR AS transaction_outcome,
-    make_timestamptz(coalesce(coalesce(sent_at, settled_at) * 1000, getvariable('at_us')::BIGINT)) AS sent_at,
-    CASE WHEN outcome <> 'INDETERMINATE' OR settled_at IS NOT NULL THEN make_timestamptz(settled) END AS settled_at,
-    error, CASE WHEN is_inferred THEN 'log' ELSE 'client' END AS made_by
-FROM numbered"""
-"""The rows of the ledger. Parameter: the arm. The variable `at_us` is the time of attempts without one, in µs since the
-epoch."""
-
-LOG = f"""
-WITH lines AS (
-    SELECT found."partition", found."offset", found."timestamp", found.hash AS found_hash, numbered.*
-        EXCLUDE ("partition", "offset"), phantom."offset" IS NOT NULL AS is_phantom
-    FROM (SELECT * FROM found UNION ALL SELECT * EXCLUDE (is_open) FROM hidden) AS found
-    LEFT JOIN owned USING ("partition", "offset")
-    LEFT JOIN numbered ON (numbered.k1, numbered.k2, numbered.attempt) = (owned.k1, owned.k2, owned.attempt)
-    LEFT JOIN phantom ON (phantom."partition", phantom."offset") = (found."partition", found."offset")
-)
-SELECT $1::VARCHAR AS arm, "partition", "offset", 'raw' AS "view", "timestamp",
-    CASE WHEN known THEN $2 END AS header_run, CASE WHEN known THEN $3::INTEGER END AS header_arm,
-    CASE WHEN is_phantom THEN 0 ELSE producer END::INTEGER AS producer,
-    CASE WHEN known THEN 0 END::INTEGER AS "session",
-    CASE WHEN is_phantom THEN {_PHANTOM} ELSE sequence END::BIGINT AS sequence,
-    CASE WHEN is_phantom THEN 0 ELSE attempt END::INTEGER AS attempt,
-    CASE WHEN is_phantom THEN 0 ELSE partition_sequence END::BIGINT AS partition_sequence,
-    known AS parsed, known AND {_agrees("hash", "found_hash")} AS crc_ok,
-    NOT known AS "foreign"
-FROM (SELECT *, is_phantom OR producer IS NOT NULL AS known FROM lines)"""
-"""The rows of the log. Parameters: the arm, the run's token, the arm's ordinal."""
-
-
-def named(in_parts: bool) -> str:
-    """Returns the query for the rows of claims/. Parameters: the arm, and the names of the ledger's files."""
-    claim = "format('{} {}', k1, k2)" if in_parts else "k1"
-    return f"""
-    SELECT $1::VARCHAR AS arm, producer::INTEGER AS producer, 0::INTEGER AS "session", sequence::BIGINT AS sequence,
-        attempt::INTEGER AS attempt, {claim} AS claim,
-        CASE WHEN NOT is_inferred THEN list_extract($2::VARCHAR[], line // {FILE} + 1) END AS file,
-        CASE WHEN NOT is_inferred THEN line % {FILE} END AS line
-    FROM numbered UNION ALL
-    SELECT $1::VARCHAR, 0, 0, {_PHANTOM}, 0, {claim}, NULL, NULL FROM phantom"""
-
-
-ANNOUNCED = "SELECT producer, outcome, count(*) FILTER (NOT is_inferred), count(*) FROM numbered GROUP BY ALL"
-"""By producer and outcome: how many attempts are claimed, and how many there are."""
-_SHARED = """SELECT "partition", "offset", list(line ORDER BY line) AS places, count(*) AS acks
-    FROM claim WHERE outcome = 'ACKED' AND "offset" IS NOT NULL GROUP BY "partition", "offset" HAVING count(*) > 1"""
-_PAST = """SELECT "partition", "offset", [line] AS places FROM claim JOIN bounds USING ("partition")
-    WHERE outcome = 'ACKED' AND "offset" >= "end" """
-COUNTS = {
-    "producers": "SELECT count(*) FROM producers",
-    "expired": "SELECT count(*) FROM expired",
-    "unknowable": "SELECT count(*) FROM unknowable",
-    "past_the_end": f"SELECT count(*) FROM ({_PAST})",
-    "shared": f"SELECT count(*) FROM ({_SHARED})",
-    "shared_acks": f"SELECT sum(acks) FROM ({_SHARED})",
-    "foreign_writers": "SELECT count(*) FROM found WHERE k1 IS NULL OR k2 IS NULL",
-    "unclaimed": "SELECT count(*) FROM unclaimed",
-    "aborted_records": "SELECT count(*) FROM hidden WHERE NOT is_open",
-    "open_records": "SELECT count(*) FROM hidden WHERE is_open",
-    "inferred": "SELECT count(*) FROM kept WHERE is_inferred",
-    "left_out": "SELECT (SELECT count(*) FROM claim) - (SELECT count(*) FROM kept WHERE NOT is_inferred)",
-    "gaps": f"""SELECT sum(coalesce(last - first + 1 - numbers, 0)) FROM (SELECT max(number) AS last,
-        min(number) AS first, count(DISTINCT number) AS numbers FROM (SELECT name, number FROM claim UNION ALL
-        SELECT name, number FROM kept WHERE is_inferred) WHERE number IS NOT NULL
-        AND name <> {OTHERS} GROUP BY name)""",
-}
-"""The counts of `Matched`, by name."""
-EXAMPLES = {
-    name: f'{query} ORDER BY "partition", "offset" LIMIT 1'
-    for name, query in (("past_the_end", _PAST), ("shared", _SHARED))
-}
-"""The first case of some counts: partition, offset, and the lines of claims."""
-PICKS = f"""
-WITH single AS (
-    SELECT k1, k2 FROM owned GROUP BY k1, k2 HAVING count(*) = 1
-), sound AS (
-    SELECT kept.line, found."partition" AS found_partition, found."offset" AS found_offset
-    FROM kept SEMI JOIN single USING (k1, k2) ANTI JOIN several USING (k1, k2) ANTI JOIN adopted USING (k1, k2)
-        JOIN found USING (k1, k2)
-    WHERE told AND NOT is_inferred AND (kept."offset" IS NULL
-        OR (kept."offset" = found."offset" AND kept."partition" = found."partition"))
-        AND (kept.hash IS NULL OR kept.hash = found.hash)
-), first AS (
-    SELECT * FROM sound ORDER BY found_partition, found_offset LIMIT $2
-)
-SELECT given.*, found_partition, found_offset FROM read_parquet($1) AS given
-JOIN first ON first.line = given.file * {FILE} + given.line ORDER BY found_partition, found_offset"""
-"""Claims with exactly one, sound record: the first ones in the log. Parameters: the file of claims, and how many."""

@@ -98,7 +98,8 @@ def read_ledger(files: Sequence[Path], form: LedgerFormat, out: Path, limit: int
     has anything else than claims, and OSError if it cannot be read.
     """
     claims = Claims(out, tuple(file.name for file in files))
-    with pq.ParquetWriter(out, WRITTEN, compression="zstd", compression_level=1) as writer:
+    repeated = ["outcome", "producer", "error", "transaction_outcome", "file"]
+    with pq.ParquetWriter(out, WRITTEN, compression="zstd", compression_level=1, use_dictionary=repeated) as writer:
         for number, file in enumerate(files):
             notes, before = Declared(), claims.count
             for part in _PARTS[form](file, notes, limit or 8 << 20):

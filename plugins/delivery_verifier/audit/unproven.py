@@ -11,7 +11,8 @@ _AT = '("partition", "offset")'
 _ABSENT = """SELECT kept.* FROM kept ANTI JOIN first_copy USING (k1, k2, attempt) WHERE told"""
 _EVERY = "(SELECT * FROM found UNION ALL SELECT * EXCLUDE (is_open) FROM hidden)"
 _NAMELESS = f"""SELECT "partition", "offset", hash FROM {_EVERY} WHERE k1 IS NULL OR k2 IS NULL"""
-_YOUNGER = """coalesce(settled_at, sent_at) IS NOT NULL AND settled < (SELECT epoch_us(min("timestamp")) FROM found)
+_YOUNGER = """coalesce(settled_at, sent_at) IS NOT NULL AND settled < (SELECT epoch_us(min(first))
+    FROM (SELECT min("timestamp") AS first FROM found UNION ALL SELECT min("timestamp") FROM plain))
     AND (SELECT max("start") FROM bounds) = 0"""
 _DAMAGED = f"(k1, k2) IN (SELECT (k1, k2) FROM found WHERE {_AT} IN (SELECT {_AT} FROM damaged))"
 _UNIDENTIFIED = f"{_AT} IN (SELECT {_AT} FROM ({_NAMELESS}))"
@@ -21,9 +22,9 @@ COUNTS = {
         SELECT k1, k2, bool_or(outcome = 'ACKED') AS was_acked, (SELECT count(*) FROM found
             WHERE (found.k1, found.k2) = (claim.k1, claim.k2)) AS copies
         FROM claim SEMI JOIN several USING (k1, k2) GROUP BY k1, k2) USING (k1, k2) WHERE was_acked OR copies > 1""",
-    "unordered": """SELECT count(*) FROM (SELECT number, attempt, min(attempt) OVER (PARTITION BY k1, k2) AS earliest
-        FROM claim) WHERE number IS NULL OR earliest > 0""",
-    "end_unknown": "SELECT count(*) FROM claim WHERE ended = 'unknown'",
+    "unordered": """SELECT count(*) FROM (SELECT number, min(attempt) OVER (PARTITION BY k1, k2) AS earliest
+        FROM claim UNION ALL SELECT number, attempt FROM plain) WHERE number IS NULL OR earliest > 0""",
+    "end_unknown": "SELECT count(*) FROM claimed WHERE ended = 'unknown'",
     "transaction_unknown": """SELECT (SELECT count(*) FROM undecided) + (SELECT count(*) FROM elsewhere)
         + (SELECT count(*) FROM unanswered)""",
     "committed_hidden": "SELECT count(*) FROM torn WHERE NOT is_present",
@@ -32,7 +33,8 @@ COUNTS = {
     "failed_elsewhere": """SELECT count(*) FROM owned JOIN claim USING (k1, k2, attempt) WHERE outcome = 'FAILED'
         AND (owned."partition", owned."offset") IS DISTINCT FROM (claim."partition", claim."offset")""",
     "sent_again": "SELECT count(*) FROM veiled WHERE is_present",
-    "resent": "SELECT count(*) FROM kept WHERE attempt > 0",
+    "resent": """SELECT count(*) FROM (SELECT attempt FROM kept UNION ALL SELECT attempt FROM plain)
+        WHERE attempt > 0""",
     "adopted": "SELECT count(*) FROM adopted",
     "tombstones": f"""SELECT count(*) FROM owned JOIN kept USING (k1, k2, attempt)
         JOIN found ON (found."partition", found."offset") = (owned."partition", owned."offset")

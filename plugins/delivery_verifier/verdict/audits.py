@@ -179,8 +179,8 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
     if unproven.is_transactional(counts):
         yield (
             "Judged as a read_committed consumer sees the topic, which gets none of the "
-            f"{counts.get('aborted_records', 0):,} records of aborted transactions and {counts.get('open_records', 0):,} of "
-            "open ones."
+            f"{counts.get('aborted_records', 0):,} records of aborted transactions and "
+            f"{counts.get('open_records', 0):,} of open ones."
         )
     if expired := counts.get("expired", 0):
         yield f"EXPIRED, and left out: {expired:,}. The offsets of these claims stand before the beginning of the log."

@@ -13,6 +13,7 @@ from support import oracle
 from support.foreign_histories import History, random_history
 from support.matched_ledgers import check_random_history, judged, match_history, matched, stored, written
 
+from delivery_verifier.audit import queries
 from delivery_verifier.audit.canary import LEAST, Planter
 from delivery_verifier.audit.matching import FOUND, Bounds, Matching, match
 from delivery_verifier.audit.readers import WRITTEN, read_ledger
@@ -54,6 +55,9 @@ def test_two_claims_of_one_id_are_refused_with_both_lines_unless_their_attempts_
     number = {"producer": "p", "sequence": 7}
     with pytest.raises(BadInput, match=r"sequence 7 of producer p is claimed twice: .*line 2 and .*line 3"):
         matched(tmp_path, a_history({"id": "a", **number}, {"id": "b", **number}))
+    there = [a_record(0, "a"), a_record(1, "b")]
+    with pytest.raises(BadInput, match=r"sequence 7 of producer p is claimed twice: .*line 2 and .*line 3"):
+        matched(tmp_path, a_history({"id": "a", **number}, {"id": "b", **number}, found=there))
 
 
 def test_each_attempt_and_each_phantom_has_its_claim_and_what_the_ledger_has_has_its_line(tmp_path: Path) -> None:
@@ -304,3 +308,19 @@ def test_the_canary_of_any_ledger_shows_exactly_what_was_planted(tmp_path: Path)
             if tally[name]
         )
     assert len(kinds) == 7, "each kind was planted in some ledger"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_identities_with_one_hash_are_told_apart(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If all hashes are unique, most claims are plain. If few are, most are not. Both match in the same way."""
+    result = matched(tmp_path, random_history(seed))
+    expected = result[0], *map(_in_any_order, result[1:])
+    for weak in ("hash(k1, k2) % 9", "0::UBIGINT"):
+        monkeypatch.setattr(queries, "HASH", weak)
+        again = matched(tmp_path, random_history(seed))
+        assert (again[0], *map(_in_any_order, again[1:])) == expected
+
+
+def _in_any_order(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=repr)
