@@ -18,6 +18,7 @@ from delivery_verifier.model.application import Application
 from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.model.data import Name
 from delivery_verifier.model.fault_plan import FaultPlan, capabilities_of
+from delivery_verifier.model.partition_growth import growth_of
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, OnSigterm, Profile, Scenario
 
 Tag = Literal["smoke", "promises", "everyday", "power"]
@@ -175,6 +176,10 @@ def _scripted(entry: Entry) -> int:
     * one block before the fault plan begins
     * in every cycle, the blocks that the `send` steps of the plan ask for
     * one block after the end of the plan.
+
+    A partition that the plan adds gets only those that are sent afterwards.
     """
     sent = sum(int(step.options.get("blocks", 1)) for step in entry.fault.steps if step.action == "send")
-    return (sent * entry.fault.cycles + 2) * entry.load.block * entry.load.partitions
+    first, rounds = growth_of(entry.load, entry.fault)
+    blocks = (sent * entry.fault.cycles + 2) * entry.load.partitions - rounds * (entry.load.partitions - first)
+    return blocks * entry.load.block

@@ -169,10 +169,9 @@ class Rewind:
         """
         applications, scenario = applications_in(context), scenario_in(context)
         applications.stop()
-        client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
-        set_back_at_us, facts = now_us(), dict[str, int]()
+        client, set_back_at_us, facts = topics.admin(context.cluster.connection), now_us(), dict[str, int]()
         for arm, _ in applications_of(scenario):
-            group = group_of(scenario, arm)
+            group, partitions = group_of(scenario, arm), _partitions(context, arm)
             before = groups.committed_offsets(client, group, arm.topic_name, partitions)
             groups.set_offsets(client, group, arm.topic_name, dict.fromkeys(partitions, 0))
             after = groups.committed_offsets(client, group, arm.topic_name, partitions)
@@ -203,11 +202,26 @@ def are_caught_up(context: ActionContext) -> bool:
 def _waiting(context: ActionContext, arm: Arm) -> int:
     """Returns how many offsets of the arm's topic are behind those that the group of its application has committed."""
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
-    partitions = range(scenario.load.partitions)
+    partitions = _partitions(context, arm)
     ends = topics.high_watermarks(client, [(arm.topic_name, partition) for partition in partitions])
     committed = groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions)
     # A group may have committed an offset beyond the end (librdkafka issue 4844): then nothing is behind it.
     return sum(max(ends[arm.topic_name, partition] - committed[partition], 0) for partition in partitions)
+
+
+def _partitions(context: ActionContext, arm: Arm) -> list[int]:
+    """Returns the partitions of the arm's topic that are there now. The fault plan may add others later."""
+    return sorted(partition for _, partition in context.cluster.partitions([arm.topic_name]))
+
+
+def are_assigned(context: ActionContext) -> bool:
+    """Returns whether the coordinators of the groups show that the members of every application together have all
+    partitions of their topic."""
+    scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
+    return all(
+        sum(groups.assignments(client, group_of(scenario, arm)).values()) == len(_partitions(context, arm))
+        for arm, _ in applications_of(scenario)
+    )
 
 
 ACTIONS: dict[str, Action] = subset(

@@ -189,6 +189,25 @@ class BrokerRequests(Asking):
         if refused:
             raise ConnectionError(f"the controller refused the replicas of {'; '.join(refused)}")
 
+    def create_partitions(self, broker: int, replicas: Mapping[str, Sequence[Sequence[int]]]) -> None:
+        """Adds partitions to topics. `broker` passes the request to the controller.
+
+        `replicas` maps each topic to the replicas of all its partitions, those that are there and those that come. The
+        preferred leader of a partition stands first.
+        """
+        there = self.describe_partitions(broker, sorted(replicas))
+        more = []
+        for topic, rows in sorted(replicas.items()):
+            new = rows[sum(name == topic for name, _ in there) :]
+            more.append((topic, len(rows), [([*row],) for row in new]))
+        timeout_ms = int(CHANGE_S * 1000)
+        answer = self.ask(broker, "CreatePartitions", CHANGE_S, topics=more, timeout_ms=timeout_ms, validate_only=False)
+        for each in answer.results or ():
+            authorization.require(each.error_code, each.name or "", "Alter")
+            if each.error_code:
+                said = f"error {each.error_code} {each.error_message or ''}"
+                raise ConnectionError(f"the controller added no partitions to {each.name}: {said}")
+
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
         """Sets `setting` of every topic to `value`. `broker` passes the request to the controller."""
         changes = [(_TOPIC, topic, [(setting, _SET, value)]) for topic in topics]
