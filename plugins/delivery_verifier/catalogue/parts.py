@@ -15,7 +15,7 @@ from delivery_verifier.model.scenario import Bound, Claim, Expectation, Load
 
 AT_ONCE, SETTLED, TOOK_EFFECT = Trigger(kind="at_once"), Trigger(kind="settled"), Trigger(kind="took_effect")
 MOVED, DEPOSED, LED = Trigger(kind="leader_moved"), Trigger(kind="deposed"), Trigger(kind="led")
-CAUGHT_UP, PARKED, ASSIGNED = Trigger(kind="caught_up"), Trigger(kind="parked"), Trigger(kind="assigned")
+CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
 HELD = Expectation()
 SEMANTICS = "Apache Kafka documentation, design: message delivery semantics"
 SHRUNK, FULL = Trigger(kind="isr_shrunk"), Trigger(kind="isr_full")

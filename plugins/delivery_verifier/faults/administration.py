@@ -22,6 +22,7 @@ from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import now_us
+from delivery_verifier.model.partition_growth import first_partitions
 from delivery_verifier.model.scenario import Arm, Scenario
 
 DEADLINE_S = 20.0
@@ -154,15 +155,16 @@ class AddPartitions:
     """
 
     def do(self, context: ActionContext) -> Done:
-        """Adds the partitions, and waits until every running broker shows them.
+        """Adds the partitions to topics that lack them, and waits until every running broker shows them.
 
         Raises OSError if the controller refuses, and DeadlinePassed if a broker does not show them in time.
         """
         scenario, cluster = _scenario(context), context.cluster
-        replicas = topics.assignment(scenario, sorted(cluster.brokers))
+        planned, new = scenario.load.partitions, topics.assignment(scenario, cluster.brokers)
         before, at_us = _least_partitions(context), now_us()
-        cluster.requests.create_partitions(cluster.running()[0], dict.fromkeys(_loaded_topics(context), replicas))
-        planned = scenario.load.partitions
+        if lacking := [topic for topic, count in before.items() if count < planned]:
+            added = new[first_partitions(scenario) :]
+            cluster.requests.create_partitions(cluster.running()[0], lacking, planned, added)
         wait_until(
             lambda: set(_least_partitions(context).values()) == {planned},
             f"every broker to show {planned} partitions of every topic",

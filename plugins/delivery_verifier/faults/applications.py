@@ -30,11 +30,15 @@ from delivery_verifier.faults.user_applications import (
     in_progress,
 )
 from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Arm
 
+ASSIGNMENT_DEADLINE_S = 60.0
+"""The longest time, in seconds, until members have the partitions that were added to their topic: they ask for
+partitions only now and then, and their group rebalances."""
 NEVER_COMMITTED = "has never committed"
 """What the proof of a kill says of the group of a user application that keeps its offsets elsewhere."""
 GOES_ON = "user applications go on after the kill"
@@ -154,6 +158,25 @@ class RestartApplication(Harmless):
 
 
 @dataclass(frozen=True)
+class AwaitAssignment(Harmless):
+    """Waits until the members of every application together have all partitions that their topic has now. This action
+    has no proof."""
+
+    def do(self, context: ActionContext) -> Done:
+        """Asks the coordinators of the groups. Raises DeadlinePassed."""
+        scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
+
+        def are_assigned() -> bool:
+            return all(
+                sum(groups.assignments(client, group_of(scenario, arm)).values()) == len(_partitions(context, arm))
+                for arm, _ in applications_of(scenario)
+            )
+
+        wait_until(are_assigned, "the members of applications to have all partitions", ASSIGNMENT_DEADLINE_S)
+        return Done(now_us())
+
+
+@dataclass(frozen=True)
 class Rewind:
     """Sets the committed offset of every application's group back to 0 in every partition, as an operator might.
 
@@ -214,16 +237,6 @@ def _partitions(context: ActionContext, arm: Arm) -> list[int]:
     return sorted(partition for _, partition in context.cluster.partitions([arm.topic_name]))
 
 
-def are_assigned(context: ActionContext) -> bool:
-    """Returns whether the coordinators of the groups show that the members of every application together have all
-    partitions of their topic."""
-    scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
-    return all(
-        sum(groups.assignments(client, group_of(scenario, arm)).values()) == len(_partitions(context, arm))
-        for arm, _ in applications_of(scenario)
-    )
-
-
 ACTIONS: dict[str, Action] = subset(
     "the actions on applications; faults.actions has all",
     {
@@ -231,6 +244,7 @@ ACTIONS: dict[str, Action] = subset(
         "kill_application": KillApplication(),
         "stop_application": StopApplication(),
         "restart_application": RestartApplication(),
+        "await_assignment": AwaitAssignment(),
         "rewind": Rewind(),
     },
 )

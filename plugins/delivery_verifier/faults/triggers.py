@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.views import leaders_in_words
-from delivery_verifier.faults.applications import are_assigned, are_caught_up
+from delivery_verifier.faults.applications import are_caught_up
 from delivery_verifier.faults.injections import Injections
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.load.handle import RunningLoad
@@ -75,7 +75,7 @@ class Triggers:
                 wait_until(self._leaders_run, message, LEADER_DEADLINE_S, detail=self._without_leader)
             case "took_effect":
                 self._await_proof()
-            case "parked" | "assigned" | "caught_up":
+            case "parked" | "caught_up":
                 self._await_applications(step.trigger.kind)
             case "isr_full":
                 self._injections.await_recovery()
@@ -142,7 +142,7 @@ class Triggers:
         wait_until(took_effect, f"{injection.action} to have taken effect", deadline_s, every_s=0.02)
 
     def _await_applications(self, kind: str) -> None:
-        """Waits until the trigger `parked`, `assigned` or `caught_up` fires. Raises DeadlinePassed."""
+        """Waits until the trigger `parked` or `caught_up` fires. Raises DeadlinePassed."""
         context = self._injections.context([], {})
         applications = context.applications
         if applications is None:
@@ -150,9 +150,7 @@ class Triggers:
 
         def is_fired() -> bool:
             self._check_load()
-            if kind == "parked":
-                return applications.are_parked()
-            return are_assigned(context) if kind == "assigned" else are_caught_up(context)
+            return applications.are_parked() if kind == "parked" else are_caught_up(context)
 
         wait_until(is_fired, f"the applications to be {kind.replace('_', ' ')}", APPLICATIONS_DEADLINE_S)
 

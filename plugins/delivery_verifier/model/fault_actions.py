@@ -66,6 +66,11 @@ OF_APPLICATIONS: tuple[Act, ...] = (
         whom="application",
     ),
     Act(
+        name="await_assignment",
+        summary="Waits until the members of each application have all partitions of its topic, as its group shows.",
+        whom="application",
+    ),
+    Act(
         name="freeze_application",
         summary="SIGSTOP for the member of every application: another process, its replacement, takes its place.",
         done="was frozen and replaced",

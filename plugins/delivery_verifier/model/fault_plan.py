@@ -31,7 +31,6 @@ class Trigger(Data, frozen=True):
     * `isr_shrunk`: in every partition whose leader runs, all other members of the ISR run, too.
     * `isr_full`: for every partition, all replicas are in the ISR.
     * `parked`: every member of an application stands where the action `park` ordered it to stand.
-    * `assigned`: the members of each application together have all partitions of their topic, as their group shows it.
     * `caught_up`: all records that the arms with applications have sent are applied, and their offsets are committed.
     * `at_once`: there is no condition.
     """
@@ -48,15 +47,10 @@ class Trigger(Data, frozen=True):
         "isr_shrunk",
         "isr_full",
         "parked",
-        "assigned",
         "caught_up",
         "at_once",
     ]
     value: float = 0.0
-
-
-OF_APPLICATIONS = ("parked", "assigned", "caught_up")
-"""The triggers that wait for members of applications."""
 
 
 class Target(Struct, frozen=True):

@@ -51,6 +51,8 @@ def check_growth(scenario: Scenario) -> None:
         raise BadInput(f"{where} {len(steps) * scenario.fault.cycles} times; allowed: once, and 1 cycle")
     if load.pacing != "scripted":
         raise BadInput(f"{where}, and load.pacing is {load.pacing}; allowed: scripted, where the layout is known")
+    if scenario.cluster.external is not None:
+        raise BadInput(f"{where}, and the cluster is external; allowed: a cluster that the run starts")
     if first_partitions(scenario) < 1:
         raise BadInput(
             f"{where} with count {steps[0].options['count']}, and load.partitions, the number at the end, is "

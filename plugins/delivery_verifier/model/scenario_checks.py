@@ -11,7 +11,7 @@ from delivery_verifier.model.application import Application
 from delivery_verifier.model.application_checks import check_application, check_freezes, check_late_ends, check_power
 from delivery_verifier.model.client import VersionedClient, require_possible
 from delivery_verifier.model.fault_actions import ACTS, TERMINATE
-from delivery_verifier.model.fault_plan import OF_APPLICATIONS, TARGETS, capabilities_of
+from delivery_verifier.model.fault_plan import TARGETS, capabilities_of
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
 from delivery_verifier.model.partition_growth import check_growth
 from delivery_verifier.model.scenario import Arm, Scenario
@@ -164,7 +164,7 @@ def _check_plan(scenario: Scenario) -> None:
 def _check_applications(scenario: Scenario) -> None:
     """Raises BadInput if a step of the fault plan is about applications, but no arm has an application."""
     for number, step in enumerate(scenario.fault.steps):
-        if not scenario.applied and (step.act.whom == "application" or step.trigger.kind in OF_APPLICATIONS):
+        if not scenario.applied and (step.act.whom == "application" or step.trigger.kind in ("parked", "caught_up")):
             raise BadInput(
                 f"fault is {scenario.fault.name!r}, whose fault.steps[{number}] is about applications, and no arm has "
                 "one; allowed: such faults with --application NAME. Name an application, or choose another fault"

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.applications import APPLICATIONS, application_of
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, Upstream
 from delivery_verifier.catalogue.parts import (
-    ASSIGNED,
     AT_ONCE,
     CAUGHT_UP,
     HELD,
@@ -32,8 +31,8 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Bound, Expectation, Load
 
 _LONG_SESSION_MS = 30_000
-"""A session that no freeze of these plans outlasts. So no broker is fenced, and no leader changes: only clients see the
-fault."""
+"""A session that no freeze of these plans outlasts, nor a stall of a busy host. So no broker is fenced, and no leader
+changes: only clients see the fault."""
 _TRUNCATED_BLOCK = 100
 """How many records an unclean election takes, and as many new records stand at their offsets."""
 
@@ -276,8 +275,8 @@ _PARTITION_GROWTH = Entry(
     upstream=Upstream(
         reference="KAFKA-20539",
         url="https://issues.apache.org/jira/browse/KAFKA-20539",
-        status="open. KIP-1327, a reset policy of its own for partitions that are added, is accepted. The documentation "
-        "says that latest may lose messages when the number of partitions is altered.",
+        status="open. KIP-1327, a policy of its own for partitions that are added, is accepted. The documentation says "
+        "that latest may lose messages when the number of partitions is altered.",
         as_of="2026-11-30",
     ),
     tags=("promises",),
@@ -304,12 +303,13 @@ _PARTITION_GROWTH = Entry(
             step(after(3), "send", "none"),
             step(CAUGHT_UP, "add_partitions", "none", count=_NEW_PARTITIONS),
             step(AT_ONCE, "send", "none", blocks=2),
-            step(ASSIGNED, "wait", "none"),
-            step(after(5), "send", "none"),
+            step(AT_ONCE, "await_assignment", "none"),
+            step(after(5), "send", "none"),  # by then the members listen there, and are given what comes
             step(CAUGHT_UP, "wait", "none"),
         ),
         duration_s=40,
     ),
+    session_timeout_ms=_LONG_SESSION_MS,
     deterministic=False,
     rules=("skipped.reset", "skipped.never"),
 )

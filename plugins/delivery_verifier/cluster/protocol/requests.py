@@ -189,17 +189,15 @@ class BrokerRequests(Asking):
         if refused:
             raise ConnectionError(f"the controller refused the replicas of {'; '.join(refused)}")
 
-    def create_partitions(self, broker: int, replicas: Mapping[str, Sequence[Sequence[int]]]) -> None:
-        """Adds partitions to topics. `broker` passes the request to the controller.
+    def create_partitions(
+        self, broker: int, topics: Sequence[str], count: int, replicas: Sequence[Sequence[int]]
+    ) -> None:
+        """Adds partitions to each of `topics`, up to `count`. `broker` passes the request to the controller.
 
-        `replicas` maps each topic to the replicas of all its partitions, those that are there and those that come. The
-        preferred leader of a partition stands first.
+        `replicas`: for each new partition, the ids of the brokers that get a replica, the preferred leader first.
         """
-        there = self.describe_partitions(broker, sorted(replicas))
-        more = []
-        for topic, rows in sorted(replicas.items()):
-            new = rows[sum(name == topic for name, _ in there) :]
-            more.append((topic, len(rows), [([*row],) for row in new]))
+        new = [([*brokers],) for brokers in replicas]
+        more = [(topic, count, new) for topic in topics]
         timeout_ms = int(CHANGE_S * 1000)
         answer = self.ask(broker, "CreatePartitions", CHANGE_S, topics=more, timeout_ms=timeout_ms, validate_only=False)
         for each in answer.results or ():
