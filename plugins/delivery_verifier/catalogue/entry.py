@@ -81,8 +81,8 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
       records.
     * `deterministic`: whether the fault plan alone decides which records are hurt. If not, chance has a part in it.
     * `clients`: the clients with each of which the arms run if the user names none. Empty: librdkafka.
-    * `upstream`: the bug that makes an arm break what the contract forbids. None: an arm is expected to break only what
-      a rule of the contract permits.
+    * `upstream`: the bug that makes an arm break what its contract or its claim forbids. None: an arm is expected to
+      break only what a rule of the contract permits.
     * `rules`: the ids of the rules that the entry puts to the test (see `contract.rules`).
     """
 

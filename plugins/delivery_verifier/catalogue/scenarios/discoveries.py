@@ -1,8 +1,8 @@
 """Bugs of clients that are known upstream, and that real brokers show: each with the client that has the bug, and with
-one that has it not, under the same fault.
+one that has it not, under the same fault. Where all clients have it, with the setting that has it.
 
-What an arm shows here is forbidden to both. A client that breaks the promise is VIOLATED as expected, and never
-permitted.
+What an arm shows here is forbidden to both, by the contract or by the claim of the arm. A client that breaks it is
+VIOLATED as expected, and never permitted.
 """
 
 from __future__ import annotations
