@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.scenarios.discoveries import ENTRIES
+from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.model.scenario import Expectation
 
 DOCS = Path(__file__).parents[1]
@@ -94,13 +96,17 @@ def _section(entry: Entry, ran: list[Ran]) -> Iterator[str]:
 def expectations(entry: Entry) -> Iterator[tuple[str, Expectation]]:
     """Yields each client that the scenario is about, in words, with what it must show: that of an application's members,
     or that which sends. The name of the arm follows where arms have the same client."""
-    clients = [arm.application.versioned_client.words for arm in entry.arms if arm.application]
-    for arm in entry.arms:
-        if entry.clients or arm.application is None:
-            yield from ((client.words, arm.expected_with(client)) for client in entry.clients)
-        else:
-            words = arm.application.versioned_client.words
-            yield words if clients.count(words) == 1 else f"{words}, {arm.name}", arm.expectation
+    found = [(client.words, arm.name, expected) for arm in entry.arms for client, expected in _of_arm(entry, arm)]
+    clients = Counter(words for words, _, _ in found)
+    for words, name, expected in found:
+        yield words if clients[words] == 1 else f"{words}, {name}", expected
+
+
+def _of_arm(entry: Entry, arm: ArmPlan) -> Iterator[tuple[VersionedClient, Expectation]]:
+    if arm.application is not None and not entry.clients:
+        yield arm.application.versioned_client, arm.expectation
+    else:
+        yield from ((client, arm.expected_with(client)) for client in entry.clients)
 
 
 def _row(client: str, ran: list[Ran]) -> str:

@@ -55,7 +55,7 @@ class LoadLayout(NamedTuple):
     def _first_blocks(self) -> int:
         return self.first_rounds * self.first_partitions
 
-    def _place(self, block: int) -> tuple[int, int]:
+    def _position(self, block: int) -> tuple[int, int]:
         """Returns the partition of a block, and how many blocks go there before it."""
         later = block - self._first_blocks
         if later < 0:
@@ -81,14 +81,14 @@ class LoadLayout(NamedTuple):
 
     def partition(self, sequence: int) -> int:
         """Returns the partition of the record with the number `sequence`."""
-        return self._place(sequence // self.block)[0]
+        return self._position(sequence // self.block)[0]
 
     def partition_sequence(self, sequence: int) -> int:
         """Returns the partition sequence of the first attempt to send the record `sequence`.
 
         The result is right only for a load without resends, because each resend takes a partition sequence, too.
         """
-        return self._place(sequence // self.block)[1] * self.block + sequence % self.block
+        return self._position(sequence // self.block)[1] * self.block + sequence % self.block
 
     def count_in(self, partition: int, end: int) -> int:
         """Returns the number of records that go to `partition`, among the first `end` records. `end` is a multiple of
