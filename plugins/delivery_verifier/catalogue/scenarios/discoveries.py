@@ -275,7 +275,8 @@ _PARTITION_GROWTH = Entry(
     "topic, no group has one. Producers send to it at once, and a consumer finds it only when it asks for the "
     "partitions anew (topic.metadata.refresh.interval.ms, metadata.max.age.ms). With latest, which is the default, it "
     "begins behind all that was written until then: 100 records in each of 3 new partitions here, although it never "
-    "stood still. With earliest it begins with the first of them.",
+    "stood still. It may skip the first 50 of the run in the others, too: it looks up their ends once it has them. "
+    "With earliest it begins with the first record.",
     source="Apache Kafka documentation, consumer configurations: auto.offset.reset; KIP-1327: motivation",
     upstream=Upstream(
         reference="KAFKA-20539",
