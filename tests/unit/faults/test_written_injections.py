@@ -163,7 +163,8 @@ def test_an_injection_is_written_with_the_keys_that_stored_runs_have(
     cluster: TwoLeaders, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
     monkeypatch.setitem(ACTIONS, action, Elects(cluster))
-    on_clients, target = ACTS[action].clients, "none" if ACTS[action].clients else "leader"
+    of_no_broker = ACTS[action].clients or action == ADD_PARTITIONS
+    target = "none" if of_no_broker else "leader"
     options: dict[str, Any] = {"count": 1} if action == ADD_PARTITIONS else {"a": 1}
     injection = inject(cluster, FaultStep(trigger=AT_ONCE, action=action, target=target, options=options))
     loaded = [arm.topic_name for arm in SCENARIO.loaded]
@@ -171,7 +172,7 @@ def test_an_injection_is_written_with_the_keys_that_stored_runs_have(
     if action == ADD_PARTITIONS:
         before = {}  # what it hits was not there
     assert list(injection) == FIELDS
-    assert injection["brokers"] == ([] if on_clients else [1]) and injection["options"] == options
+    assert injection["brokers"] == ([] if of_no_broker else [1]) and injection["options"] == options
     assert injection["led"] is True
     assert injection["took_effect"] is (action != "elect_unclean")
     assert injection["proof"] == {
