@@ -64,7 +64,8 @@ def test_what_an_arm_breaks_is_forbidden_by_its_contract_or_by_its_claim(name: s
     """Were it permitted, the arm would be HELD with the bug."""
     of = planned(name)
     for arm in of.loaded:
-        seen = disturbances_of_topic(arm.topic_name, forecast.expected_disturbances(of.fault, arm))
+        expected = forecast.expected_disturbances(of.fault, arm, of.load.replication_factor)
+        seen = disturbances_of_topic(arm.topic_name, expected)
         rulings = contract(Settings.of_arm(of, arm), seen)
         for bound in arm.expectation.bounds:
             anomaly = Anomaly[bound.count]
