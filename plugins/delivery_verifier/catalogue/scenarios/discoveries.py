@@ -281,8 +281,8 @@ _PARTITION_GROWTH = Entry(
     upstream=Upstream(
         reference="KAFKA-20539",
         url="https://issues.apache.org/jira/browse/KAFKA-20539",
-        status="documented. Since 2026-07-28, the documentation on trunk explains what latest loses when partitions are "
-        "added; before, it said that it may. KIP-1327, a policy of its own for such partitions, is accepted.",
+        status="documented. Since 2026-07-28, the documentation on trunk explains what latest loses when partitions "
+        "are added; before, it said that it may. KIP-1327, a policy of its own for such partitions, is accepted.",
         as_of="2026-11-30",
     ),
     tags=("promises",),
