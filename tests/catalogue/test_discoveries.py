@@ -45,3 +45,34 @@ def test_a_member_that_is_told_of_ends_skips_a_record_of_each_partition_with_lib
     assert (finding.anomaly, finding.ruling, finding.rule) == ("SKIPPED", "FORBIDDEN", "skipped.never")
     assert f"{3 * 10 - 3} records behind what was committed" in bug.sentence
     assert f"{3 * 10} records behind what was committed" in control.sentence
+
+
+def test_a_member_with_librdkafka_skips_what_was_written_below_its_commit_since_a_truncation_and_with_java_it_does_not(
+    kafka_spark: SparkSession,
+) -> None:
+    verdict = run("consumer.truncated_commit", kafka_spark)
+    assert verdict.green, verdict.sentence
+    for name in ("commit_after", "at_handover"):
+        bug, control = arm(verdict, name), arm(verdict, f"{name}-java")
+        assert (bug.verdict, control.verdict) == ("VIOLATED", "HELD")
+        assert (bug.tally["skipped"], control.tally["skipped"]) == (100, 0)
+        for each in (bug, control):
+            assert (each.tally["acked"], each.tally["indeterminate"], each.tally["lost"]) == (400, 100, 0)
+            assert each.tally["ghost"] == 100, "the records that the election took had been applied"
+        (finding,) = [each for each in bug.findings if each.broken]
+        assert (finding.anomaly, finding.rule) == ("SKIPPED", "claim.at_least_once")
+
+
+def test_a_member_with_latest_skips_what_is_written_to_new_partitions_before_it_has_them_and_with_earliest_nothing(
+    kafka_spark: SparkSession,
+) -> None:
+    verdict = run("consumer.partition_growth", kafka_spark)
+    assert verdict.green, verdict.sentence
+    bug, control = arm(verdict, "latest"), arm(verdict, "earliest")
+    assert (bug.verdict, control.verdict) == ("VIOLATED", "HELD")
+    assert bug.tally["skipped"] >= 300 and control.tally["skipped"] == 0
+    for each in (bug, control):
+        assert (each.tally["acked"], each.tally["lost"], each.tally["reapplied"]) == (1500, 0, 0)
+    (finding,) = [each for each in bug.findings if each.broken]
+    assert (finding.anomaly, finding.rule) == ("SKIPPED", "claim.at_least_once")
+    assert "every arm's topic was given more partitions once" in verdict.sentence

@@ -262,6 +262,18 @@ class FakeCluster:
         for key, brokers in replicas.items():
             self.partition_states[key] = replace(self.partition_states[key], replicas=tuple(brokers))
 
+    def create_partitions(
+        self, broker: int, topics: Sequence[str], count: int, replicas: Sequence[Sequence[int]]
+    ) -> None:
+        """Adds partitions to topics, each led by its first replica. Raises OSError if `broker` does not run."""
+        self._require_running(broker)
+        self.requested.append(("create_partitions", tuple(topics), count))
+        first = count - len(replicas)
+        for topic in topics:
+            for number, brokers in enumerate(replicas, first):
+                own = tuple(brokers)
+                self.partition_states[topic, number] = PartitionState(own[0], 0, own, own, (), 0)
+
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
         """Sets `setting` of every topic to `value`. Raises OSError if `broker` does not run."""
         self._require_running(broker)

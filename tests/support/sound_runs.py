@@ -38,12 +38,15 @@ EFFECTIVE = tuple(
 )
 """Every fault action of the catalogue, but those on applications: these runs have none."""
 _BROKERS = (1, 2, 3)
-_OF_CLIENTS = ("kill_producer", "terminate_producer", "resend", "alter_topic")
+_OF_CLIENTS = ("kill_producer", "terminate_producer", "resend", "alter_topic", "add_partitions")
 _SENDS_AGAIN = ("kill_producer", "resend")
 _WITHOUT_TRANSACTIONS = ("kill_producer", "terminate_producer", "resend")
 """Actions that no plan combines with transactions."""
 _TARGETS = {"elect_preferred": "all"} | dict.fromkeys(_OF_CLIENTS, "none")
-_OPTIONS: dict[str, dict[str, Any]] = {"alter_topic": {"setting": "min.insync.replicas", "value": 1}}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "alter_topic": {"setting": "min.insync.replicas", "value": 1},
+    "add_partitions": {"count": 1},
+}
 Key = tuple[str, int]
 """A topic and the number of a partition."""
 

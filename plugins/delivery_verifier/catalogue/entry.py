@@ -18,6 +18,7 @@ from delivery_verifier.model.application import Application
 from delivery_verifier.model.client import VersionedClient
 from delivery_verifier.model.data import Name
 from delivery_verifier.model.fault_plan import FaultPlan, capabilities_of
+from delivery_verifier.model.partition_growth import growth_of
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, OnSigterm, Profile, Scenario
 
 Tag = Literal["smoke", "promises", "everyday", "power"]
@@ -80,8 +81,8 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
       records.
     * `deterministic`: whether the fault plan alone decides which records are hurt. If not, chance has a part in it.
     * `clients`: the clients with each of which the arms run if the user names none. Empty: librdkafka.
-    * `upstream`: the bug that makes an arm break what the contract forbids. None: an arm is expected to break only what
-      a rule of the contract permits.
+    * `upstream`: the bug that makes an arm break what its contract or its claim forbids. None: an arm is expected to
+      break only what a rule of the contract permits.
     * `rules`: the ids of the rules that the entry puts to the test (see `contract.rules`).
     """
 
@@ -175,6 +176,10 @@ def _scripted(entry: Entry) -> int:
     * one block before the fault plan begins
     * in every cycle, the blocks that the `send` steps of the plan ask for
     * one block after the end of the plan.
+
+    A partition that the plan adds gets only those that are sent afterwards.
     """
     sent = sum(int(step.options.get("blocks", 1)) for step in entry.fault.steps if step.action == "send")
-    return (sent * entry.fault.cycles + 2) * entry.load.block * entry.load.partitions
+    first, rounds = growth_of(entry.load, entry.fault)
+    blocks = (sent * entry.fault.cycles + 2) * entry.load.partitions - rounds * (entry.load.partitions - first)
+    return blocks * entry.load.block

@@ -16,6 +16,7 @@ from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.data import Setting, setting_text
+from delivery_verifier.model.partition_growth import first_partitions
 from delivery_verifier.model.scenario import Arm, Scenario
 
 WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
@@ -76,18 +77,15 @@ def create(
     `outcome` with each topic, and with why it was not created (None if it was).
 
     All topics get the same assignment of replicas to `brokers`, which are all brokers of the connection if not given.
-    Raises KafkaException with the broker's reason if a topic cannot be created.
+    Partitions that the fault plan adds to the topics of arms with load come later. Raises KafkaException with the
+    broker's reason if a topic cannot be created.
     """
     client, brokers = admin(connection), sorted(connection.brokers) if brokers is None else brokers
-    new_topics = [
-        NewTopic(
-            topic,
-            num_partitions=scenario.load.partitions,
-            replica_assignment=assignment(scenario, brokers),
-            config=of_topic,
-        )
-        for topic, of_topic in settings(scenario).items()
-    ]
+    placed, growing = assignment(scenario, brokers), {arm.topic_name for arm in scenario.loaded}
+    new_topics = []
+    for topic, of_topic in settings(scenario).items():
+        replicas = placed[: first_partitions(scenario)] if topic in growing else placed
+        new_topics.append(NewTopic(topic, num_partitions=len(replicas), replica_assignment=replicas, config=of_topic))
     failures = dict[str, KafkaException]()
     for topic, future in client.create_topics(new_topics, operation_timeout=TIMEOUT_S).items():
         try:

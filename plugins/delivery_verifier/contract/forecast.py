@@ -41,8 +41,9 @@ that broker 1 is the transaction coordinator.
 """
 
 
-def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
-    """Returns the disturbances that one pass through the plan `fault` would cause on the topic of `arm`.
+def expected_disturbances(fault: FaultPlan, arm: Arm, replicas: int = 3) -> list[Disturbance]:
+    """Returns the disturbances that one pass through the plan `fault` would cause on the topic of `arm`. Its partitions
+    have `replicas` replicas; more than three count as three.
 
     * Each action adds the disturbances that `ACTS` names for it. Some actions are done only to the topics of subject
       arms. They add nothing if `arm` is not a subject.
@@ -53,7 +54,7 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
 
     The times (`at_us`) of the disturbances show only their order.
     """
-    partition = _Partition(arm.topic_name)
+    partition = _Partition(arm.topic_name, frozenset(range(1, min(replicas, 3) + 1)))
     actions: list[Disturbance] = []
     elections: list[Disturbance] = []
     for step in fault.steps:
@@ -81,22 +82,25 @@ def _of_action(step: FaultStep, at_us: int, topic: str) -> Iterator[Disturbance]
 
 @dataclass
 class _Partition:
-    """The simulated state of a partition with three replicas while a plan runs.
+    """The simulated state of a partition while a plan runs.
 
-    `up`: the brokers that run and can be reached. `isr`: the brokers in sync. `target`: the target brokers of the last
+    `replicas`: the brokers with a replica, which are in sync at first. `up`: the brokers that run and can be reached.
+    `isr`: the brokers in sync. `target`: the target brokers of the last
     step. `observations`: what an observer would have seen so far. `power_cuts`: the injections so far that cut the
     power of brokers. `clock`: yields the time (µs) of the next event.
     """
 
     topic: str
+    replicas: frozenset[int]
     up: frozenset[int] = TARGET_BROKERS["all"]
-    isr: frozenset[int] = TARGET_BROKERS["all"]
+    isr: frozenset[int] = field(init=False)
     target: frozenset[int] = TARGET_BROKERS["none"]
     observations: list[Observation] = field(default_factory=list)
     power_cuts: list[Injection] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=lambda: count(step=OBSERVER_LAG_US))
 
     def __post_init__(self) -> None:
+        self.isr = self.replicas
         self._observe()
 
     def run_step(self, at_us: int, step: FaultStep) -> Iterator[Disturbance]:
@@ -140,7 +144,8 @@ class _Partition:
         if not returning:
             return
         self.up |= returning
-        if not self.isr & self.up:
+        returning &= self.replicas
+        if returning and not self.isr & self.up:
             self.isr = returning
             yield Disturbance(kind="unclean_election", at_us=at_us, planned=True, topic=self.topic)
         self.isr |= returning

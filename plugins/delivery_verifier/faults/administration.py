@@ -1,4 +1,5 @@
-"""Administration: what an operator does to a running cluster. These actions elect leaders, or alter a topic setting.
+"""Administration: what an operator does to a running cluster. These actions elect leaders, alter a topic setting, or
+add partitions to topics.
 
 The actions harm no broker, and end at once, so nothing has to be healed. The elections concern the topics of the
 scenario.
@@ -21,6 +22,7 @@ from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import now_us
+from delivery_verifier.model.partition_growth import first_partitions
 from delivery_verifier.model.scenario import Arm, Scenario
 
 DEADLINE_S = 20.0
@@ -144,6 +146,41 @@ class AlterTopic:
         return dict(values) if set(values.values()) == {value} and not unchanged else {}
 
 
+@dataclass(frozen=True)
+class AddPartitions:
+    """Adds partitions to the topics of all arms that carry load, until they have as many as the load is planned for.
+
+    Proof: every running broker shows the planned number of partitions of every topic, each with a leader, and showed
+    another number before.
+    """
+
+    def do(self, context: ActionContext) -> Done:
+        """Adds the partitions to topics that lack them, and waits until every running broker shows them.
+
+        Raises OSError if the controller refuses, and DeadlinePassed if a broker does not show them in time.
+        """
+        scenario, cluster = _scenario(context), context.cluster
+        planned, new = scenario.load.partitions, topics.assignment(scenario, cluster.brokers)
+        before, at_us = _least_partitions(context), now_us()
+        if lacking := [topic for topic, count in before.items() if count < planned]:
+            added = new[first_partitions(scenario) :]
+            cluster.requests.create_partitions(cluster.running()[0], lacking, planned, added)
+        wait_until(
+            lambda: set(_least_partitions(context).values()) == {planned},
+            f"every broker to show {planned} partitions of every topic",
+            DEADLINE_S,
+            every_s=0.005,
+        )
+        return Done(at_us, before)
+
+    def proof(self, context: ActionContext, done: Done) -> ActionProof:
+        """Maps each topic to its number of partitions. The result is empty if a topic has not the planned number, or
+        had it before."""
+        now, planned = _least_partitions(context), _scenario(context).load.partitions
+        has_grown = set(now.values()) == {planned} and planned not in done.facts.values()
+        return dict(now) if has_grown else {}
+
+
 def rotated_replicas(state: PartitionState) -> list[int]:
     """Returns the replicas of a partition in a rotated order: the replica after the current leader comes first."""
     index = state.replicas.index(state.leader) + 1
@@ -196,6 +233,19 @@ def _values(context: ActionContext) -> dict[str, str]:
     )
 
 
+def _least_partitions(context: ActionContext) -> dict[str, int]:
+    """Maps each topic that carries load to the smallest number of partitions with a leader that a running broker
+    shows."""
+    names, running = _loaded_topics(context), context.cluster.running()
+    views = [context.cluster.partitions(names, broker) for broker in running]
+    return {
+        name: min(
+            (sum(topic == name and state.leader >= 0 for (topic, _), state in v.items()) for v in views), default=0
+        )
+        for name in names
+    }
+
+
 def _loaded_topics(context: ActionContext) -> list[str]:
     return [arm.topic_name for arm in _scenario(context).loaded]
 
@@ -212,5 +262,6 @@ ACTIONS: dict[str, Action] = subset(
         "elect_preferred": ElectPreferred(),
         "elect_unclean": ElectUnclean(),
         "alter_topic": AlterTopic(),
+        "add_partitions": AddPartitions(),
     },
 )

@@ -30,11 +30,15 @@ from delivery_verifier.faults.user_applications import (
     in_progress,
 )
 from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Arm
 
+ASSIGNMENT_DEADLINE_S = 60.0
+"""The longest time, in seconds, until members have the partitions that were added to their topic: they ask for
+partitions only now and then, and their group rebalances."""
 NEVER_COMMITTED = "has never committed"
 """What the proof of a kill says of the group of a user application that keeps its offsets elsewhere."""
 GOES_ON = "user applications go on after the kill"
@@ -154,6 +158,25 @@ class RestartApplication(Harmless):
 
 
 @dataclass(frozen=True)
+class AwaitAssignment(Harmless):
+    """Waits until the members of every application together have all partitions that their topic has now. This action
+    has no proof."""
+
+    def do(self, context: ActionContext) -> Done:
+        """Asks the coordinators of the groups. Raises DeadlinePassed."""
+        scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
+
+        def are_assigned() -> bool:
+            return all(
+                sum(groups.assignments(client, group_of(scenario, arm)).values()) == len(_partitions(context, arm))
+                for arm, _ in applications_of(scenario)
+            )
+
+        wait_until(are_assigned, "the members of applications to have all partitions", ASSIGNMENT_DEADLINE_S)
+        return Done(now_us())
+
+
+@dataclass(frozen=True)
 class Rewind:
     """Sets the committed offset of every application's group back to 0 in every partition, as an operator might.
 
@@ -169,10 +192,9 @@ class Rewind:
         """
         applications, scenario = applications_in(context), scenario_in(context)
         applications.stop()
-        client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
-        set_back_at_us, facts = now_us(), dict[str, int]()
+        client, set_back_at_us, facts = topics.admin(context.cluster.connection), now_us(), dict[str, int]()
         for arm, _ in applications_of(scenario):
-            group = group_of(scenario, arm)
+            group, partitions = group_of(scenario, arm), _partitions(context, arm)
             before = groups.committed_offsets(client, group, arm.topic_name, partitions)
             groups.set_offsets(client, group, arm.topic_name, dict.fromkeys(partitions, 0))
             after = groups.committed_offsets(client, group, arm.topic_name, partitions)
@@ -203,11 +225,16 @@ def are_caught_up(context: ActionContext) -> bool:
 def _waiting(context: ActionContext, arm: Arm) -> int:
     """Returns how many offsets of the arm's topic are behind those that the group of its application has committed."""
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
-    partitions = range(scenario.load.partitions)
+    partitions = _partitions(context, arm)
     ends = topics.high_watermarks(client, [(arm.topic_name, partition) for partition in partitions])
     committed = groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions)
     # A group may have committed an offset beyond the end (librdkafka issue 4844): then nothing is behind it.
     return sum(max(ends[arm.topic_name, partition] - committed[partition], 0) for partition in partitions)
+
+
+def _partitions(context: ActionContext, arm: Arm) -> list[int]:
+    """Returns the partitions of the arm's topic that are there now. The fault plan may add others later."""
+    return sorted(partition for _, partition in context.cluster.partitions([arm.topic_name]))
 
 
 ACTIONS: dict[str, Action] = subset(
@@ -217,6 +244,7 @@ ACTIONS: dict[str, Action] = subset(
         "kill_application": KillApplication(),
         "stop_application": StopApplication(),
         "restart_application": RestartApplication(),
+        "await_assignment": AwaitAssignment(),
         "rewind": Rewind(),
     },
 )

@@ -11,6 +11,8 @@ from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.fault_actions import ADD_PARTITIONS
+from delivery_verifier.model.partition_growth import first_partitions
 from delivery_verifier.model.scenario import Scenario
 
 
@@ -117,7 +119,11 @@ def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: 
     * An action on brokers touches the partitions that these brokers lead now. If they lead none, it touches the
       partitions that have a replica on these brokers.
     * An action on producers, or an action that alters topics, touches every partition that carries load.
+    * An action that adds partitions touches those that it adds.
     """
+    if act.name == ADD_PARTITIONS:
+        added = list(range(first_partitions(scenario), scenario.load.partitions))
+        return {arm.topic_name: added for arm in scenario.loaded}
     if act.all_partitions:
         return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}
     states = sorted(cluster.partitions([arm.topic_name for arm in scenario.arms]).items())

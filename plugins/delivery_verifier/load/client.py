@@ -45,6 +45,9 @@ class LoadClient(Protocol):
         """Lets the client connect to a broker, and waits for this at most `timeout_s` seconds. Raises nothing if no
         broker answers."""
 
+    def await_partitions(self, count: int, timeout_s: float) -> None:
+        """Waits until the client knows that the topic has `count` partitions. Raises DeadlinePassed."""
+
     def close(self) -> None:
         """Ends the client at once, without a flush. No report comes after it. May be called again."""
 

@@ -1,10 +1,12 @@
-"""Connects a Kafka client before it is needed."""
+"""Lets a Kafka client find out what it needs before it sends: brokers, and partitions that a topic got later."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 from confluent_kafka import KafkaException, Producer
+
+from delivery_verifier.host.waiting import wait_until
 
 
 def connect(client: Producer, timeout_s: float) -> None:
@@ -16,3 +18,18 @@ def connect(client: Producer, timeout_s: float) -> None:
     """
     with suppress(KafkaException):
         client.list_topics(timeout=timeout_s)
+
+
+def await_partitions(client: Producer, topic: str, count: int, timeout_s: float) -> None:
+    """Waits until `client` knows that `topic` has `count` partitions. Raises DeadlinePassed.
+
+    librdkafka refuses records for a partition that it does not know. It asks for the partitions anew only every
+    topic.metadata.refresh.interval.ms, and whenever it is asked for them.
+    """
+
+    def are_known() -> bool:
+        with suppress(KafkaException):  # no broker answers at the moment
+            return len(client.list_topics(topic, timeout=timeout_s).topics[topic].partitions) >= count
+        return False
+
+    wait_until(are_known, f"the producer to know {count} partitions of {topic}", timeout_s)

@@ -19,6 +19,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.layout import of_arm
 from delivery_verifier.load.live_ledger import SHIFT, SLOTS, Control, Gate, State, Word, read_segment
 from delivery_verifier.load.resends import still_open
+from delivery_verifier.model.partition_growth import WARM_UP_ROUNDS
 from delivery_verifier.model.positions import Positions
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -84,7 +85,7 @@ class RunningLoad:
     def positions(self, arm: Arm) -> dict[int, Positions]:
         """Maps each producer of `arm` to the positions of its records in the topic, as far as brokers have acknowledged
         them. Leaves out resends."""
-        layout = of_arm(self._scenario.load, arm)
+        layout = of_arm(self._scenario.load, arm, self._scenario.fault)
         result = {}
         for number, control in enumerate(self._controls(arm)):
             count = control[Word.ANNOUNCED]
@@ -101,10 +102,13 @@ class RunningLoad:
         A block is a fixed number of consecutive records (see LoadLayout). Waits until the producers have handed over
         all these blocks to their Kafka clients. Does not wait for the delivery. Raises DeadlinePassed.
         """
-        load = self._scenario.load
         controls = self._all_controls()
-        for control in controls:
-            control[Word.DUE] += blocks * load.block * load.partitions
+        for arm in self._scenario.loaded:
+            layout = of_arm(self._scenario.load, arm, self._scenario.fault)
+            warm_up = layout.end_of_rounds(WARM_UP_ROUNDS)
+            for control in self._controls(arm):
+                rounds = layout.rounds(warm_up + control[Word.DUE]) + blocks
+                control[Word.DUE] = layout.end_of_rounds(rounds) - warm_up
         wait_until(
             lambda: all(control[Word.HANDED_OVER] >= control[Word.DUE] or _has_ended(control) for control in controls),
             "producers to hand over what they must send",

@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from delivery_verifier.model.data import Setting
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.partition_growth import growth_of
 from delivery_verifier.model.scenario import Arm, Load
 
 LARGEST_BLOCK = 2000
@@ -40,27 +42,62 @@ class LoadLayout(NamedTuple):
     """The layout of one producer's load.
 
     `block` consecutive sequences go to one partition, and the next `block` sequences go to the next partition. The last
-    of the `partitions` partitions is followed by the first partition.
+    of the `partitions` partitions is followed by the first partition: this is a round. In the first `first_rounds`
+    rounds, only the first `first_partitions` partitions are there (see `model.partition_growth`).
     """
 
     block: int
     partitions: int
+    first_partitions: int = 0
+    first_rounds: int = 0
+
+    @property
+    def _first_blocks(self) -> int:
+        return self.first_rounds * self.first_partitions
+
+    def _position(self, block: int) -> tuple[int, int]:
+        """Returns the partition of a block, and how many blocks go there before it."""
+        later = block - self._first_blocks
+        if later < 0:
+            return block % self.first_partitions, block // self.first_partitions
+        partition = later % self.partitions
+        return partition, later // self.partitions + self.first_rounds * (partition < self.first_partitions)
+
+    def grows_at(self, sequence: int) -> bool:
+        """Returns whether the record `sequence` is the first one that is sent when the new partitions are there."""
+        return bool(self.first_rounds) and sequence == self._first_blocks * self.block
+
+    def rounds(self, end: int) -> int:
+        """Returns how many whole rounds there are among the first `end` records."""
+        blocks = end // self.block
+        if blocks < self._first_blocks:
+            return blocks // self.first_partitions
+        return self.first_rounds + (blocks - self._first_blocks) // self.partitions
+
+    def end_of_rounds(self, rounds: int) -> int:
+        """Returns how many records the first `rounds` rounds have."""
+        first = min(rounds, self.first_rounds)
+        return (first * self.first_partitions + (rounds - first) * self.partitions) * self.block
 
     def partition(self, sequence: int) -> int:
         """Returns the partition of the record with the number `sequence`."""
-        return sequence // self.block % self.partitions
+        return self._position(sequence // self.block)[0]
 
     def partition_sequence(self, sequence: int) -> int:
         """Returns the partition sequence of the first attempt to send the record `sequence`.
 
         The result is right only for a load without resends, because each resend takes a partition sequence, too.
         """
-        return sequence // self.block // self.partitions * self.block + sequence % self.block
+        return self._position(sequence // self.block)[1] * self.block + sequence % self.block
 
     def count_in(self, partition: int, end: int) -> int:
         """Returns the number of records that go to `partition`, among the first `end` records. `end` is a multiple of
         `block`."""
-        return (end // self.block - partition + self.partitions - 1) // self.partitions * self.block
+        first = min(end // self.block, self._first_blocks)
+        blocks = (end // self.block - first - partition + self.partitions - 1) // self.partitions
+        if partition < self.first_partitions:
+            blocks += (first - partition + self.first_partitions - 1) // self.first_partitions
+        return blocks * self.block
 
     def columns(self, first: int, count: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """Returns two arrays about the `count` records whose numbers begin with `first`.
@@ -70,7 +107,11 @@ class LoadLayout(NamedTuple):
         """
         sequence = np.arange(first, first + count, dtype=np.int64)
         block = sequence // self.block
-        return (block % self.partitions).astype(np.int32), block // self.partitions * self.block + sequence % self.block
+        later, first = block - self._first_blocks, max(self.first_partitions, 1)
+        partition = np.where(later < 0, block % first, later % self.partitions)
+        earlier = later // self.partitions + self.first_rounds * (partition < self.first_partitions)
+        number = np.where(later < 0, block // first, earlier)
+        return partition.astype(np.int32), number * self.block + sequence % self.block
 
 
 def choose(records: int, rate: float, partitions: int, payload_bytes: int = 100, room: int | None = None) -> LoadLayout:
@@ -90,12 +131,16 @@ def choose(records: int, rate: float, partitions: int, payload_bytes: int = 100,
     return LoadLayout(max(1, min(bounds)), partitions)
 
 
-def of_arm(load: Load, arm: Arm) -> LoadLayout:
-    """Returns the layout of each producer of `arm`."""
+def of_arm(load: Load, arm: Arm, fault: FaultPlan | None = None) -> LoadLayout:
+    """Returns the layout of each producer of `arm`. Without `fault`, the layout of a load whose topics do not grow."""
     records = records_of_producer(arm)
     room = queue_room(arm.profile.producer, load.payload_bytes)
     chosen = choose(records, rate_of_producer(load, arm) or UNLIMITED_RATE, load.partitions, load.payload_bytes, room)
-    return chosen._replace(block=load.block or chosen.block)
+    chosen = chosen._replace(block=load.block or chosen.block)
+    growth = growth_of(load, fault) if fault is not None else None
+    if growth is None or not growth.rounds:
+        return chosen
+    return chosen._replace(first_partitions=growth.partitions, first_rounds=growth.rounds)
 
 
 def records_of_producer(arm: Arm) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from delivery_verifier.load.client import HandOver
-from delivery_verifier.load.connecting import connect
+from delivery_verifier.load.connecting import await_partitions, connect
 from delivery_verifier.load.delivery_reports import delivery_callback, record_refusals
 from delivery_verifier.load.layout import queue_limit
 from delivery_verifier.load.live_ledger import Control, LiveLedger
@@ -70,6 +70,9 @@ class LibrdkafkaClient:
 
     def connect(self, timeout_s: float) -> None:
         connect(self._producer, timeout_s)
+
+    def await_partitions(self, count: int, timeout_s: float) -> None:
+        await_partitions(self._producer, self._topic, count, timeout_s)
 
     def close(self) -> None:
         """Does nothing: librdkafka reports only while it is polled, and it ends with the process."""

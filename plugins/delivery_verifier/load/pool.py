@@ -162,7 +162,8 @@ def _settings(arm: Arm, number: int) -> dict[str, Setting]:
 def _spec(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str, str], folder: Path) -> ProducerSpec:
     """Returns the specification of producer `number` of `arm`, with its live ledger in `folder`."""
     load = scenario.load
-    rate, block = layout.rate_of_producer(load, arm), layout.of_arm(load, arm).block
+    rate, laid_out = layout.rate_of_producer(load, arm), layout.of_arm(load, arm, scenario.fault)
+    block = laid_out.block
     transaction_records = 0
     if arm.transactional_id:
         steady = None if load.pacing == "scripted" else rate
@@ -180,6 +181,8 @@ def _spec(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str, st
         rate=rate,
         block=block,
         partitions=load.partitions,
+        first_partitions=laid_out.first_partitions,
+        first_rounds=laid_out.first_rounds,
         payload_bytes=load.payload_bytes,
         deadline_s=load.deadline_s,
         scripted=load.pacing == "scripted",

@@ -39,6 +39,7 @@ from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.load.transactions import transactions_of
 from delivery_verifier.model import record
 from delivery_verifier.model.client import Client
+from delivery_verifier.model.partition_growth import WARM_UP_ROUNDS
 
 CLIENTS: dict[Client, type[LibrdkafkaClient] | type[JavaClient]] = {"librdkafka": LibrdkafkaClient, "java": JavaClient}
 """The class of each client library, by the name that an arm gives it."""
@@ -59,7 +60,7 @@ class SequencedProducer:
 
     def __init__(self, spec: ProducerSpec) -> None:
         self.spec = spec
-        self.layout = LoadLayout(spec.block, spec.partitions)
+        self.layout = LoadLayout(spec.block, spec.partitions, spec.first_partitions, spec.first_rounds)
         self.control, self.ledger = Control(Path(spec.folder)), LiveLedger(Path(spec.folder))
         self.encoder = self._encoder(0)
         self.sequence, self.resent = self.control[Word.ANNOUNCED], 0
@@ -77,6 +78,8 @@ class SequencedProducer:
     def send_block(self) -> None:
         """Counts the next block as sent, and hands it over to the client."""
         block, first = self.spec.block, self.sequence
+        if self.layout.grows_at(first):
+            self.client.await_partitions(self.spec.partitions, self.spec.deadline_s)
         self._make_room()
         if self.terminated:
             return
@@ -139,12 +142,16 @@ class SequencedProducer:
 
     def warm_up(self) -> None:
         """Sends a block to each partition. Ends the load if a record has no outcome in time, or if all are refused."""
-        for _ in range(self.spec.partitions):
-            self.send_block()
+        self._send_rounds(WARM_UP_ROUNDS)
         if unsettled := self.client.flush(self.spec.deadline_s):
             self.fatal = f"{unsettled} warm-up records were not settled within {self.spec.deadline_s:g} s"
         else:
             self.fatal = refusal(Path(self.spec.folder), self.sequence) or None
+
+    def _send_rounds(self, rounds: int) -> None:
+        """Sends blocks until each partition that is there has got those of the first `rounds` rounds."""
+        for _ in range(self.sequence, self.layout.end_of_rounds(rounds), self.spec.block):
+            self.send_block()
 
     def load(self) -> None:
         """Sends at the planned rate. Ends on SIGTERM, or when `spec.records` are sent and the supervisor has opened
@@ -165,7 +172,7 @@ class SequencedProducer:
     def play(self) -> None:
         """Sends a scripted load: sends each block when the fault plan asks for it. When the supervisor opens
         Gate.RELEASE, sends one more block to each partition and returns. On SIGTERM, returns at once."""
-        control, warm_up_records = self.control, self.spec.block * self.spec.partitions
+        control, warm_up_records = self.control, self.layout.end_of_rounds(WARM_UP_ROUNDS)
         while self.fatal is None and not self.terminated:
             self._send_again_if_asked()
             if self.sequence - warm_up_records < control[Word.DUE]:
@@ -175,8 +182,8 @@ class SequencedProducer:
                 break
             else:
                 self.client.poll(0.002)
-        for _ in range(self.spec.partitions if self.fatal is None and not self.terminated else 0):
-            self.send_block()
+        if self.fatal is None and not self.terminated:
+            self._send_rounds(self.layout.rounds(self.sequence) + 1)
 
     def run(self) -> bool:
         """Sends the warm-up and then the load. Waits for Gate.WARM_UP and for Gate.GO before. A producer that was

@@ -59,7 +59,8 @@ class ProducerProcess:
     @property
     def layout(self) -> layout.LoadLayout:
         """The layout of the producer's load."""
-        return layout.LoadLayout(self.spec.block, self.spec.partitions)
+        spec = self.spec
+        return layout.LoadLayout(spec.block, spec.partitions, spec.first_partitions, spec.first_rounds)
 
     @property
     def ended_by_plan(self) -> bool:

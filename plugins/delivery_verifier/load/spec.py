@@ -25,6 +25,7 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
       records are sent.
     * `rate`: records per second. None: the producer sends as fast as it can.
     * `block`: the number of consecutive records that go to one partition (see LoadLayout).
+    * `first_partitions`, `first_rounds`: how the number of partitions grows (see LoadLayout).
     * `deadline_s`: the maximum duration of one step, e.g. the warm-up, in seconds.
     * `incarnation`: the number of times that the producer was ended before. If it is above 0, the producer continues
       after the last record in its ledger.
@@ -48,6 +49,8 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     partitions: int
     payload_bytes: int
     deadline_s: float
+    first_partitions: int = 0
+    first_rounds: int = 0
     scripted: bool = False
     incarnation: int = 0
     transaction_records: int = 0

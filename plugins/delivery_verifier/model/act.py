@@ -146,6 +146,7 @@ LINKS_CUT = Option(
     allowed=f"any of {', '.join(LINKS)}, separated by commas",
     is_allowed=lambda value: {*map(str.strip, str(value).split(","))} <= {*LINKS},
 )
+MORE_PARTITIONS = _number("count", "how many partitions each topic gets in addition", required=True)
 CRASH_POINT = Option(
     name="at",
     meaning="the crash point at which every member parks",

@@ -14,6 +14,7 @@ from delivery_verifier.model.act import (
     DELAY,
     FRAMES,
     LINKS_CUT,
+    MORE_PARTITIONS,
     NTH_BATCH,
     NTH_RECORD,
     SETTING,
@@ -27,6 +28,9 @@ _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
 
 TERMINATE = "terminate_producer"
 """The name of the action that ends producers with SIGTERM."""
+
+ADD_PARTITIONS = "add_partitions"
+"""The name of the action that adds partitions to topics."""
 
 OBSERVE = "observe"
 """The name of the action in which somebody else breaks brokers, and the run watches."""
@@ -59,6 +63,11 @@ OF_APPLICATIONS: tuple[Act, ...] = (
         name="restart_application",
         summary="Starts the members of applications again; each goes on where its group has committed.",
         heals=("kill_application", "stop_application"),
+        whom="application",
+    ),
+    Act(
+        name="await_assignment",
+        summary="Waits until the members of each application have all partitions of its topic, as its group shows.",
         whom="application",
     ),
     Act(
@@ -281,6 +290,15 @@ ACTS: dict[str, Act] = {
             momentary=True,
             counts_as=("topic_altered",),
             options=(SETTING, VALUE),
+        ),
+        Act(
+            name=ADD_PARTITIONS,
+            summary="An operator adds partitions to every arm's topic. What is sent from then on goes to all of them.",
+            done="was given more partitions",
+            whom="topic",
+            takes_effect=True,
+            momentary=True,
+            options=(MORE_PARTITIONS,),
         ),
         Act(
             name=OBSERVE,

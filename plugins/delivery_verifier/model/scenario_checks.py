@@ -13,6 +13,7 @@ from delivery_verifier.model.client import VersionedClient, require_possible
 from delivery_verifier.model.fault_actions import ACTS, TERMINATE
 from delivery_verifier.model.fault_plan import TARGETS, capabilities_of
 from delivery_verifier.model.inputs import BadInput, ValidationErrors
+from delivery_verifier.model.partition_growth import check_growth
 from delivery_verifier.model.scenario import Arm, Scenario
 
 
@@ -48,7 +49,7 @@ def check(scenario: Scenario) -> None:
             f"{scenario.cluster.brokers}: use at most as many replicas as brokers"
         )
     errors = ValidationErrors()
-    for check_part in (_check_plan, _check_transactions, _check_applications):
+    for check_part in (_check_plan, _check_transactions, _check_applications, check_growth):
         with errors:
             check_part(scenario)
     for arm in scenario.arms:

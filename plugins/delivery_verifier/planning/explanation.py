@@ -107,7 +107,9 @@ def explain(scenario: Scenario, arm: Arm, consumer_config: str | None = None, cl
     setting in it is refused.
     """
     profile, settings = arm.profile, Settings.of_arm(scenario, arm)
-    expected = _possible(settings, forecast.expected_disturbances(scenario.fault, arm))
+    expected = _possible(
+        settings, forecast.expected_disturbances(scenario.fault, arm, scenario.load.replication_factor)
+    )
     all_disturbances = [disturbance for faults in FAULT_CLASSES for disturbance in faults.disturbances]
     under_fault = guarantees(contract(settings, expected))
     always = guarantees(contract(settings, all_disturbances))
@@ -277,7 +279,7 @@ def promises(scenario: Scenario, arm: Arm) -> list[str]:
     A line says whether the arm's settings and claim forbid or permit the anomaly under the scenario's fault. The line
     also gives the reason.
     """
-    expected = forecast.expected_disturbances(scenario.fault, arm)
+    expected = forecast.expected_disturbances(scenario.fault, arm, scenario.load.replication_factor)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, expected).values()
     absent = (() if arm.transactional_id else TRANSACTIONAL) + (() if arm.application else EFFECTS)
     possible = [ruling for ruling in rulings if ruling.anomaly not in absent]

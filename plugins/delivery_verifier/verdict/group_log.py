@@ -117,6 +117,7 @@ class _Sendable:
     * A client that commits by its timer may commit the offset after any record that it has handed over. If its member
       did not end in an orderly way, the client may have handed over records that are not in the journal yet. A client
       that has told its member of the end of a partition may commit the offset behind that end (librdkafka issue 4844).
+      The timer of the Java client commits its position, so the first one may be that of the first record.
     * A rewind commits offset 0.
 
     `live_ends` maps each partition to the offset at which its log ends.
@@ -127,6 +128,7 @@ class _Sendable:
     ) -> None:
         self._is_rewound, self._live_ends = is_rewound, live_ends
         self._by_timer, _ = TIMED[application.discipline]
+        self._lead = 0 if application.client == "java" else 1
         batches = [row for row in journal if row["what"] == "handed_over"]
         self._batches = {(row["partition"], row["until"]) for row in batches}
         self._ranges = {(row["partition"], row["first"], row["until"]) for row in batches}
@@ -150,7 +152,7 @@ class _Sendable:
             return False
         if (partition, offset) in self._behind_ends:
             return True
-        if any(number == partition and first < offset <= until for number, first, until in self._ranges):
+        if any(number == partition and first + self._lead <= offset <= until for number, first, until in self._ranges):
             return True
         live_end = self._live_ends.get(partition, 0)
         return any(number == partition and until < offset <= live_end for number, until in self._cut_short)

@@ -30,6 +30,7 @@ from delivery_verifier.model.history import (
     Injection,
     Observation,
 )
+from delivery_verifier.model.partition_growth import first_partitions
 from delivery_verifier.model.scenario import Arm
 from delivery_verifier.verdict.evidence import ArmEvidence, Evidence
 from delivery_verifier.verdict.explained_by import convicting_cases, explained_cases_of
@@ -79,7 +80,7 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
 
 def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
-    """Yields a doubt if the observer did not see every partition of the arm before the load.
+    """Yields a doubt if the observer did not see every partition of the arm that was there before the load.
 
     If the arm writes transactions, also yields a doubt if the observer never saw the topic `__transaction_state`.
     (Kafka creates this topic with the first transaction.)
@@ -91,7 +92,7 @@ def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
         if observation.topic == arm.topic_name
         and (began_us is None or observation.at_us <= began_us + LOAD_INTERVAL_US)
     }
-    unobserved = sorted(set(range(evidence.scenario.load.partitions)) - observed)
+    unobserved = sorted(set(range(first_partitions(evidence.scenario))) - observed)
     if unobserved:
         detail = f"{arm.name}: partitions {unobserved} were not observed before the load began"
         yield ObserverDoubt(arm.name, "observer_blind", detail)

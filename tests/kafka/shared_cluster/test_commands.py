@@ -3,6 +3,7 @@ that changes nothing counts as a fault that did not take effect (had no effect).
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from support.quiet_load import QuietLoad
 from delivery_verifier.applications.own.topic import Topic
 from delivery_verifier.applications.watermarks import highest_watermarks
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.catalogue.parts import step
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.runner import FaultRunner
@@ -109,3 +111,27 @@ def test_a_topic_gets_the_setting_and_what_it_has_already_took_no_effect(cluster
     altered = alter(1)
     assert altered.took_effect and altered.healed_at_us
     assert told() == {arm.topic_name: "2" if arm.role == "canary" else "1" for arm in made.arms}
+
+
+def test_topics_get_partitions_and_those_that_had_them_already_were_given_none(cluster: Cluster) -> None:
+    add = step(AT_ONCE, "add_partitions", "none", count=2)
+    grows = FaultPlan(name="grows", summary="Grows.", steps=(add,))
+    growing = scenario("growing", profile=PROFILES["safe"], fault=grows, load=Load(partitions=3), records=0)
+    topics.create(growing, cluster.connection)
+    names = [arm.topic_name for arm in growing.arms]
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", PATIENCE_S)
+    loaded = {arm.topic_name for arm in growing.loaded}
+
+    def counts(broker: int) -> dict[str, int]:
+        return dict(Counter(topic for topic, _ in cluster.partitions(names, broker)))
+
+    assert counts(cluster.running()[0]) == {name: 1 if name in loaded else 3 for name in names}
+    (added,) = inject(cluster, growing, add)
+    assert added.took_effect and added.healed_at_us and added.hit == {name: [1, 2] for name in loaded}
+    assert added.proof["process"] == dict.fromkeys(loaded, 3)
+    assert all(counts(broker) == dict.fromkeys(names, 3) for broker in cluster.running())
+    placed = topics.assignment(growing, cluster.brokers)
+    replicas = {key: list(state.replicas) for key, state in cluster.partitions(names).items()}
+    assert replicas == {(name, number): placed[number] for name in names for number in range(3)}
+    (again,) = inject(cluster, growing, add)
+    assert not again.took_effect and again.proof["process"] == {}

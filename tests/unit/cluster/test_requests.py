@@ -82,6 +82,22 @@ def test_a_refused_setting_names_the_topic_and_the_controllers_reason() -> None:
 
 
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
+def test_any_answer_to_more_partitions_is_understood_or_an_oserror(answer: bytes) -> None:
+    with MonkeyPatch.context() as patch:
+        answered(patch, answer)
+        with suppress(OSError):
+            BROKERS.create_partitions(1, ["t"], 4, [[1, 2, 3]])
+
+
+def test_refused_partitions_name_the_topic_and_the_controllers_reason() -> None:
+    refused = struct.pack(">iiih", 4, 0, 1, 1) + b"t" + struct.pack(">hh", 37, 2) + b"no"
+    with MonkeyPatch.context() as patch:
+        answered(patch, refused)
+        with pytest.raises(OSError, match="added no partitions to t: error 37 no"):
+            BROKERS.create_partitions(1, ["t"], 4, [[1, 2, 3]])
+
+
+@given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_about_transactions_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
         answered(patch, answer)

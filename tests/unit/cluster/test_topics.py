@@ -46,6 +46,20 @@ def test_a_topic_names_the_number_of_replicas_that_the_contract_assumes(
     assert all("min.insync.replicas" in topic.config for topic in client.created)
 
 
+def test_only_topics_with_load_begin_with_fewer_partitions_and_all_are_placed_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = Admin()
+    monkeypatch.setattr(topics, "admin", lambda connection: client)
+    scenario = catalogue.build(catalogue.ENTRIES["consumer.partition_growth"], "r")
+    topics.create(scenario, Connection({broker: Address("h", 9092) for broker in (1, 2, 3)}))
+    placed, loaded = topics.assignment(scenario, (1, 2, 3)), {arm.topic_name for arm in scenario.loaded}
+    assert {topic.topic for topic in client.created} == {arm.topic_name for arm in scenario.arms}
+    for topic in client.created:
+        count = 3 if topic.topic in loaded else 6
+        assert (topic.num_partitions, topic.replica_assignment) == (count, placed[:count])
+
+
 def test_to_ask_for_a_topic_that_is_not_there_creates_none() -> None:
     broker = MockBroker()
     host, port = broker.connection["bootstrap.servers"].rsplit(":", 1)

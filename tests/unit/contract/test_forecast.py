@@ -52,6 +52,24 @@ def together(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> li
     return [(it.kind, it.replicas) for it in expected_disturbances(plan(*steps), ARM) if it.kind in kinds]
 
 
+@pytest.mark.parametrize(
+    ("replicas", "killed", "back", "elections"),
+    [
+        (2, "leader", "follower", 1),
+        (3, "leader", "follower", 0),  # the other follower is in sync, and runs
+        (2, "all", "other_follower", 0),  # it has no replica
+        (3, "all", "other_follower", 1),
+    ],
+)
+def test_a_replica_that_is_not_in_sync_is_elected_if_no_other_runs(
+    replicas: int, killed: str, back: str, elections: int
+) -> None:
+    stale = "follower" if killed == "leader" else "followers"
+    steps = plan(("kill", stale), ("kill", killed), ("start", back))
+    kinds = [each.kind for each in expected_disturbances(steps, ARM, replicas)]
+    assert kinds.count("unclean_election") == elections
+
+
 def test_each_action_says_what_it_causes_and_what_it_is() -> None:
     found = expected_disturbances(plan(("test_off", "leader")), ARM)
     assert [it.kind for it in found] == ["power_loss", "broker_crash"]

@@ -29,8 +29,8 @@ WITHOUT_SCENARIO: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("skipped.reset", "skipped.truncated", "reapplied.truncated", "ghost.truncated"),
-            *("overtaken.rewind", "overtaken.truncated"),
+            "reapplied.truncated",
+            "overtaken.rewind",
         ),
         "no scenario of the catalogue has such an application under such a fault yet",
     ),

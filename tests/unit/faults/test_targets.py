@@ -6,11 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.evidence import RUN, SUBJECT, WEAK
 
+from delivery_verifier.catalogue.parts import AT_ONCE, step
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults.targets import touched_partitions
 from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.fault_plan import FaultPlan
 
 
 class Led:
@@ -33,6 +36,14 @@ def of(action: str, *brokers: int) -> dict[str, list[int]]:
 def test_who_is_killed_hits_what_it_leads_or_if_nothing_what_it_holds() -> None:
     assert of("kill", 1) == {RUN.arm(SUBJECT).topic_name: [0]}
     assert of("kill", 3) == {one.topic_name: [0, 1, 2] for one in RUN.arms}
+
+
+def test_what_adds_partitions_hits_those_that_it_adds_of_every_arm_with_load() -> None:
+    cluster: Any = Led()
+    steps = (step(AT_ONCE, "send", "none"), step(AT_ONCE, "add_partitions", "none", count=2))
+    run = replace(RUN, fault=FaultPlan(name="grows", summary="Grows.", steps=steps))
+    hit = touched_partitions(ACTS["add_partitions"], cluster, run, [])
+    assert hit == {RUN.arm(name).topic_name: [1, 2] for name in (SUBJECT, WEAK)}
 
 
 @pytest.mark.parametrize("action", ["alter_topic", "kill_producer", "terminate_producer", "resend"])

@@ -20,7 +20,7 @@ from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import DeadlinePassed
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.fault_actions import ACTS, ADD_PARTITIONS
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import now_us, read_injections
 
@@ -163,14 +163,16 @@ def test_an_injection_is_written_with_the_keys_that_stored_runs_have(
     cluster: TwoLeaders, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
     monkeypatch.setitem(ACTIONS, action, Elects(cluster))
-    on_clients = ACTS[action].clients
-    injection = inject(
-        cluster, FaultStep(trigger=AT_ONCE, action=action, target="none" if on_clients else "leader", options={"a": 1})
-    )
+    of_no_broker = ACTS[action].clients or action == ADD_PARTITIONS
+    target = "none" if of_no_broker else "leader"
+    options: dict[str, Any] = {"count": 1} if action == ADD_PARTITIONS else {"a": 1}
+    injection = inject(cluster, FaultStep(trigger=AT_ONCE, action=action, target=target, options=options))
     loaded = [arm.topic_name for arm in SCENARIO.loaded]
     before = {key: state for key, state in BEFORE.items() if not ACTS[action].all_partitions or key[:-2] in loaded}
+    if action == ADD_PARTITIONS:
+        before = {}  # what it hits was not there
     assert list(injection) == FIELDS
-    assert injection["brokers"] == ([] if on_clients else [1]) and injection["options"] == {"a": 1}
+    assert injection["brokers"] == ([] if of_no_broker else [1]) and injection["options"] == options
     assert injection["led"] is True
     assert injection["took_effect"] is (action != "elect_unclean")
     assert injection["proof"] == {

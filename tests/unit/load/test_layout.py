@@ -15,10 +15,19 @@ from delivery_verifier.load.layout import (
     queue_limit,
 )
 
-LAYOUTS = st.builds(LoadLayout, block=st.integers(1, 60), partitions=st.integers(1, 20))
+EVEN = st.builds(lambda block, partitions: LoadLayout(block, partitions), st.integers(1, 60), st.integers(1, 20))
+GROWING = st.builds(
+    lambda block, first, more, rounds: LoadLayout(block, first + more, first, rounds),
+    block=st.integers(1, 60),
+    first=st.integers(1, 10),
+    more=st.integers(1, 10),
+    rounds=st.integers(1, 5),
+)
+LAYOUTS = EVEN | GROWING
+"""Layouts with the same partitions all the time, and those that get more after their first rounds."""
 
 
-@given(layout=LAYOUTS, rounds=st.integers(1, 4))
+@given(layout=EVEN, rounds=st.integers(1, 4))
 def test_whole_rounds_are_dense_in_every_partition(layout: LoadLayout, rounds: int) -> None:
     held: dict[int, list[int]] = {partition: [] for partition in range(layout.partitions)}
     for sequence in range(layout.block * layout.partitions * rounds):
@@ -32,6 +41,33 @@ def test_however_long_the_load_partition_sequences_have_no_gap_and_no_double(lay
     for sequence in range(length):
         held.setdefault(layout.partition(sequence), []).append(layout.partition_sequence(sequence))
     assert all(numbers == list(range(len(numbers))) for numbers in held.values())
+
+
+@given(layout=GROWING, more=st.integers(0, 4))
+def test_a_partition_that_is_added_gets_the_rounds_that_follow_and_the_others_get_all(
+    layout: LoadLayout, more: int
+) -> None:
+    end = layout.end_of_rounds(layout.first_rounds + more)
+    partitions = [layout.partition(sequence) for sequence in range(0, end, layout.block)]
+    for partition in range(layout.partitions):
+        blocks = more + (layout.first_rounds if partition < layout.first_partitions else 0)
+        assert partitions.count(partition) * layout.block == layout.count_in(partition, end) == blocks * layout.block
+    first = layout.end_of_rounds(layout.first_rounds)
+    assert [sequence for sequence in range(end + 1) if layout.grows_at(sequence)] == [first]
+
+
+@given(layout=LAYOUTS, blocks=st.integers(0, 80))
+def test_records_are_counted_alike_one_by_one_and_at_once(layout: LoadLayout, blocks: int) -> None:
+    end = blocks * layout.block
+    held = [layout.partition(sequence) for sequence in range(0, end, layout.block)]
+    for partition in range(layout.partitions):
+        assert layout.count_in(partition, end) == held.count(partition) * layout.block
+
+
+@given(layout=LAYOUTS, rounds=st.integers(0, 30))
+def test_a_round_counts_once_its_last_block_is_there(layout: LoadLayout, rounds: int) -> None:
+    begin, end = layout.end_of_rounds(rounds), layout.end_of_rounds(rounds + 1)
+    assert (layout.rounds(begin), layout.rounds(end - layout.block), layout.rounds(end)) == (rounds, rounds, rounds + 1)
 
 
 @given(layout=LAYOUTS, first=st.integers(0, 10**11), count=st.integers(0, 200))

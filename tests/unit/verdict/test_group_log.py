@@ -308,6 +308,18 @@ def test_an_offset_behind_an_end_that_the_client_told_of_can_have_been_sent_by_i
     assert (FOREIGN_WRITER, beyond) in details(group_log, "commit_after"), "it commits by itself"
 
 
+@pytest.mark.parametrize("client", ["librdkafka", "java"])
+def test_only_the_timer_of_the_java_client_commits_the_position_of_the_first_record(client: Any) -> None:
+    group_log = of_batches("")
+    group_log.commits.insert(0, commit(0, 0, 90))
+    scenario = applied_by("at_handover")
+    application = scenario.arm(SUBJECT).application
+    assert application is not None
+    members = msgspec.structs.replace(application, client=client)
+    found = differences(with_arm(scenario, SUBJECT, application=members), group_log, ENDS, is_rewound=False)
+    assert [name for _, name, _ in found] == ([] if client == "java" else [FOREIGN_WRITER])
+
+
 def test_the_doubt_about_lacking_commits_names_the_first_of_them() -> None:
     group_log = of_batches("committed")
     del group_log.commits[:2]

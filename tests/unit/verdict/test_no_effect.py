@@ -45,6 +45,7 @@ MISSES = {
     "elect_unclean": "test_commands.py::test_an_election_of_what_is_led_already_took_no_effect",
     "observe": "test_observe.py::test_if_nobody_breaks_anything_nothing_is_held",
     "alter_topic": "test_commands.py::test_a_topic_gets_the_setting_and_what_it_has_already_took_no_effect",
+    "add_partitions": "test_commands.py::test_topics_get_partitions_and_those_that_had_them_already_were_given_none",
 }
 """For each action, the test on real brokers in which this action has no effect."""
 

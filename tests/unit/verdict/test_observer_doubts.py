@@ -34,6 +34,8 @@ from support.stored_data import NAMES, stored_run
 from support.stored_runs import reseal
 
 from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.catalogue.parts import AT_ONCE, step
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.history import HEARTBEAT_US, Observation, read_observations
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.verdict.evidence import Evidence
@@ -203,6 +205,17 @@ def test_a_partition_is_seen_in_time_up_to_the_end_of_the_first_interval(late_us
     expected = f"{SUBJECT}: partitions [0, 1, 2] were not observed before the load began"
     assert LOAD_INTERVAL_US == SECOND, "the intervals of timeline/load are a second long"
     assert (expected in details(replace(QUIET_RUN, observations=seen), SUBJECT)) == unseen
+
+
+@pytest.mark.parametrize(("missing", "is_there_at_first"), [(1, True), (2, False)])
+def test_a_partition_that_the_plan_adds_is_not_looked_for_before_the_load(
+    missing: int, is_there_at_first: bool
+) -> None:
+    plan = FaultPlan(name="grows", summary="Grows.", steps=(step(AT_ONCE, "add_partitions", "none", count=1),))
+    seen = [each for each in QUIET_RUN.observations if each.kind != "partition" or each.partition != missing]
+    grown = replace(QUIET_RUN, scenario=msgspec.structs.replace(RUN, fault=plan), observations=seen)
+    expected = f"{SUBJECT}: partitions [{missing}] were not observed before the load began"
+    assert (expected in details(grown, SUBJECT)) == is_there_at_first
 
 
 def test_what_was_seen_of_one_topic_says_nothing_of_another() -> None:

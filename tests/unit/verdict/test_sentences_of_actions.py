@@ -68,6 +68,7 @@ def test_every_action_on_every_target_has_a_right_sentence(action: str, target: 
         ("elect_preferred", ("all",), "every leader was replaced in an election once"),
         ("isolate", ("leader",), "the leader was cut off once"),
         ("alter_topic", ("leader",), "every arm's topic was altered once"),
+        ("add_partitions", ("none",), "every arm's topic was given more partitions once"),
         (
             "elect_unclean",
             ("other_follower",),

@@ -1,8 +1,8 @@
 """Bugs of clients that are known upstream, and that real brokers show: each with the client that has the bug, and with
-one that has it not, under the same fault.
+one that has it not, under the same fault. Where all clients have it, with the setting that has it.
 
-What an arm shows here is forbidden to both. A client that breaks the promise is VIOLATED as expected, and never
-permitted.
+What an arm shows here is forbidden to both, by the contract or by the claim of the arm. A client that breaks it is
+VIOLATED as expected, and never permitted.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from delivery_verifier.catalogue.applications import application_of
+from delivery_verifier.catalogue.applications import APPLICATIONS, application_of
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, Upstream
 from delivery_verifier.catalogue.parts import (
     AT_ONCE,
     CAUGHT_UP,
     HELD,
+    LED,
     SEMANTICS,
     SETTLED,
+    SHRUNK,
     after,
     exactly,
     step,
@@ -29,8 +31,10 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Bound, Expectation, Load
 
 _LONG_SESSION_MS = 30_000
-"""A session that no freeze of these plans outlasts. So no broker is fenced, and no leader changes: only clients see the
-fault."""
+"""A session that no freeze of these plans outlasts, nor a stall of a busy host. So no broker is fenced, and no leader
+changes: only clients see the fault."""
+_TRUNCATED_BLOCK = 100
+"""How many records an unclean election takes, and as many new records stand at their offsets."""
 
 
 def _shows(anomaly: str) -> Expectation:
@@ -162,4 +166,158 @@ _EOF_EVENTS = Entry(
     rules=("skipped.never",),
 )
 
-ENTRIES: tuple[Entry, ...] = (_EPOCH_BUMP, _EOF_EVENTS)
+_OF_THE_TRUNCATION = Expectation(
+    verdicts=("VIOLATED",),
+    bounds=(
+        Bound(count="SKIPPED", op="=", value=_TRUNCATED_BLOCK),
+        Bound(count="LOST", op="=", value=0),
+    ),
+)
+
+
+def _arm_that_comes_back(application: str) -> ArmPlan:
+    """Returns an arm with the catalogue's application `application`. An unclean election takes nothing that was
+    acknowledged to its producers: what a leader has alone is INDETERMINATE here, and not sent again."""
+    return ArmPlan(
+        name=application,
+        role="subject",
+        profile=profile_of(
+            "acks_1_once",
+            "acks=1 without retries; any replica may become leader.",
+            topic={"min.insync.replicas": 1, "unclean.leader.election.enable": True},
+            acks=1,
+            retries=0,
+            linger_ms=100,
+            request_timeout_ms=3000,
+            socket_timeout_ms=3000,
+            topic_metadata_refresh_interval_ms=1000,
+        ),
+        claim="at_least_once",
+        expectation=_OF_THE_TRUNCATION,
+        application=APPLICATIONS[application],
+        with_other={"java": exactly(SKIPPED=0, LOST=0)},
+    )
+
+
+_TRUNCATED_COMMIT = Entry(
+    name="consumer.truncated_commit",
+    title="A consumer that comes back to a log that was cut off below its committed offset skips what was written "
+    "since",
+    promise="A consumer that commits after it has applied skips nothing that is in the log. An unclean election can "
+    "cut off the log below the offset that a group has committed, and new records then take the offsets that are free. "
+    "The leader epoch of the commit shows the consumer that these records are others (KIP-320). The Java client looks, "
+    "and begins where the two logs part. librdkafka does not validate the offset at which it starts, whether its "
+    "commit has the epoch (at_handover) or not (commit_after). It goes on behind 100 new records, and says nothing.",
+    source=f"{SEMANTICS}; KIP-320: consumer handling of unclean truncation; librdkafka issue 5158; Apache Kafka "
+    "javadoc, KafkaConsumer: manual offset control",
+    upstream=Upstream(
+        reference="librdkafka#5158",
+        url="https://github.com/confluentinc/librdkafka/issues/5158",
+        status="closed. It says that the offset at which a consumer starts is not validated even if it has a leader "
+        "epoch, since 1.x, and speaks of an offset that is out of range. KAFKA-20507, documented in the javadoc, is "
+        "about commits without an epoch. Neither has the case of a log that has grown past the commit.",
+        as_of="2026-11-30",
+    ),
+    tags=("promises",),
+    clients=(VersionedClient(), versioned("java", "")),
+    arms=(_arm_that_comes_back("commit_after"), _arm_that_comes_back("at_handover")),
+    load=Load(partitions=1, replication_factor=2, pacing="scripted", block=_TRUNCATED_BLOCK),
+    fault=FaultPlan(
+        name="cut_off_below_a_commit",
+        summary="Kill the follower, and send the leader 100 records. Their acknowledgements are held back, so that "
+        "nobody counts on them. The members apply and commit them, and are stopped. Kill the leader, and have the "
+        "follower elected without them. Send it 200 records, start the old leader, and start the members again.",
+        steps=(
+            step(CAUGHT_UP, "kill", "follower", ("isr_shrunk",)),
+            step(SHRUNK, "hold", "leader", clients=2),
+            step(AT_ONCE, "send", "none"),
+            step(CAUGHT_UP, "release", "leader"),
+            step(AT_ONCE, "stop_application", "none"),
+            step(AT_ONCE, "kill", "leader", ("deposed",)),
+            step(AT_ONCE, "start", "follower"),
+            step(LED, "send", "none", blocks=2),
+            step(SETTLED, "start", "leader"),
+            step(AT_ONCE, "restart_application", "none"),
+            step(CAUGHT_UP, "wait", "none"),
+        ),
+        duration_s=40,
+    ),
+    deterministic=False,
+    rules=("skipped.truncated", "ghost.truncated", "overtaken.truncated"),
+)
+
+
+def _arm_that_finds_partitions(role: Literal["subject", "control"], reset: str, expectation: Expectation) -> ArmPlan:
+    """Returns an arm whose member has auto.offset.reset=`reset`, and asks for the partitions of its topic every
+    15 s."""
+    application = application_of(
+        "commit_after",
+        "At least once: applies a batch, and then commits it.",
+        auto_offset_reset=reset,
+        topic_metadata_refresh_interval_ms=15_000,
+    )
+    return ArmPlan(
+        name=reset,
+        role=role,
+        profile=PROFILES["safe"],
+        claim="at_least_once",
+        expectation=expectation,
+        application=replace(application, name=f"commit_after_{reset}"),
+    )
+
+
+_GROWTH_BLOCK, _NEW_PARTITIONS = 50, 3
+
+_PARTITION_GROWTH = Entry(
+    name="consumer.partition_growth",
+    title="A consumer with auto.offset.reset=latest skips what is written to a new partition before it knows of it",
+    promise="A group without a committed offset begins where auto.offset.reset says. In a partition that is added to a "
+    "topic, no group has one. Producers send to it at once, and a consumer finds it only when it asks for the "
+    "partitions anew (topic.metadata.refresh.interval.ms, metadata.max.age.ms). With latest, which is the default, it "
+    "begins behind all that was written until then: 100 records in each of 3 new partitions here, although it never "
+    "stood still. It may skip the first 50 of the run in the others, too: it looks up their ends once it has them. "
+    "With earliest it begins with the first record.",
+    source="Apache Kafka documentation, consumer configurations: auto.offset.reset; KIP-1327: motivation",
+    upstream=Upstream(
+        reference="KAFKA-20539",
+        url="https://issues.apache.org/jira/browse/KAFKA-20539",
+        status="documented. Since 2026-07-28, the documentation on trunk explains what latest loses when partitions "
+        "are added; before, it said that it may. KIP-1327, a policy of its own for such partitions, is accepted.",
+        as_of="2026-11-30",
+    ),
+    tags=("promises",),
+    arms=(
+        _arm_that_finds_partitions(
+            "subject",
+            "latest",
+            Expectation(
+                verdicts=("VIOLATED",),
+                bounds=(
+                    Bound(count="SKIPPED", op=">=", value=2 * _GROWTH_BLOCK * _NEW_PARTITIONS),
+                    Bound(count="LOST", op="=", value=0),
+                ),
+            ),
+        ),
+        _arm_that_finds_partitions("control", "earliest", exactly(SKIPPED=0, LOST=0)),
+    ),
+    load=Load(partitions=2 * _NEW_PARTITIONS, pacing="scripted", block=_GROWTH_BLOCK),
+    fault=FaultPlan(
+        name="partitions_added",
+        summary="Add 3 partitions to topics of 3, and send 100 records to each of the 6 at once. Wait until the "
+        "members have all partitions, and send 50 more to each.",
+        steps=(
+            step(after(3), "send", "none"),
+            step(CAUGHT_UP, "add_partitions", "none", count=_NEW_PARTITIONS),
+            step(AT_ONCE, "send", "none", blocks=2),
+            step(AT_ONCE, "await_assignment", "none"),
+            step(after(5), "send", "none"),  # by then the members listen there, and are given what comes
+            step(CAUGHT_UP, "wait", "none"),
+        ),
+        duration_s=40,
+    ),
+    session_timeout_ms=_LONG_SESSION_MS,
+    deterministic=False,
+    rules=("skipped.reset", "skipped.never"),
+)
+
+ENTRIES: tuple[Entry, ...] = (_EPOCH_BUMP, _EOF_EVENTS, _TRUNCATED_COMMIT, _PARTITION_GROWTH)

@@ -189,6 +189,23 @@ class BrokerRequests(Asking):
         if refused:
             raise ConnectionError(f"the controller refused the replicas of {'; '.join(refused)}")
 
+    def create_partitions(
+        self, broker: int, topics: Sequence[str], count: int, replicas: Sequence[Sequence[int]]
+    ) -> None:
+        """Adds partitions to each of `topics`, up to `count`. `broker` passes the request to the controller.
+
+        `replicas`: for each new partition, the ids of the brokers that get a replica, the preferred leader first.
+        """
+        new = [([*brokers],) for brokers in replicas]
+        more = [(topic, count, new) for topic in topics]
+        timeout_ms = int(CHANGE_S * 1000)
+        answer = self.ask(broker, "CreatePartitions", CHANGE_S, topics=more, timeout_ms=timeout_ms, validate_only=False)
+        for each in answer.results or ():
+            authorization.require(each.error_code, each.name or "", "Alter")
+            if each.error_code:
+                said = f"error {each.error_code} {each.error_message or ''}"
+                raise ConnectionError(f"the controller added no partitions to {each.name}: {said}")
+
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
         """Sets `setting` of every topic to `value`. `broker` passes the request to the controller."""
         changes = [(_TOPIC, topic, [(setting, _SET, value)]) for topic in topics]

@@ -74,9 +74,8 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         applies=lambda settings: settings.discipline is not None and settings.auto_offset_reset != "earliest",
         kinds=(),
         sentence="A group without a committed offset starts at the end of the log: what stood there before is jumped "
-        "over.",
+        "over. In a partition that is added to the topic, that is all that was written before a member had it.",
         source=f"{CONSUMER_DOCS}: auto.offset.reset",
-        measured_with=(),
     ),
     ContractRule(
         id="reapplied.apart",

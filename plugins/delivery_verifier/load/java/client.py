@@ -146,6 +146,10 @@ class JavaClient:
         except KafkaException:
             self._pending = None  # whoever then sends records notices that, too
 
+    def await_partitions(self, count: int, timeout_s: float) -> None:
+        """Does nothing: the Java client asks for the partitions anew when it does not know the one of a record, and
+        waits for the answer up to max.block.ms."""
+
     def init_transactions(self, timeout_s: float) -> None:
         self._call("init_transactions", timeout_s)
 

@@ -19,6 +19,7 @@ from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.pool import ProducerPool
 from delivery_verifier.model.history import now_us
+from delivery_verifier.model.partition_growth import first_partitions
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.pipeline.signals import Signals
 from delivery_verifier.run_directory.ledger import LOAD_BEGAN
@@ -115,7 +116,7 @@ def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerP
     """
     client = topics.admin(cluster.connection)
     names = [arm.topic_name for arm in scenario.loaded]
-    partitions = [(name, partition) for name in names for partition in range(scenario.load.partitions)]
+    partitions = [(name, partition) for name in names for partition in range(first_partitions(scenario))]
     reported: Counter[str] = Counter()
     for producer in pool.producers:
         reported[producer.arm.topic_name] += producer.control[Word.REPORTED]
