@@ -25,6 +25,7 @@ from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.load import pool as pools
 from delivery_verifier.load.handle import RunningLoad, Termination
+from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.pool import ProducerPool
 from delivery_verifier.load.producer import SequencedProducer
@@ -221,7 +222,7 @@ class FullQueue:
 def test_sigterm_ends_the_wait_for_room_and_no_further_block_is_handed_over() -> None:
     producer = SequencedProducer.__new__(SequencedProducer)
     producer.spec, producer.sequence, producer.terminated = cast(Any, SimpleNamespace(block=2)), 4, False
-    producer.client = cast(Any, FullQueue(producer))
+    producer.client, producer.layout = cast(Any, FullQueue(producer)), LoadLayout(2, 1)
     producer.send_block()
     assert producer.terminated and producer.sequence == 4
 
