@@ -46,13 +46,13 @@ def report_of_sample(results: Mapping[str, ModuleResult], total: int, commit: st
     killed, unexplained = totals(results, explained)
     low, high = interval(round(killed * mutants), mutants)
     survivors = [(module, each.change) for module, result in results.items() for each in result.survivors]
+    timed_out = sum(each.timed_out for each in results.values())
     lines = [
         "# Mutation testing: a sample",
         "",
-        f"`python bench/campaigns/mutants.py --sample {mutants}` tried {mutants:,} of {total:,} mutants, chosen by",
-        f"their digests. **{killed:.1%}** were killed (95 % interval: {low:.1%} to {high:.1%}); {len(survivors)} survived,",
-        f"{unexplained} of them without an explanation. {sum(each.timed_out for each in results.values())} were killed",
-        "only because their tests took too long.",
+        f"`python bench/campaigns/mutants.py --sample {mutants}` tried {mutants:,} of {total:,} mutants, chosen by their",
+        f"digests. **{killed:.1%}** were killed (95 % interval: {low:.1%} to {high:.1%}); {len(survivors)} survived,",
+        f"{unexplained} of them without an explanation. {timed_out} were killed only because their tests took too long.",
         "",
         *sorted({f"{each.date}; commit {commit}; {each.machine}; {_versions(each)}" for each in results.values()}),
         "",
