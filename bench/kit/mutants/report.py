@@ -50,9 +50,9 @@ def report_of_sample(results: Mapping[str, ModuleResult], total: int, commit: st
     lines = [
         "# Mutation testing: a sample",
         "",
-        f"`python bench/campaigns/mutants.py --sample {mutants}` tried {mutants:,} of {total:,} mutants, chosen by their",
-        f"digests. **{killed:.1%}** were killed (95 % interval: {low:.1%} to {high:.1%}); {len(survivors)} survived,",
-        f"{unexplained} of them without an explanation. {timed_out} were killed only because their tests took too long.",
+        f"`python bench/campaigns/mutants.py --sample {mutants}` tried {mutants:,} of {total:,} mutants, chosen by",
+        f"their digests. **{killed:.1%}** were killed (95 % interval: {low:.1%} to {high:.1%}). {len(survivors)} survived,",
+        f"{unexplained} of them without an explanation. Only because their tests took too long, {timed_out} were killed.",
         "",
         *sorted({f"{each.date}; commit {commit}; {each.machine}; {_versions(each)}" for each in results.values()}),
         "",
