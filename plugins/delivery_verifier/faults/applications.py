@@ -34,6 +34,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.anomalies import subset
 from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.history import now_us
+from delivery_verifier.model.partition_growth import first_partitions
 from delivery_verifier.model.scenario import Arm
 
 ASSIGNMENT_DEADLINE_S = 60.0
@@ -159,8 +160,8 @@ class RestartApplication(Harmless):
 
 @dataclass(frozen=True)
 class AwaitAssignment(Harmless):
-    """Waits until the members of every application together have all partitions that their topic has now. This action
-    has no proof."""
+    """Waits until the members of every application together have all partitions that their topic has at the end. A
+    member may still look up where it begins in them. This action has no proof."""
 
     def do(self, context: ActionContext) -> Done:
         """Asks the coordinators of the groups. Raises DeadlinePassed."""
@@ -168,7 +169,7 @@ class AwaitAssignment(Harmless):
 
         def are_assigned() -> bool:
             return all(
-                sum(groups.assignments(client, group_of(scenario, arm)).values()) == len(_partitions(context, arm))
+                sum(groups.assignments(client, group_of(scenario, arm)).values()) == scenario.load.partitions
                 for arm, _ in applications_of(scenario)
             )
 
@@ -194,7 +195,7 @@ class Rewind:
         applications.stop()
         client, set_back_at_us, facts = topics.admin(context.cluster.connection), now_us(), dict[str, int]()
         for arm, _ in applications_of(scenario):
-            group, partitions = group_of(scenario, arm), _partitions(context, arm)
+            group, partitions = group_of(scenario, arm), range(scenario.load.partitions)
             before = groups.committed_offsets(client, group, arm.topic_name, partitions)
             groups.set_offsets(client, group, arm.topic_name, dict.fromkeys(partitions, 0))
             after = groups.committed_offsets(client, group, arm.topic_name, partitions)
@@ -223,9 +224,12 @@ def are_caught_up(context: ActionContext) -> bool:
 
 
 def _waiting(context: ActionContext, arm: Arm) -> int:
-    """Returns how many offsets of the arm's topic are behind those that the group of its application has committed."""
+    """Returns how many offsets of the arm's topic are behind those that the group of its application has committed; 1 if
+    that is not known."""
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
     partitions = _partitions(context, arm)
+    if not partitions:
+        return 1
     ends = topics.high_watermarks(client, [(arm.topic_name, partition) for partition in partitions])
     committed = groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions)
     # A group may have committed an offset beyond the end (librdkafka issue 4844): then nothing is behind it.
@@ -233,8 +237,14 @@ def _waiting(context: ActionContext, arm: Arm) -> int:
 
 
 def _partitions(context: ActionContext, arm: Arm) -> list[int]:
-    """Returns the partitions of the arm's topic that are there now. The fault plan may add others later."""
-    return sorted(partition for _, partition in context.cluster.partitions([arm.topic_name]))
+    """Returns the partitions of the arm's topic that are there now. The fault plan may add others later. Returns none if
+    it is not known."""
+    scenario = scenario_in(context)
+    at_last, first = range(scenario.load.partitions), range(first_partitions(scenario))
+    if first == at_last:
+        return [*at_last]
+    there = sorted(partition for _, partition in context.cluster.partitions([arm.topic_name]))
+    return there if there in ([*first], [*at_last]) else []  # no broker answered, or not all of its answer is there
 
 
 ACTIONS: dict[str, Action] = subset(

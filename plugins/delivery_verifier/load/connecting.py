@@ -29,7 +29,7 @@ def await_partitions(client: Producer, topic: str, count: int, timeout_s: float)
 
     def are_known() -> bool:
         with suppress(KafkaException):  # no broker answers at the moment
-            return len(client.list_topics(topic, timeout=timeout_s).topics[topic].partitions) >= count
+            return len(client.list_topics(topic, timeout=min(timeout_s, 1.0)).topics[topic].partitions) >= count
         return False
 
     wait_until(are_known, f"the producer to know {count} partitions of {topic}", timeout_s)

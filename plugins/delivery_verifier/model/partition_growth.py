@@ -58,9 +58,14 @@ def check_growth(scenario: Scenario) -> None:
             f"{where} with count {steps[0].options['count']}, and load.partitions, the number at the end, is "
             f"{load.partitions}; allowed: a count below it"
         )
+    actions = [step.action for step in scenario.fault.steps]
+    if "send" not in actions[actions.index(ADD_PARTITIONS) :]:
+        raise BadInput(f"{where}, and no send behind it; allowed: with a send, so that the new partitions get records")
+    if unfit := sorted({"rewind", "freeze_application"}.intersection(actions)):
+        raise BadInput(f"{where}, and {', '.join(unfit)}; allowed: without, because these need all partitions at once")
     for arm in scenario.loaded:
-        if arm.application is not None and arm.application.discipline in ASSIGNED:
+        if arm.application is not None and arm.application.discipline in (*ASSIGNED, "own"):
             raise BadInput(
-                f"{where}, and members of {arm.application.name} assign the partitions to themselves when they start, "
-                "so they never get the new ones; allowed: disciplines that subscribe"
+                f"{where}, and {arm.application.name} assigns the partitions to itself when it starts, or may do so, "
+                "so it never gets the new ones; allowed: disciplines that subscribe"
             )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from delivery_verifier.model.application import STORED, TIMED, Application, member_client_id
 from delivery_verifier.model.fault_plan import replacements_of
@@ -94,7 +95,7 @@ def _foreign_writers(scenario: Scenario, arm: Arm, group_log: GroupLog, sendable
     """Yields a doubt for each commit that neither a member nor a fault can have sent. Yields one more doubt if other
     clients than the members took part in the group."""
     for row in group_log.commits:
-        if row["topic"] != arm.topic_name or not sendable.has(row["partition"], row["offset"]):
+        if row["topic"] != arm.topic_name or not sendable.has(row["partition"], row["offset"], row["at"]):
             commit = "removal" if row["offset"] is None else f"commit of offset {row['offset']}"
             detail = f"no member sent the {commit} of {row['topic']}/{row['partition']}, which stands in"
             location = f"{row['log_partition']}:{row['log_offset']}"
@@ -117,7 +118,8 @@ class _Sendable:
     * A client that commits by its timer may commit the offset after any record that it has handed over. If its member
       did not end in an orderly way, the client may have handed over records that are not in the journal yet. A client
       that has told its member of the end of a partition may commit the offset behind that end (librdkafka issue 4844).
-      The timer of the Java client commits its position, so the first one may be that of the first record.
+      The timer of the Java client commits its position. So once a member has a partition, the offset at which it
+      begins there may be committed, too: what stood there before is of somebody else, or was committed already.
     * A rewind commits offset 0.
 
     `live_ends` maps each partition to the offset at which its log ends.
@@ -128,7 +130,7 @@ class _Sendable:
     ) -> None:
         self._is_rewound, self._live_ends = is_rewound, live_ends
         self._by_timer, _ = TIMED[application.discipline]
-        self._lead = 0 if application.client == "java" else 1
+        self._begins = list(_begins(journal)) if application.client == "java" else []
         batches = [row for row in journal if row["what"] == "handed_over"]
         self._batches = {(row["partition"], row["until"]) for row in batches}
         self._ranges = {(row["partition"], row["first"], row["until"]) for row in batches}
@@ -141,18 +143,31 @@ class _Sendable:
         }
         self._cut_short = [(key[2], until) for key, until in ends.items() if key[:2] not in closed]
 
-    def has(self, partition: int, offset: int | None) -> bool:
-        """Returns whether a commit of `offset` can have been sent. If `offset` is None, the commit removes the stored
-        offset. Nobody sends a removal, so the result is then False."""
+    def has(self, partition: int, offset: int | None, at: datetime) -> bool:
+        """Returns whether a commit of `offset`, written at the time `at`, can have been sent. If `offset` is None, the
+        commit removes the stored offset. Nobody sends a removal, so the result is then False."""
         if offset is None:
             return False
         if (self._is_rewound and offset == 0) or (partition, offset) in self._batches:
             return True
         if not self._by_timer:
             return False
-        if (partition, offset) in self._behind_ends:
-            return True
-        if any(number == partition and first + self._lead <= offset <= until for number, first, until in self._ranges):
-            return True
         live_end = self._live_ends.get(partition, 0)
-        return any(number == partition and until < offset <= live_end for number, until in self._cut_short)
+        return (
+            (partition, offset) in self._behind_ends
+            or any(number == partition and first < offset <= until for number, first, until in self._ranges)
+            or any((number, first) == (partition, offset) and since <= at for number, first, since in self._begins)
+            or any(number == partition and until < offset <= live_end for number, until in self._cut_short)
+        )
+
+
+def _begins(journal: list[Row]) -> Iterator[tuple[int, int, datetime]]:
+    """Yields (partition, offset, time) for each first batch of a member behind an assignment: the offset of its first
+    record, and the time from which the member had the partition. Brokers write times in ms."""
+    assigned = dict[tuple[int, int, int], datetime]()
+    for row in sorted(journal, key=lambda row: row["at"]):
+        key = row["member"], row["incarnation"], row["partition"]
+        if row["what"] == "assigned":
+            assigned[key] = row["at"].replace(microsecond=row["at"].microsecond // 1000 * 1000)
+        elif row["what"] == "handed_over" and key in assigned:
+            yield row["partition"], row["first"], assigned.pop(key)

@@ -96,6 +96,15 @@ def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
     if unobserved:
         detail = f"{arm.name}: partitions {unobserved} were not observed before the load began"
         yield ObserverDoubt(arm.name, "observer_blind", detail)
+    for partition in range(first_partitions(evidence.scenario), evidence.scenario.load.partitions):
+        epochs = (
+            each.leader_epoch
+            for each in evidence.observations
+            if each.kind == "partition" and (each.topic, each.partition) == (arm.topic_name, partition)
+        )
+        if next(epochs, 1) > 0:  # it may have been elected before anybody looked
+            detail = f"{arm.name}: partition {partition} was added, and not observed in its first leader epoch"
+            yield ObserverDoubt(arm.name, "observer_blind", detail)
     topics = {observation.topic for observation in evidence.observations}
     if arm.transactional_id and TRANSACTION_STATE not in topics:
         yield ObserverDoubt(arm.name, "observer_blind", f"{arm.name}: {TRANSACTION_STATE} was never observed")

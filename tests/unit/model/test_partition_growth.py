@@ -64,6 +64,9 @@ def test_a_plan_that_the_load_cannot_follow_is_refused() -> None:
     assert "2 times; allowed: once" in refused(fault=replace(of.fault, steps=(*steps, GROW)))
     assert "load.pacing is spread" in refused(load=replace(of.load, pacing="spread"))
     assert "count 3, and load.partitions, the number at the end, is 3" in refused(load=replace(of.load, partitions=3))
+    assert "no send behind it" in refused(fault=replace(of.fault, steps=steps[:2]))
+    rewind = step(AT_ONCE, "rewind", "none")
+    assert "and rewind; allowed: without" in refused(fault=replace(of.fault, steps=(*steps, rewind)))
     external = ExternalCluster(access=ClusterAccess(bootstrap_server="b:1"), cluster_id="an-id", brokers=(1, 2, 3))
     assert "the cluster is external" in refused(cluster=ClusterSpec(external=external))
 
@@ -74,4 +77,4 @@ def test_members_that_assign_partitions_to_themselves_never_get_new_ones() -> No
         replace(arm, application=APPLICATIONS["transform_assigned"]) if arm.role == "subject" else arm
         for arm in of.arms
     )
-    assert "assign the partitions to themselves" in refused(arms=arms)
+    assert "assigns the partitions to itself" in refused(arms=arms)

@@ -4,6 +4,7 @@ doubt, and an application whose commits agree with it has none."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -308,16 +309,27 @@ def test_an_offset_behind_an_end_that_the_client_told_of_can_have_been_sent_by_i
     assert (FOREIGN_WRITER, beyond) in details(group_log, "commit_after"), "it commits by itself"
 
 
-@pytest.mark.parametrize("client", ["librdkafka", "java"])
-def test_only_the_timer_of_the_java_client_commits_the_position_of_the_first_record(client: Any) -> None:
-    group_log = of_batches("")
-    group_log.commits.insert(0, commit(0, 0, 90))
-    scenario = applied_by("at_handover")
-    application = scenario.arm(SUBJECT).application
-    assert application is not None
-    members = msgspec.structs.replace(application, client=client)
-    found = differences(with_arm(scenario, SUBJECT, application=members), group_log, ENDS, is_rewound=False)
-    assert [name for _, name, _ in found] == ([] if client == "java" else [FOREIGN_WRITER])
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("client", "offset", "committed_ms", "is_sent"),
+    [
+        ("java", 0, 5, True),
+        ("java", 0, 4, False),  # before the member had the partition
+        ("java", 500, 9, False),  # within a life, the position is that behind a batch
+        ("librdkafka", 0, 5, False),
+    ],
+)
+def test_only_the_timer_of_the_java_client_commits_where_a_member_begins_and_only_once_it_has_the_partition(
+    client: Any, offset: int, committed_ms: int, is_sent: bool
+) -> None:
+    journal = [event("assigned", 0), event("handed_over", 0, 0, 390), event("handed_over", 0, 500, 502)]
+    journal = [{**row, "at": START + timedelta(milliseconds=5 + n, microseconds=7)} for n, row in enumerate(journal)]
+    members = msgspec.structs.replace(application("at_handover"), client=client)
+    sendable = _Sendable(members, [*journal, {**event("closed"), "at": START}], {0: 502}, is_rewound=False)
+    assert sendable.has(0, offset, START + timedelta(milliseconds=committed_ms)) is is_sent
+    assert sendable.has(0, 390, START), "it stands behind a batch"
 
 
 def test_the_doubt_about_lacking_commits_names_the_first_of_them() -> None:
@@ -388,14 +400,14 @@ def test_a_timer_may_commit_behind_each_record_that_was_handed_over_or_may_have_
 ) -> None:
     journal = [*OF_ONE_PARTITION, *([event("closed")] if is_closed else [])]
     ends = {at: 402 for (_, at) in ENDS}
-    assert _Sendable(application("at_handover"), journal, ends, is_rewound=False).has(partition, offset) is sent
+    assert _Sendable(application("at_handover"), journal, ends, is_rewound=False).has(partition, offset, START) is sent
 
 
 def test_of_a_partition_whose_end_nobody_knows_a_timer_may_commit_offset_0_alone() -> None:
     sendable = _Sendable(application("at_handover"), OF_ONE_PARTITION, {}, is_rewound=False)
-    assert [sendable.has(1, offset) for offset in (0, 1)] == [True, False]
+    assert [sendable.has(1, offset, START) for offset in (0, 1)] == [True, False]
 
 
 def test_a_commit_without_an_offset_is_sent_by_nobody() -> None:
     sendable = _Sendable(application("at_handover"), OF_ONE_PARTITION, {0: 402}, is_rewound=True)
-    assert not sendable.has(0, None) and sendable.has(0, 0)
+    assert not sendable.has(0, None, START) and sendable.has(0, 0, START)

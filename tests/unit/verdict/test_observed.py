@@ -91,7 +91,7 @@ def test_what_somebody_else_broke_is_named_with_its_broker_and_the_strong_arm_is
     assert (
         "Somebody else broke the brokers, and nobody saw how." in said and "clocks of the brokers were not read" in said
     )
-    assert "broker.session.timeout.ms=60000, replica.lag.time.max.ms=30000" in said
+    assert "broker.session.timeout.ms=60000, replica.lag.time.max.ms=30000, and leaders do move back" in said
 
 
 def test_a_loss_that_one_broker_cannot_explain_still_violates() -> None:
@@ -129,6 +129,9 @@ def test_an_outage_of_a_whole_isr_convicts_nobody_and_forbids_no_held() -> None:
     verdict, _ = verdict_of(lost(1, NAME), more=OUTAGE)
     assert arm(verdict, NAME).verdict == "INCONCLUSIVE"
     assert doubts(verdict, NAME) == {("checker", "brokers_unwatched")}
+    topic = RUN.arm(NAME).topic_name
+    first = next(each for each in evidence.disturbances if (each.kind, each.topic) == ("outage", topic))
+    assert any(f"{first.detail}: nobody saw whether they did" in each.detail for each in arm(verdict, NAME).doubts)
     verdict, _ = verdict_of(
         setting("counts/producers.parquet", "duplicated", 1, arm=NAME, producer=0, partition=0), more=OUTAGE
     )
@@ -151,6 +154,17 @@ def test_who_asked_for_an_unclean_election_is_not_known() -> None:
     assert any(each.kind == "unclean_election" for each in evidence.disturbances)
     assert arm(verdict, NAME).verdict == "INCONCLUSIVE"
     assert ("checker", "brokers_unwatched") in doubts(verdict, NAME)
+    assert any("nobody saw who asked for the unclean election" in each.detail for each in arm(verdict, NAME).doubts)
+
+
+def test_who_stops_flushing_for_a_time_in_which_nobody_looks_is_not_known() -> None:
+    profile = RUN.arm(NAME).profile
+    flushing = msgspec.structs.replace(profile, topic={**profile.topic, "flush.messages": 1})
+    arms = tuple(msgspec.structs.replace(each, profile=flushing) if each.name == NAME else each for each in RUN.arms)
+    run = msgspec.structs.replace(RUN, arms=arms)
+    for looked, expected in ((looks(), "VIOLATED"), (looks(without=(1, EFFECT_AT + 9 * SECOND)), "INCONCLUSIVE")):
+        verdict, _ = verdict_of(lost(1, NAME), more=[*OUTAGE, *looked], run=run)
+        assert arm(verdict, NAME).verdict == expected, doubts(verdict, NAME)
 
 
 @pytest.mark.parametrize("column", ["torn", "aborted_visible"])
@@ -159,11 +173,21 @@ def test_a_transaction_that_is_torn_while_a_broker_was_silent_convicts_nobody(co
     torn = setting("counts/producers.parquet", column, 1, arm=name, producer=0, partition=0)
     verdict, _ = verdict_of(torn, run=run)
     texts = [each.detail for each in arm(verdict, name).doubts if each.name == "brokers_unwatched"]
-    assert any("may have come late to brokers that did not answer, or were out (1)" in text for text in texts), texts
+    (text,) = texts
+    assert "may have come late to brokers that did not answer, or were out (1)" in text
     answers = [each for each in killed(run) if each.kind != "answers" or each.state == "answers"]
     cut_off = sorted([*answers, *beats()], key=lambda each: each.at_us)
     verdict, evidence = verdict_of(torn, run=run, observations=cut_off, injections=derived(run, cut_off))
     assert evidence.injections and arm(verdict, name).verdict == "INCONCLUSIVE", "cut off, and answered us throughout"
+
+
+def test_an_outage_of_a_topic_is_none_of_the_coordinators_of_transactions() -> None:
+    run, name = observed("transactional"), "transactional"
+    torn = setting("counts/producers.parquet", "torn", 1, arm=name, producer=0, partition=0)
+    verdict, evidence = verdict_of(torn, run=run, more=OUTAGE)
+    assert any(each.kind == "outage" for each in evidence.disturbances)
+    texts = [each.detail for each in arm(verdict, name).doubts if each.name == "brokers_unwatched"]
+    assert sum("nobody saw whether they did" in text for text in texts) == 1, texts
 
 
 def test_a_torn_transaction_while_a_coordinator_stood_still_for_a_second_convicts_nobody() -> None:
@@ -202,6 +226,8 @@ def test_a_topic_that_somebody_altered_and_set_back_is_inconclusive() -> None:
     assert arm(verdict, NAME).verdict == "INCONCLUSIVE"
     assert ("coverage", "unplanned_disturbance") in doubts(verdict, NAME)
     assert arm(verdict_of(more=altered[:1])[0], NAME).verdict == "HELD"
+    later = [msgspec.structs.replace(altered[1], at_us=EFFECT_AT + SECOND // 2)]
+    assert ("coverage", "unplanned_disturbance") in doubts(verdict_of(more=[altered[0], *later])[0], NAME)
 
 
 def last_of_the_isr(run: Scenario = RUN) -> list[Observation]:
@@ -247,6 +273,9 @@ def test_settings_that_nobody_looked_at_doubt_what_an_alteration_permits_and_not
     given: list[dict[str, Any]] = [{"observations": it, "injections": derived(RUN, it)} for it in every]
     watched, unwatched = given
     assert arm(verdict_of(of_two(lost(1, NAME)), **watched)[0], NAME).verdict == "VIOLATED", "min.insync.replicas was 2"
+    two_s = sorted([*seen, *looks(without=(EFFECT_AT, EFFECT_AT + SECOND))], key=lambda each: each.at_us)
+    verdict, _ = verdict_of(of_two(lost(1, NAME)), observations=two_s, injections=derived(RUN, two_s))
+    assert arm(verdict, NAME).verdict == "VIOLATED", "the longest time in which an alteration is seen"
     verdict, _ = verdict_of(of_two(lost(1, NAME)), **unwatched)
     assert arm(verdict, NAME).verdict == "INCONCLUSIVE"
     (doubt,) = arm(verdict, NAME).doubts

@@ -218,6 +218,19 @@ def test_a_partition_that_the_plan_adds_is_not_looked_for_before_the_load(
     assert (expected in details(grown, SUBJECT)) == is_there_at_first
 
 
+@pytest.mark.parametrize(("epoch", "doubted"), [(0, False), (1, True), (None, True)])
+def test_an_added_partition_must_be_seen_before_it_can_have_had_an_election(epoch: int | None, doubted: bool) -> None:
+    plan = FaultPlan(name="grows", summary="Grows.", steps=(step(AT_ONCE, "add_partitions", "none", count=1),))
+    added = (RUN.arm(SUBJECT).topic_name, 2)
+    seen = [each for each in QUIET_RUN.observations if (each.topic, each.partition) != added]
+    if epoch is not None:
+        example = next(each for each in QUIET_RUN.observations if (each.topic, each.partition) == added)
+        seen += [msgspec.structs.replace(example, leader_epoch=at) for at in (epoch, epoch + 1)]
+    grown = replace(QUIET_RUN, scenario=msgspec.structs.replace(RUN, fault=plan), observations=seen)
+    expected = f"{SUBJECT}: partition 2 was added, and not observed in its first leader epoch"
+    assert (expected in details(grown, SUBJECT)) == doubted
+
+
 def test_what_was_seen_of_one_topic_says_nothing_of_another() -> None:
     topic = RUN.arm(SUBJECT).topic_name
     others = [each for each in QUIET_RUN.observations if each.topic != topic]
