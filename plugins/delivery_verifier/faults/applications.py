@@ -224,8 +224,8 @@ def are_caught_up(context: ActionContext) -> bool:
 
 
 def _waiting(context: ActionContext, arm: Arm) -> int:
-    """Returns how many offsets of the arm's topic are behind those that the group of its application has committed; 1 if
-    that is not known."""
+    """Returns how many offsets of the arm's topic are behind those that the group of its application has committed; 1
+    if that is not known."""
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
     partitions = _partitions(context, arm)
     if not partitions:
@@ -237,8 +237,8 @@ def _waiting(context: ActionContext, arm: Arm) -> int:
 
 
 def _partitions(context: ActionContext, arm: Arm) -> list[int]:
-    """Returns the partitions of the arm's topic that are there now. The fault plan may add others later. Returns none if
-    it is not known."""
+    """Returns the partitions of the arm's topic that are there now. The fault plan may add others later. Returns none
+    if it is not known."""
     scenario = scenario_in(context)
     at_last, first = range(scenario.load.partitions), range(first_partitions(scenario))
     if first == at_last:
