@@ -143,9 +143,9 @@ class _Sendable:
         }
         self._cut_short = [(key[2], until) for key, until in ends.items() if key[:2] not in closed]
 
-    def has(self, partition: int, offset: int | None, at: datetime) -> bool:
-        """Returns whether a commit of `offset`, written at the time `at`, can have been sent. If `offset` is None, the
-        commit removes the stored offset. Nobody sends a removal, so the result is then False."""
+    def has(self, partition: int, offset: int | None, written_at: datetime) -> bool:
+        """Returns whether a commit of `offset` can have been sent. If `offset` is None, the commit removes the stored
+        offset. Nobody sends a removal, so the result is then False."""
         if offset is None:
             return False
         if (self._is_rewound and offset == 0) or (partition, offset) in self._batches:
@@ -156,7 +156,9 @@ class _Sendable:
         return (
             (partition, offset) in self._behind_ends
             or any(number == partition and first < offset <= until for number, first, until in self._ranges)
-            or any((number, first) == (partition, offset) and since <= at for number, first, since in self._begins)
+            or any(
+                (number, first) == (partition, offset) and since <= written_at for number, first, since in self._begins
+            )
             or any(number == partition and until < offset <= live_end for number, until in self._cut_short)
         )
 
