@@ -156,9 +156,7 @@ class _Sendable:
         return (
             (partition, offset) in self._behind_ends
             or any(number == partition and first < offset <= until for number, first, until in self._ranges)
-            or any(
-                (number, first) == (partition, offset) and since <= written_at for number, first, since in self._begins
-            )
+            or any(begin[:2] == (partition, offset) and begin[2] <= written_at for begin in self._begins)
             or any(number == partition and until < offset <= live_end for number, until in self._cut_short)
         )
 
