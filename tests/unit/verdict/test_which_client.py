@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -157,6 +158,7 @@ def test_what_one_client_alone_shows_is_the_clients() -> None:
 def test_one_scripted_cycle_excludes_no_race_of_which_the_contract_knows_nothing() -> None:
     one = the_one(a_run(), counted("duplicated", 20, LOUD), cases=listed("DUPLICATED", LOUD))
     assert one.answer == "open" and "1 of 1 comparable cycles of faults, which chance can do" in one.sentence
+    assert "repeat the fault with --cycles 8 or more" in one.sentence, "twice the fewest that exclude chance"
 
 
 def test_records_of_unknown_senders_in_a_topic_are_no_clients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,13 +185,18 @@ def test_effects_of_a_user_application_are_no_clients_of_the_arm() -> None:
     assert "a user application brings its own client" in one.sentence
 
 
-def test_a_fault_that_outlasts_the_wait_of_one_client_alone_tells_nothing() -> None:
+FAULT_MS = (HEALED - AT) // 1000
+
+
+@pytest.mark.parametrize(("timeout_ms", "answer"), [(1000, "open"), (FAULT_MS, "open"), (FAULT_MS + 1, "only")])
+def test_a_fault_that_outlasts_the_wait_of_one_client_alone_tells_nothing(timeout_ms: int, answer: str) -> None:
     of = a_run()
     for name in (LOUD, QUIET):
         plain = of.arm(name).profile
-        of = with_arm(of, name, profile=replace(plain, producer={**plain.producer, "request.timeout.ms": 1000}))
+        of = with_arm(of, name, profile=replace(plain, producer={**plain.producer, "request.timeout.ms": timeout_ms}))
     one = alone(of, LOUD)
-    assert one.answer == "open" and "outlasted the lesser of request.timeout.ms and socket.timeout.ms" in one.sentence
+    told = "outlasted the lesser of request.timeout.ms and socket.timeout.ms" in one.sentence
+    assert (one.answer, told) == (answer, answer == "open")
 
 
 def test_a_difference_that_the_contract_knows_is_named_with_its_rule() -> None:
@@ -374,7 +381,27 @@ def test_without_a_script_only_enough_comparable_cycles_exclude_chance(
 ) -> None:
     of = a_run(pacing=SPREAD)
     change = both(counted("duplicated", 20, LOUD), in_cycles(of, cycles, [(QUIET, cycle) for cycle in less]))
-    assert the_one(of, change, cases=shown_in(cycles, *hit), **repeated(of, cycles)).answer == answer
+    one = the_one(of, change, cases=shown_in(cycles, *hit), **repeated(of, cycles))
+    assert one.answer == answer
+    hits, trials = len({*hit} - {*less}), cycles - len(less)
+    assert f"{hits} of {trials} comparable cycle" in one.sentence
+
+
+def test_of_three_clients_a_cycle_counts_only_if_both_quiet_ones_were_exposed_as_much() -> None:
+    of = a_run(clients="librdkafka,java:4.3.1,java:3.9.2", pacing=SPREAD)
+    quiet = [arm.name for arm in of.subjects if arm.name != LOUD]
+    change = both(counted("duplicated", 20, LOUD), in_cycles(of, 4, [(quiet[0], 4)]))
+    one = the_one(of, change, cases=shown_in(4, 1, 2, 3, 4), **repeated(of, 4))
+    assert one.answer == "open" and "3 of 3 comparable cycles" in one.sentence
+
+
+def test_one_attempt_at_risk_exposes_an_arm() -> None:
+    evidence = evidence_of(a_run())
+    (verdict,) = [each for each in judged(evidence).arms if each.arm == LOUD]
+    side = _Side(evidence.arms[0], verdict)
+    for count in (0, 1):
+        exposure = [replace(each, reported=count, outstanding=0) for each in verdict.exposure]
+        assert dataclasses.replace(side, verdict=replace(verdict, exposure=exposure)).is_exposed == bool(count)
 
 
 def test_a_script_in_whose_cycles_it_comes_and_goes_leaves_it_to_chance() -> None:
