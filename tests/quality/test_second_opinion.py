@@ -59,14 +59,14 @@ def test_a_ledger_from_which_a_row_is_gone_after_the_tally_is_a_doubt(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, count = stored_run(HELD, tmp_path), second_opinion.count
-    file = run.path / "ledger/transactional-0-0.parquet"
 
-    def after_a_removal(*inputs: Any) -> second_opinion.Opinion:
-        beside = Path(shutil.copy(file, tmp_path))
-        rewrite(file, lambda rows: rows.slice(1))
-        counted = count(*inputs)
-        beside.replace(file)  # the search for shared offsets may read the ledger at this time
-        return counted
+    def after_a_removal(run_dir: Path, *inputs: Any) -> second_opinion.Opinion:
+        # In a copy, because the search for shared offsets reads the ledger at the same time.
+        less = tmp_path / "less"
+        for name in ("ledger", "log"):
+            shutil.copytree(run_dir / name, less / name)
+        rewrite(less / "ledger/transactional-0-0.parquet", lambda rows: rows.slice(1))
+        return count(less, *inputs)
 
     monkeypatch.setattr(second_opinion, "count", after_a_removal)
     verdict = judge_again(run, spark)
