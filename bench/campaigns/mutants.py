@@ -228,7 +228,7 @@ def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: 
             chosen = [target for target in chosen if any(word in target.module for word in words)]
         results = saved(root)
         if sample:
-            code = _sample(root, chosen, trials, results, sample, as_of)
+            code = _sample(root, chosen, trials, results, sample, as_of, words)
             trials.end()
             return code
         due = [target for target in chosen if results.get(target.module, ModuleResult()).digest != target.digest]
@@ -241,9 +241,16 @@ def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: 
 
 
 def _sample(
-    root: Path, chosen: list[Target], trials: Trials, last: Mapping[str, ModuleResult], size: int, as_of: str
+    root: Path,
+    chosen: list[Target],
+    trials: Trials,
+    last: Mapping[str, ModuleResult],
+    size: int,
+    as_of: str,
+    words: list[str],
 ) -> int:
-    """Tries `size` mutants of the modules `chosen`, writes a page, and returns the exit code."""
+    """Tries `size` mutants of the modules `chosen`, whose paths have one of `words`. Writes a page, and returns the
+    exit code."""
     digests = [mutant.digest for target in chosen for mutant in by_change(mutants(target.source)).values()]
     drawn = frozenset(sorted(digests)[:size])
     results = {
@@ -252,7 +259,7 @@ def _sample(
     }
     explained = explanations(root)
     page = root / "docs/results" / f"mutants-sample-{time.strftime('%Y-%m-%d')}.md"
-    page.write_text(report_of_sample(results, len(digests), as_of, explained))
+    page.write_text(report_of_sample(results, len(digests), as_of, words, explained))
     killed, unexplained = totals(results, explained)
     print(f"{killed:.1%} of {len(drawn)} killed; survivors without an explanation: {unexplained}; {page}")
     return 1 if unexplained or killed < LEAST_KILLED else 0
@@ -286,6 +293,8 @@ def main() -> int:
         part_of(options.shard)
     except ValueError as error:
         parser.error(str(error))
+    if options.sample < 0 or (options.sample and options.shard != "1/1"):
+        parser.error(f"--sample is {options.sample}, and --shard {options.shard}; allowed: a number above 0, alone")
     return work(ROOT, MODULES, options.shard, options.words, options.sample)
 
 

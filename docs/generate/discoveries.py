@@ -36,8 +36,11 @@ date that stands there, from a stored copy: it may have changed.
 
 
 class Ran(NamedTuple):
-    """One arm of one run. `client` has the arm's name, too, where all arms have the same client. Then: how many cycles of faults it had, in how many of them the bug showed (None: not known), and how
-    many records showed it."""
+    """One arm of one run.
+
+    `client` has the arm's name, too, where arms have the same client. `cycles`: how many cycles of faults it had.
+    `shown_in`: in how many of them the bug showed; None: not known. `cases`: how many records showed it.
+    """
 
     scenario: str
     run: int

@@ -36,7 +36,7 @@ def test_values_at_the_edge():
 )
 WORK = (
     "import sys; from pathlib import Path; from bench.campaigns import mutants; "
-    "sys.exit(mutants.work(Path(sys.argv[1]), {'code_that_decides': ('tests',)}, '1/1', []))"
+    "sys.exit(mutants.work(Path(sys.argv[1]), {'code_that_decides': ('tests',)}, '1/1', [], *map(int, sys.argv[2:])))"
 )
 
 
@@ -239,6 +239,18 @@ def test_a_shard_that_would_try_nothing_or_another_part_is_refused(
     assert refused.value.code == 2 and "a shard is I/N" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("options", [["--sample=-1"], ["--sample=5", "--shard=1/2"]])
+def test_a_sample_that_is_none_or_of_a_shard_is_refused(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bench.campaigns import mutants
+
+    monkeypatch.setattr(sys, "argv", ["mutants.py", *options])
+    with pytest.raises(SystemExit) as refused:
+        mutants.main()
+    assert refused.value.code == 2 and "allowed: a number above 0, alone" in capsys.readouterr().err
+
+
 IN_PLACE = """
 RULES = {"low": lambda value: value > 1, "high": lambda value: value > 1}
 def outer(limit):
@@ -333,6 +345,11 @@ def test_a_weak_test_leaves_survivors_a_better_one_kills_them_and_nothing_is_tri
     again = _work(tmp_path)
     assert again.returncode == 1 and "0 of 1 modules changed" in again.stdout
 
+    sample = _work(tmp_path, 1)
+    (page,) = (tmp_path / "docs/results").glob("mutants-sample-*.md")
+    assert "of 1 killed" in sample.stdout and "mutants.py --sample 1` tried 1 of" in page.read_text()
+    page.unlink()
+
     (tmp_path / "tests/test_module.py").write_text(BETTER_TESTS)
     better = _work(tmp_path)
     assert better.returncode == 0 and "100.0% killed" in better.stdout, better.stdout
@@ -347,6 +364,6 @@ def test_a_weak_test_leaves_survivors_a_better_one_kills_them_and_nothing_is_tri
     assert broken.returncode == 1 and "fails without any mutant" in broken.stderr
 
 
-def _work(root: Path) -> subprocess.CompletedProcess[str]:
-    command = (sys.executable, "-c", WORK, str(root))
+def _work(root: Path, *sample: int) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, "-c", WORK, str(root), *map(str, sample))
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

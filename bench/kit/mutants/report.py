@@ -39,8 +39,10 @@ def interval(successes: int, trials: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def report_of_sample(results: Mapping[str, ModuleResult], total: int, commit: str, explained: list[Explanation]) -> str:
-    """Returns the page of a sample of mutants in Markdown. `total`: how many mutants there are."""
+def report_of_sample(
+    results: Mapping[str, ModuleResult], total: int, commit: str, words: list[str], explained: list[Explanation]
+) -> str:
+    """Returns the page of a sample of mutants in Markdown. `total`: how many mutants the modules with `words` have."""
     reasons = _reasons(explained)
     mutants = sum(result.mutants for result in results.values())
     killed, unexplained = totals(results, explained)
@@ -50,8 +52,9 @@ def report_of_sample(results: Mapping[str, ModuleResult], total: int, commit: st
     lines = [
         "# Mutation testing: a sample",
         "",
-        f"`python bench/campaigns/mutants.py --sample {mutants}` tried {mutants:,} of {total:,} mutants, chosen by",
-        f"their digests. **{killed:.1%}** were killed (95 % interval: {low:.1%} to {high:.1%}).",
+        f"`{' '.join(('python bench/campaigns/mutants.py --sample', str(mutants), *words))}` tried {mutants:,} of",
+        f"{total:,} mutants, chosen by their digests.",
+        f"**{killed:.1%}** were killed (95 % interval: {low:.1%} to {high:.1%}).",
         f"{len(survivors)} survived, {unexplained} of them without an explanation.",
         f"Only because their tests took too long, {timed_out} were killed.",
         "",

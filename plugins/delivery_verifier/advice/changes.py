@@ -58,7 +58,7 @@ def advices(
             continue
         arm = scenario.arm(judged.arm)
         observed = disturbances_of_arm(arm, everything, coordinators, injections)
-        histories = [observed, expected_disturbances(scenario.fault, arm)]
+        histories = [observed, expected_disturbances(scenario.fault, arm, scenario.load.replication_factor)]
         question = _Question(scenario, verdict.arms, judged, Settings.of_arm(scenario, arm), histories)
         every.append(_after_violation(question) if judged.verdict == "VIOLATED" else _after_success(question))
     return every

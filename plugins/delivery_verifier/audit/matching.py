@@ -42,8 +42,8 @@ FOUND = pa.schema(
 """The records found in a topic. `id`, or `producer` and `sequence`, are what the identity found, or null. `hash` is the
 checksum of the value, as text; null if it was not asked for, or the value is null."""
 MEMORY_MB, MOST_MB, THREADS = 450, 4_000, 2
-"""The memory and threads of DuckDB. What does not fit goes to a temporary folder. Each claim that is not plain adds
-1 kB, up to MOST_MB, because the steps join these by their texts."""
+"""The memory and threads of DuckDB. What does not fit goes to a temporary folder. Each claim or
+identity that is not plain adds 1 kB, up to MOST_MB, because the steps join these by their texts."""
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": f"{MEMORY_MB}MB",
     "threads": THREADS,
@@ -206,8 +206,8 @@ def _load(database: Any, matching: Matching) -> None:
     _run(database, queries.views(matching.audit, str(matching.claims), str(matching.found), bool(matching.hidden)))
     (by_offset,) = database.execute(queries.MOST_HAVE_OFFSETS).fetchone()
     _run(database, queries.plain(matching.audit, by_offset))
-    (others,) = database.execute(queries.NOT_PLAIN).fetchone()
-    database.execute(f"SET memory_limit = '{min(MOST_MB, MEMORY_MB + others // 1000)}MB'")
+    (not_plain,) = database.execute(queries.NOT_PLAIN).fetchone()
+    database.execute(f"SET memory_limit = '{min(MOST_MB, MEMORY_MB + not_plain // 1000)}MB'")
     _run(database, queries.others(matching.audit))
 
 

@@ -25,6 +25,7 @@ EMPTY = "('0', 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 FILE = 1 << 40
 """The place of a claim is the number of its file times FILE, plus its line."""
 HASH = "hash(k1, k2)"
+"""Finds candidates alone: what it finds is compared as text (see `plain`)."""
 OUTCOME = "ENUM ('ACKED', 'SENT', 'FAILED', 'INDETERMINATE')"
 INFERRED = 1 << 62
 """What only the log shows stands behind all claims, at places from here on, by identity."""

@@ -85,9 +85,9 @@ class _Partition:
     """The simulated state of a partition while a plan runs.
 
     `replicas`: the brokers with a replica, which are in sync at first. `up`: the brokers that run and can be reached.
-    `isr`: the brokers in sync. `target`: the target brokers of the last
-    step. `observations`: what an observer would have seen so far. `power_cuts`: the injections so far that cut the
-    power of brokers. `clock`: yields the time (µs) of the next event.
+    `isr`: the brokers in sync. `target`: the target brokers of the last step. `observations`: what an observer
+    would have seen so far. `power_cuts`: the injections so far that cut the power of brokers. `clock`: yields the
+    time (µs) of the next event.
     """
 
     topic: str

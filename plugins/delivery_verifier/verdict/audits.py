@@ -179,7 +179,7 @@ def limits(evidence: Evidence, audit: Audit) -> Iterator[str]:
     if unproven.is_transactional(counts):
         yield (
             "Judged as a read_committed consumer sees the topic, which gets none of the "
-            f"{counts.get('aborted_records', 0):,} records of aborted transactions and "
+            f"{counts['aborted_records']:,} records of aborted transactions and "
             f"{counts.get('open_records', 0):,} of open ones."
         )
     if expired := counts.get("expired", 0):

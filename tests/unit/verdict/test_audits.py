@@ -100,7 +100,7 @@ def test_without_an_order_of_sending_nothing_is_held_that_forbids_another_order(
     ("counts", "name"),
     [
         ({"unordered": 1}, "order_unknown"),
-        ({"open_transactions": 1}, "transaction_open"),
+        ({"open_transactions": 1, "aborted_records": 0}, "transaction_open"),
         ({"control_records": 1, "aborted_records": 1, "transaction_unknown": 1}, "transaction_unknown"),
         ({"expired": 1}, "expired"),
         ({"expired_present": 1}, "expired"),
