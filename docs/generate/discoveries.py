@@ -26,7 +26,8 @@ INTRODUCTION = """\
 Bugs of clients that are known upstream, and that real brokers show under a fault of this catalogue. Each scenario runs the
 client that has the bug beside one that has it not, with the same settings and under the same fault. Where all clients have
 it, it runs two settings. What an arm shows here is forbidden to both, by what Kafka promises or by the claim of the arm: a
-client that breaks it is VIOLATED, which the scenario expects, and never permitted.
+client that breaks it is VIOLATED, which the scenario expects, and never permitted. If chance decides whether the bug
+shows, a run in which it does not show is INCONCLUSIVE.
 
 `--clients` puts other clients and versions in the place of those that send in a scenario, e.g. `--clients java:4.3.1`. The
 client of a scenario about an application is that of its members, and stays. What is said of upstream is what was read at the
@@ -64,7 +65,10 @@ def _read(file: Path) -> list[Ran]:
 def document() -> str:
     """Returns the whole page as Markdown."""
     ran = runs()
-    return INTRODUCTION + "\n".join(line for entry in ENTRIES for line in _section(entry, ran)).rstrip() + "\n"
+    return (
+        "\n".join([INTRODUCTION + "\n".join(line for entry in ENTRIES for line in _section(entry, ran))]).rstrip()
+        + "\n"
+    )
 
 
 def _section(entry: Entry, ran: list[Ran]) -> Iterator[str]:

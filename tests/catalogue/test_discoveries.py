@@ -30,6 +30,15 @@ def test_an_idempotent_librdkafka_writes_acknowledged_records_twice_and_java_doe
     assert (finding.anomaly, finding.ruling, finding.rule) == ("DUPLICATED", "FORBIDDEN", "duplicated.never")
 
 
+def test_java_4_1_1_writes_records_into_partitions_of_others_and_4_1_2_does_not(kafka_spark: SparkSession) -> None:
+    verdict = run("java.reused_buffer", kafka_spark)
+    bug, control = arm(verdict, "small_buffer-java-4.1.1"), arm(verdict, "small_buffer-java-4.1.2")
+    assert (control.verdict, control.tally["misrouted"]) == ("HELD", 0), control.sentence
+    assert (bug.verdict, verdict.green) == ("VIOLATED", True), verdict.sentence
+    assert [each.anomaly for each in bug.findings if each.broken] == ["MISROUTED"]
+    assert bug.tally["lost"] == 0
+
+
 def test_a_member_that_is_told_of_ends_skips_a_record_of_each_partition_with_librdkafka_2_13_0_and_not_with_2_13_2(
     kafka_spark: SparkSession,
 ) -> None:

@@ -38,6 +38,8 @@ HANGS_UP_AFTER_MS = 5000
 """How long a client waits for an answer that never comes. A host that stalls for less makes it send nothing twice."""
 DELAY_MS = 4000
 """How late the end of a transaction is. A client that does not wait has begun the next one by then."""
+LONG = b"a" * 100_000
+"""A value whose request is long enough to be stalled in its middle."""
 MADE: list[Client] = []
 """The clients of the running test. A client that still waited for an answer would send its records again during a later
 test."""
@@ -193,6 +195,23 @@ def test_delayed_responses_come_later_and_no_more_than_that(cluster: Cluster, to
     assert log(cluster, topic) == [b"a"]
 
 
+def test_a_request_that_is_stalled_in_its_middle_arrives_whole_when_the_stall_is_over(
+    cluster: Cluster, topic: str
+) -> None:
+    mine, now = client(cluster, topic), moment(cluster, count=1, delay_ms=700)
+    ACTIONS["stall"].do(now)
+    mine.send(b"short")
+    mine.acked(1)
+    assert not ACTIONS["stall"].proof(now, Done(0))
+    mine.told.clear()
+    sent_s, value = time.monotonic(), LONG * 5
+    mine.send(value)
+    mine.acked(1)
+    assert time.monotonic() - sent_s >= 0.7
+    assert ACTIONS["stall"].proof(now, Done(0)) == {"broker 1": {"mine": 1}}
+    assert log(cluster, topic) == [b"short", value]
+
+
 def committed_view(cluster: Cluster, topic: str) -> list[bytes]:
     """Returns the values of all records in the topic's three partitions that a read_committed consumer sees."""
     settings = {
@@ -284,7 +303,7 @@ class Sends(RunningLoad):
         return 1 - len(self.by.told)
 
     def send(self, blocks: int) -> None:
-        self.by.send(b"a" * blocks)
+        self.by.send(LONG)
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +317,7 @@ def plan(cluster: Cluster) -> Scenario:
 
 def inject(cluster: Cluster, plan: Scenario, by: Client, until: Trigger, action: str = "close") -> Injection:
     options: dict[str, Setting] = {} if action == "delay_end" else {"count": 1}
-    options |= {"delay_ms": 10} if action.startswith("delay") else {}
+    options |= {"delay_ms": 10} if action == "stall" or action.startswith("delay") else {}
     steps = (
         FaultStep(trigger=AT_ONCE, action=action, target="leader", options=options),
         FaultStep(trigger=AT_ONCE, action="send"),
@@ -317,7 +336,7 @@ def test_the_runner_proves_just_before_the_release_that_the_proxy_acted(
     assert made.hit == {arm.topic_name: [0] for arm in plan.arms} and made.healed_at_us and made.recovered_at_us
 
 
-@pytest.mark.parametrize("action", ["close", "hold", "drop", "delay", "delay_end"])
+@pytest.mark.parametrize("action", ["close", "hold", "drop", "delay", "stall", "delay_end"])
 def test_a_proxy_that_is_bypassed_took_no_effect(cluster: Cluster, topic: str, plan: Scenario, action: str) -> None:
     made = inject(cluster, plan, client(cluster, topic, direct=True), Trigger(kind="settled"), action)
     assert not made.took_effect and made.proof["process_before_heal"] == {}

@@ -12,6 +12,7 @@ from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.held_back import HeldBack
 from delivery_verifier.model.history import Injection, Observation
+from delivery_verifier.model.scenario import Bound, Expectation
 from delivery_verifier.model.unreadable import Unreadable
 from delivery_verifier.run_directory.shared_offsets import SharedOffsets
 from delivery_verifier.verdict.evaluation import Validation
@@ -226,6 +227,8 @@ def _replica(**changes: object) -> Callable[[SoundRun], None]:
     return commit
 
 
+BY_CHANCE = Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="PHANTOM", op=">=", value=1),), by_chance=True)
+"""What an arm of a sound run does not show, if it is expected to show it by chance."""
 DEFECTS: tuple[Defect, ...] = (
     _anomaly(
         Anomaly.LOST,
@@ -364,6 +367,11 @@ DEFECTS: tuple[Defect, ...] = (
     Defect("an election by no plan", "unplanned_disturbance", _led_by_another),
     Defect(
         "no transaction committed", "nothing_committed", lambda run: _transactions(run, committed=0), _transactional
+    ),
+    Defect(
+        "a bug that chance did not let show",
+        "did_not_show",
+        lambda run: setattr(run, "scenario", with_arm(run.scenario, run.subject.name, expectation=BY_CHANCE)),
     ),
     Defect("no transaction aborted", "nothing_aborted", lambda run: _transactions(run, aborted=0), _transactional),
 )

@@ -17,7 +17,7 @@ from delivery_verifier.contract.times import Span
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import LEAD_US, Injection, Observation
 
-_HOLDING = frozenset({"isolate", "hold", "delay", "delay_end"})
+_HOLDING = frozenset({"isolate", "hold", "delay", "stall", "delay_end"})
 """The actions that hold up requests, and that no observer sees. What the proxy drops, or closes a connection instead of
 forwarding, arrives at once or never."""
 

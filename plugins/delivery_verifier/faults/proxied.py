@@ -20,7 +20,8 @@ MEANS = "proxy"
 
 @dataclass(frozen=True)
 class Frames:
-    """Puts a rule in force at the proxy (see ProxyRule). `name` says what the rule does: drop, hold, delay or close.
+    """Puts a rule in force at the proxy (see ProxyRule). `name` says what the rule does: drop, hold, delay, close or
+    stall.
 
     The option `clients` of the fault plan's step is the number of clients on which the rule must act. All other options
     are fields of the rule. Proof: the rule acted on requests or responses of at least `clients` clients. If the clients
@@ -49,6 +50,8 @@ class Frames:
 
     def _rule(self, context: ActionContext) -> ProxyRule:
         options = {name: value for name, value in context.options.items() if name != "clients"}
+        if self.name == "stall":
+            options["direction"] = "begin"
         return rule_of({"action": self.name, "brokers": tuple(context.brokers), **options})
 
 
@@ -124,6 +127,7 @@ ACTIONS: dict[str, Action] = subset(
         "hold": Frames("hold"),
         "delay": Frames("delay"),
         "close": Frames("close"),
+        "stall": Frames("stall"),
         "delay_end": DelayEnd("delay"),
         "release": Release(),
     },

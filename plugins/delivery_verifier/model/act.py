@@ -118,6 +118,12 @@ def _number(name: str, meaning: str, low: int = 1, *, required: bool = False) ->
 
 
 CLIENTS = _number("clients", "minimum number of clients affected for the fault to count (default 1)")
+COUNTED = (
+    _number("nth", "start at the N-th match, counted per broker and client.id since the step (default 1)"),
+    _number("count", "how many per broker and client.id (default 0: all)", low=0),
+    CLIENTS,
+)
+"""The options that say how many requests or responses of how many clients an action of the proxy hits."""
 FRAMES = (
     Option(
         name="direction",
@@ -131,9 +137,7 @@ FRAMES = (
         allowed=f"{', '.join(APIS)}, or an API key",
         is_allowed=lambda value: value in APIS or _is_whole(value, 0),
     ),
-    _number("nth", "start at the N-th match, counted per broker and client.id since the step (default 1)"),
-    _number("count", "how many per broker and client.id (default 0: all)", low=0),
-    CLIENTS,
+    *COUNTED,
 )
 """The options of the proxy's actions. They say which requests or responses an action hits (see
 `cluster.proxy.rules.ProxyRule`). The option `clients` says how many clients the action must hit to count as effective.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from delivery_verifier.model.act import (
     BLOCKS,
     CLIENTS,
+    COUNTED,
     CRASH_POINT,
     DELAY,
     FRAMES,
@@ -254,6 +255,17 @@ ACTS: dict[str, Act] = {
             options=FRAMES,
         ),
         Act(
+            name="stall",
+            summary="The proxy reads the begin of a Produce request (16 KiB), and the rest only later. Until then, the "
+            "client has to keep it. Shorter requests pass.",
+            done="was stalled in the middle of requests",
+            takes_effect=True,
+            proof_only_before_heal=True,
+            counts_as=("connection_loss",),
+            means="proxy",
+            options=(*COUNTED, DELAY),
+        ),
+        Act(
             name="delay_end",
             summary="The proxy lets the request that ends each producer's next transaction (EndTxn) go only later.",
             done="had the ends of transactions delayed",
@@ -266,7 +278,7 @@ ACTS: dict[str, Act] = {
         Act(
             name="release",
             summary="The proxy forwards everything again, first what it held back.",
-            heals=("drop", "hold", "delay", "close", "delay_end"),
+            heals=("drop", "hold", "delay", "close", "stall", "delay_end"),
             means="proxy",
         ),
         Act(

@@ -96,11 +96,13 @@ class Bound(Data, frozen=True):
 class Expectation(Data, frozen=True):
     """What an arm must show for the run to be green: one of `verdicts`, and counts within all `bounds`.
 
-    An INCONCLUSIVE arm never meets its expectation.
+    An INCONCLUSIVE arm never meets its expectation. `by_chance`: whether chance decides if the arm shows what `bounds`
+    ask for. If it does not show it, this proves nothing, and the arm is INCONCLUSIVE instead of HELD.
     """
 
     verdicts: tuple[Literal["HELD", "VIOLATED"], ...] = ("HELD",)
     bounds: tuple[Bound, ...] = ()
+    by_chance: bool = False
 
 
 class Arm(Data, frozen=True):

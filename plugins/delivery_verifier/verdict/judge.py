@@ -111,7 +111,7 @@ def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
     function adds."""
     spec = arm.spec
     findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
-    doubts = [*known, *coverage_doubts(arm)]
+    doubts = [*known, *coverage_doubts(arm), *_not_shown(arm)]
     verdict = verdict_of(doubts, findings)
     is_doubted = arm.is_canary or any(doubt.kind == "checker" for doubt in doubts)  # then no count can be trusted
     given_up = None if is_doubted else given_up_of(arm)
@@ -136,6 +136,18 @@ def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
         causes=[] if any(doubt.kind == "checker" for doubt in doubts) else causes(arm),
         client="" if arm.run.scenario.audit else spec.versioned_client.words,
     )
+
+
+def _not_shown(arm: ArmEvidence) -> list[Doubt]:
+    """Returns a coverage doubt if the arm does not show what it is expected to show, and chance has a part in that."""
+    expectation, cycles = arm.spec.expectation, arm.run.scenario.fault.cycles
+    if not expectation.by_chance or all(_meets(arm.totals, bound) for bound in expectation.bounds):
+        return []
+    detail = (
+        f"{arm.name} was expected to show {expected_text(expectation)}, which chance decides, and did not in {cycles} "
+        f"cycle{'' if cycles == 1 else 's'} of faults"
+    )
+    return [Doubt(kind="coverage", name="did_not_show", detail=detail)]
 
 
 def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictName:

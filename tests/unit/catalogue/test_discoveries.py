@@ -8,10 +8,13 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue import ENTRIES, build
 from delivery_verifier.catalogue.arm_clients import ONLY_LIBRDKAFKA
 from delivery_verifier.catalogue.scenarios import discoveries
+from delivery_verifier.cluster.proxy.rules import BEGIN_BYTES
+from delivery_verifier.cluster.proxy.server import AHEAD_BYTES
 from delivery_verifier.contract import forecast
 from delivery_verifier.contract.disturbances import disturbances_of_topic
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
+from delivery_verifier.load.java.settings import properties
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.client import VersionedClient, parse
@@ -20,6 +23,7 @@ from delivery_verifier.model.scenario import Bound, Scenario
 from delivery_verifier.planning.build import scenario_from_params
 
 EPOCH_BUMP, EOF_EVENTS = "idempotent.epoch_bump", "consumer.eof_events"
+REUSED_BUFFER = "java.reused_buffer"
 TRUNCATED_COMMIT, PARTITION_GROWTH = "consumer.truncated_commit", "consumer.partition_growth"
 BACK = ("commit_after", "at_handover")
 """The applications that come back to a log that was cut off: the first commits without a leader epoch, the second with
@@ -48,6 +52,48 @@ def test_an_idempotent_librdkafka_must_break_and_java_with_the_same_settings_mus
     assert bug.expectation.bounds == (Bound(count="DUPLICATED", op=">=", value=1),)
     assert bug.profile == control.profile
     assert bug.profile.producer["enable.idempotence"] is True
+
+
+def test_java_4_1_1_must_break_if_chance_lets_it_and_4_1_2_must_hold() -> None:
+    of = planned(REUSED_BUFFER)
+    assert verdicts(of) == {"java:4.1.1": "VIOLATED", "java:4.1.2": "HELD"}
+    bug, control = of.loaded
+    assert bug.expectation.bounds == (Bound(count="MISROUTED", op=">=", value=1),) and bug.expectation.by_chance
+    assert bug.profile == control.profile and not control.expectation.by_chance
+    assert of.fault.cycles >= 5, "fewer cycles prove nothing of a client"
+
+
+def test_records_time_out_in_the_second_request_that_is_stalled_and_not_in_the_first_nor_by_its_own_timeout() -> None:
+    """Else the request is closed, and its memory is not read again."""
+    of = planned(REUSED_BUFFER)
+    both, leader = [step for step in of.fault.steps if step.action == "stall"]
+    arm, load = of.loaded[0], of.load
+    own = properties(arm.profile.producer, arm.java_properties, load.payload_bytes, load.deadline_s)
+    delivery_ms, request_ms, linger_ms = (
+        int(own[name]) for name in ("delivery.timeout.ms", "request.timeout.ms", "linger.ms")
+    )
+    stalled_ms = int(leader.options["delay_ms"])
+    assert own["max.in.flight.requests.per.connection"] == "1", "the second request begins when the first is answered"
+    assert stalled_ms < delivery_ms - linger_ms < 2 * stalled_ms - 500 and stalled_ms < request_ms
+    assert int(both.options["delay_ms"]) < delivery_ms - linger_ms, "the stall of all makes nothing time out"
+
+
+def test_the_memory_of_the_java_producer_changes_hands_while_a_leader_is_stalled() -> None:
+    """A batch of a block each, all of one size. The stall of all brokers makes the client take more memory than what
+    waits for the stalled leader, so that a batch for another leader finds memory that was given back."""
+    of = planned(REUSED_BUFFER)
+    both, _ = [step for step in of.fault.steps if step.action == "stall"]
+    arm, load = of.loaded[0], of.load
+    assert load.rate is not None and load.block
+    own = properties(arm.profile.producer, arm.java_properties, load.payload_bytes, load.deadline_s)
+    batch_bytes, block_bytes = int(own["batch.size"]), load.block * load.payload_bytes
+    assert block_bytes < batch_bytes < block_bytes + load.payload_bytes and own["compression.type"] == "none"
+    blocks_per_s = load.rate / load.block
+    taken = blocks_per_s * int(both.options["delay_ms"]) / 1000
+    of_leader = blocks_per_s / of.cluster.brokers * int(own["delivery.timeout.ms"]) / 1000
+    assert of_leader * 2 < taken < int(own["buffer.memory"]) / batch_bytes
+    request_bytes = load.partitions // of.cluster.brokers * batch_bytes
+    assert request_bytes > 2 * (2 * AHEAD_BYTES + BEGIN_BYTES), "half of a request stays at the client"
 
 
 def test_the_clients_that_a_user_names_take_the_place_of_those_of_the_scenario() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -133,6 +134,26 @@ def test_delayed_answers_come_when_they_are_due_without_anything_else_happening(
         client.sendall(request(1) + request(2))
         wanted = response(1) + response(2)
         assert received(client, len(wanted)) == wanted
+
+
+def test_a_client_that_is_stalled_in_a_request_keeps_most_of_it_until_the_stall_is_over(stage: Stage) -> None:
+    stage.order(ProxyRule(action="stall", brokers=(1,), direction="begin", api="Metadata", count=1, delay_ms=400))
+    with stage.client() as client, stage.client() as other:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 13)
+        client.setblocking(False)
+        whole, sent, began_s = request(1, 1_000_000), 0, time.monotonic()
+        other.sendall(request(2))
+        assert received(other, len(response(2))) == response(2), "a short request of another client passes"
+        most, stalled_s = 0, 0.0
+        while sent < len(whole):
+            with suppress(BlockingIOError):
+                sent += client.send(whole[sent : sent + 10_000])
+            if not stage.broker.heard.count(1) and time.monotonic() - began_s < 0.3:
+                most = sent
+            stalled_s = time.monotonic() - began_s
+        assert most < len(whole) / 2 and stalled_s >= 0.4
+        client.setblocking(True)
+        assert received(client, len(response(1, 1_000_000))) == response(1, 1_000_000)
 
 
 def test_a_closed_connection_has_delivered_what_came_before(stage: Stage) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.fake_cluster import FakeCluster
 
 from delivery_verifier.catalogue import ENTRIES
@@ -16,7 +17,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.messages import encoded
 from delivery_verifier.cluster.proxy.flows import UNTIL_RELEASED, Closed, Conversation, Flow
 from delivery_verifier.cluster.proxy.frames import NotKafka, Splitter, TransactionEnd, request_of, transaction_end_of
-from delivery_verifier.cluster.proxy.rules import ProxyRule, RuleBook, rule_of
+from delivery_verifier.cluster.proxy.rules import BEGIN_BYTES, ProxyRule, RuleBook, rule_of
 from delivery_verifier.faults.action import ActionContext, Done
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.proxied import Frames
@@ -165,6 +166,60 @@ def test_delay_lets_frames_go_when_they_are_due_and_what_follows_not_before() ->
     assert bytes(flow.out) == response(1) + response(2)
 
 
+STALL = ProxyRule(action="stall", brokers=(1,), direction="begin", count=1, delay_ms=500)
+
+
+def long_request(correlation: int, api: int = PRODUCE, size: int = 3 * BEGIN_BYTES) -> bytes:
+    return request(correlation, api, version=10, rest=b"\0\0" + struct.pack(">hi", -1, 30_000) + bytes(size))
+
+
+def test_stall_reads_the_begin_of_a_request_and_the_rest_when_it_is_due_once() -> None:
+    talk = Talk(STALL)
+    conversation, frame = talk.talk, long_request(1)
+    flow = conversation.requests
+    conversation.from_client(frame[: BEGIN_BYTES - 1], 1.0)
+    assert (flow.stalled_until, flow.due_at, talk.book.hits(STALL)) == (0, UNTIL_RELEASED, {})
+    conversation.from_client(frame[BEGIN_BYTES - 1 : BEGIN_BYTES], 2.0)
+    assert (flow.stalled_until, flow.due_at, talk.book.hits(STALL)) == (2.5, 2.5, {"1": {"one": 1}})
+    flow.advance(2.4)
+    assert flow.stalled_until == 2.5
+    flow.advance(2.5)
+    conversation.from_client(frame[BEGIN_BYTES : 2 * BEGIN_BYTES], 2.6)
+    conversation.from_client(frame[2 * BEGIN_BYTES :], 2.7)
+    assert flow.stalled_until == 0 and bytes(flow.out) == frame, "the rest of the request is no other begin"
+    assert talk.book.hits(STALL) == {"1": {"one": 1}}, "the whole request is no match"
+
+
+def test_stall_counts_only_the_begins_of_long_produce_requests() -> None:
+    rule = replace(STALL, nth=2)
+    talk = Talk(rule)
+    flow = talk.talk.requests
+    for frame in (produce(1), long_request(2, METADATA), long_request(3), produce(4)):
+        talk.talk.from_client(frame[:20_000], 1.0)
+        assert not flow.stalled_until
+        talk.talk.from_client(frame[20_000:], 1.0)
+    talk.talk.from_client(long_request(5)[:20_000], 1.0)
+    assert flow.stalled_until == 1.5
+    assert Talk().talk.requests.due_at == UNTIL_RELEASED
+
+
+def test_a_release_ends_a_stall() -> None:
+    talk = Talk(STALL)
+    flow = talk.talk.requests
+    talk.talk.from_client(long_request(1)[:20_000], 1.0)
+    assert talk.book.stalls(1) and not talk.book.stalls(2)
+    talk.book.release([1])
+    flow.release()
+    assert not talk.book.stalls(1) and flow.stalled_until == 0
+
+
+def test_only_a_stall_is_about_begins() -> None:
+    for fields in ({"action": "stall", "direction": "request"}, {"action": "drop", "direction": "begin"}):
+        with pytest.raises(ValueError, match="direction"):
+            rule_of({"brokers": (1,), **fields})
+    assert rule_of({"action": "stall", "brokers": (1,), "direction": "begin"}).delay_ms == 0
+
+
 def test_close_counts_and_ends_the_connection() -> None:
     rule = ProxyRule(action="close", brokers=(1,), count=1)
     talk = Talk(rule)
@@ -234,7 +289,7 @@ PROXIED = [name for name, act in ACTS.items() if act.takes_effect and act.needs 
 
 
 def test_the_actions_of_the_proxy_are_those_of_its_rules() -> None:
-    assert set(PROXIED) == {"drop", "hold", "delay", "close", "delay_end"} == set(ACTS["release"].heals)
+    assert set(PROXIED) == {"drop", "hold", "delay", "close", "stall", "delay_end"} == set(ACTS["release"].heals)
     assert all(
         {option.name for option in ACTS[name].options} - {"clients"} < set(ProxyRule.__struct_fields__)
         for name in PROXIED

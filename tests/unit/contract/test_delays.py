@@ -25,7 +25,7 @@ def process(at_us: int, broker: int, state: str) -> Observation:
     return Observation(at_us=at_us, kind="process", broker=broker, state=state)
 
 
-@pytest.mark.parametrize("action", ["isolate", "hold", "delay", "delay_end", "of a newer version"])
+@pytest.mark.parametrize("action", ["isolate", "hold", "delay", "stall", "delay_end", "of a newer version"])
 def test_what_holds_up_connections_holds_up_requests_for_as_long_again(action: str) -> None:
     assert delays([], [injection(action)]) == [(10 * S - LEAD, 18 * S + LAG)]
     assert delays([], [injection(action, healed_at_us=None, took_effect=False)]) == [(10 * S - LEAD, None)]

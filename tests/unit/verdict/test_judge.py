@@ -188,6 +188,19 @@ def test_an_arm_is_as_expected_only_within_its_bounds(bound: Bound, met: bool) -
     assert (arm(verdict).as_expected, verdict.green) == (met, met)
 
 
+def test_what_chance_decides_and_the_arm_did_not_show_is_inconclusive_and_not_held() -> None:
+    bounds = (Bound(count="LOST", op=">=", value=1),)
+    of = with_arm(RUN, SUBJECT, expectation=Expectation(verdicts=("VIOLATED",), bounds=bounds, by_chance=True))
+    quiet, broken = judged(evidence_of(of)), judged(evidence_of(of, lost(3)))
+    assert (arm(quiet).verdict, quiet.exit_code) == ("INCONCLUSIVE", 2)
+    (doubt,) = arm(quiet).doubts
+    assert (doubt.kind, doubt.name) == ("coverage", "did_not_show")
+    assert "LOST >= 1, which chance decides, and did not in 1 cycle of faults" in doubt.detail
+    assert (arm(broken).verdict, arm(broken).doubts, broken.green) == ("VIOLATED", [], True)
+    sure = judged(evidence_of(expecting("VIOLATED", bounds=bounds)))
+    assert (arm(sure).verdict, sure.green, arm(sure).doubts) == ("HELD", False, []), "not by chance: not as expected"
+
+
 def test_a_bound_on_a_count_that_nobody_keeps_is_an_error_and_no_verdict() -> None:
     with pytest.raises(ValueError, match="no column of the counts"):
         judged(evidence_of(expecting("HELD", bounds=(Bound(count="angels", op="=", value=0),))))

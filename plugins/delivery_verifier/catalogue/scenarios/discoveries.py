@@ -37,9 +37,9 @@ _TRUNCATED_BLOCK = 100
 """How many records an unclean election takes, and as many new records stand at their offsets."""
 
 
-def _shows(anomaly: str) -> Expectation:
+def _shows(anomaly: str, *, by_chance: bool = False) -> Expectation:
     """Returns the expectation that an arm is VIOLATED, by at least one case of `anomaly`."""
-    return Expectation(verdicts=("VIOLATED",), bounds=(Bound(count=anomaly, op=">=", value=1),))
+    return Expectation(verdicts=("VIOLATED",), bounds=(Bound(count=anomaly, op=">=", value=1),), by_chance=by_chance)
 
 
 _EPOCH_BUMP = Entry(
@@ -96,6 +96,66 @@ _EPOCH_BUMP = Entry(
     session_timeout_ms=_LONG_SESSION_MS,
     deterministic=False,
     rules=("duplicated.never",),
+)
+
+
+_REUSED_BUFFER = Entry(
+    name="java.reused_buffer",
+    title="Java 4.1.1: records stand in partitions to which nobody sent them",
+    promise="A record stands in the partition to which it was sent, and nowhere else. The Java client 4.1.1 gives "
+    "the memory of a batch that timed out to another batch, while the request with the first one is still half "
+    "written. When the network goes on, the broker gets the header of the one with the bytes of the other, whose "
+    "checksum is right. The client reports success.",
+    source="Apache Kafka documentation, design: the producer; CVE-2026-35554; KAFKA-19012",
+    upstream=Upstream(
+        reference="CVE-2026-35554, KAFKA-19012",
+        url="https://issues.apache.org/jira/browse/KAFKA-19012",
+        status="fixed in 3.9.2, 4.0.2, 4.1.2 and 4.2.0. Versions from 2.8.0 on have it; there is no fix for 3.8 and "
+        "older.",
+        as_of="2026-11-28",
+    ),
+    tags=("promises",),
+    clients=(VersionedClient("java", "4.1.1"), VersionedClient("java", "4.1.2")),
+    arms=(
+        ArmPlan(
+            name="small_buffer",
+            role="subject",
+            profile=profile_of(
+                "small_buffer",
+                "acks=all with little memory, and records that time out soon after their request would.",
+                topic={"min.insync.replicas": 1},
+                max_in_flight_requests_per_connection=1,
+                delivery_timeout_ms=3100,
+                request_timeout_ms=3000,
+                socket_timeout_ms=3000,
+                socket_send_buffer_bytes=8192,
+                linger_ms=20,
+                batch_size=65_000,
+                queue_buffering_max_kbytes=9600,
+            ),
+            claim="contract",
+            with_other={"java:4.1.1": _shows("MISROUTED", by_chance=True)},
+        ),
+    ),
+    load=Load(partitions=24, replication_factor=1, payload_bytes=3200, rate=1100, block=20, duration_s=110.0),
+    records=88_000,
+    fault=FaultPlan(
+        name="stalled_in_requests",
+        summary="Stall the connections to all brokers for 2.5 s, so that the producers take most of their memory. Then "
+        "stall the connection to one leader for 2.3 s in the middle of a Produce request, and for as long in the next "
+        "one: records time out in it. Eight times over.",
+        steps=(
+            step(after(2), "stall", "all", count=1, delay_ms=2500),
+            step(after(3), "release", "all"),
+            step(after(2), "stall", "leader", nth=2, count=2, delay_ms=2300),
+            step(after(5.5), "release", "leader"),
+        ),
+        cycles=8,
+        duration_s=13,
+    ),
+    session_timeout_ms=_LONG_SESSION_MS,
+    deterministic=False,
+    rules=("misrouted.never",),
 )
 
 
@@ -320,4 +380,4 @@ _PARTITION_GROWTH = Entry(
     rules=("skipped.reset", "skipped.never"),
 )
 
-ENTRIES: tuple[Entry, ...] = (_EPOCH_BUMP, _EOF_EVENTS, _TRUNCATED_COMMIT, _PARTITION_GROWTH)
+ENTRIES: tuple[Entry, ...] = (_EPOCH_BUMP, _REUSED_BUFFER, _EOF_EVENTS, _TRUNCATED_COMMIT, _PARTITION_GROWTH)

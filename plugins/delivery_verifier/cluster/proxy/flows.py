@@ -18,7 +18,7 @@ from delivery_verifier.cluster.proxy.frames import (
     request_of,
     transaction_end_of,
 )
-from delivery_verifier.cluster.proxy.rules import Direction, LateEnd, ProxyRule, RuleBook
+from delivery_verifier.cluster.proxy.rules import BEGIN_BYTES, Direction, LateEnd, ProxyRule, RuleBook
 from delivery_verifier.model.errors import VerifierError
 
 UNTIL_RELEASED = float("inf")
@@ -41,12 +41,14 @@ class Flow:
     * `waiting`: the frames that wait, each with the time at which the frame is due. A frame waits if a rule holds or
       delays the frame, or if an earlier frame waits.
     * `ended`: whether the sender has closed its side of the connection.
+    * `stalled_until`: until when a rule stalls the sender (seconds, monotonic; 0: no rule does). Until then, nothing is
+      read from it.
     """
 
     def __init__(self) -> None:
         self.splitter, self.out, self.ended = Splitter(), bytearray(), False
         self.waiting: deque[tuple[float, bytes]] = deque()
-        self.waiting_bytes = 0
+        self.waiting_bytes, self.stalled_until = 0, 0.0
 
     @property
     def full(self) -> bool:
@@ -60,9 +62,9 @@ class Flow:
 
     @property
     def due_at(self) -> float:
-        """The time at which the next waiting frame is due (seconds, monotonic). The time is infinite if no frame waits,
-        or if a rule holds the next frame."""
-        return self.waiting[0][0] if self.waiting else UNTIL_RELEASED
+        """The time (seconds, monotonic) at which the next waiting frame is due, or at which a stalled sender is read
+        again, whichever is earlier. The time is infinite if neither waits, or if a rule holds the next frame."""
+        return min(self.waiting[0][0] if self.waiting else UNTIL_RELEASED, self.stalled_until or UNTIL_RELEASED)
 
     def put(self, frame: bytes, due_at: float = 0.0) -> None:
         """Queues a frame. The frame is sent at `due_at` (seconds, monotonic; 0: at once), but never before an earlier
@@ -75,14 +77,17 @@ class Flow:
 
     def advance(self, now: float) -> None:
         """Moves waiting frames that are due at `now` (seconds, monotonic) to `out`. Stops at the first frame that is
-        not due."""
+        not due. A sender that was stalled until `now` is stalled no longer."""
+        if self.stalled_until <= now:
+            self.stalled_until = 0.0
         while self.waiting and self.waiting[0][0] <= now:
             _, frame = self.waiting.popleft()
             self.waiting_bytes -= len(frame)
             self.out += frame
 
     def release(self) -> None:
-        """Moves every waiting frame to `out`."""
+        """Moves every waiting frame to `out`, and stalls the sender no longer."""
+        self.stalled_until = 0.0
         self.waiting = deque((0.0, frame) for _, frame in self.waiting)
         self.advance(0.0)
 
@@ -107,6 +112,7 @@ class Conversation:
         self.requests, self.responses = Flow(), Flow()
         self._open: dict[int, Request] = {}
         self._late_ends: dict[int, tuple[LateEnd, TransactionEnd]] = {}
+        self._is_begun = False
 
     def from_client(self, data: bytes, now: float) -> None:
         """Takes in bytes that the client sent, and applies the rules to each complete request. `now` is the monotonic
@@ -125,6 +131,8 @@ class Conversation:
                 if request.answered:
                     self._open[request.correlation] = request
                 self._pass(self.requests, frame, rule, now)
+            self._is_begun = False
+        self._begin(now)
 
     def from_broker(self, data: bytes, now: float) -> None:
         """Takes in bytes that the broker sent, and applies the rules to each complete response. `now` is the monotonic
@@ -140,6 +148,15 @@ class Conversation:
             rule = None if request is None else self._decide("response", request)
             if rule is None or rule.action != "drop":
                 self._pass(self.responses, frame, rule, now)
+
+    def _begin(self, now: float) -> None:
+        """Applies the rules to the begin of the request of which only a part is there. Does so once per request."""
+        rest = self.requests.splitter.rest
+        if self._is_begun or len(rest) < BEGIN_BYTES:
+            return
+        self._is_begun = True
+        if rule := self._decide("begin", request_of(bytes(rest))):
+            self.requests.stalled_until = now + rule.delay_ms / 1000
 
     def _decide(self, direction: Direction, request: Request) -> ProxyRule | None:
         return self._book.decide(direction, request.api, request.client, self.broker)

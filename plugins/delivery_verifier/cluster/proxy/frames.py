@@ -34,6 +34,11 @@ class Splitter:
     def __init__(self) -> None:
         self._rest = bytearray()
 
+    @property
+    def rest(self) -> bytearray:
+        """The bytes of the next frame that have come so far. They are no complete frame."""
+        return self._rest
+
     def feed(self, data: bytes) -> list[bytes]:
         """Takes in `data`. Returns the frames that are now complete, each including its size field. Raises NotKafka if
         a size is below 4 or above `LARGEST`."""

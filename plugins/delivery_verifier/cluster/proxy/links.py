@@ -14,6 +14,9 @@ from delivery_verifier.cluster.proxy.rules import RuleBook
 
 CHUNK = 1 << 18
 """The most bytes that one read returns."""
+SIP = 1 << 12
+"""The most bytes that one read returns from a client that may be stalled: few, so that most of a request is still at
+the client when its begin is read."""
 
 
 class LinkEnd:
@@ -23,13 +26,20 @@ class LinkEnd:
     * `incoming`: the direction whose bytes are read from the socket.
     * `outgoing`: the direction whose bytes are written to the socket.
     * `take`: a function that is called with the bytes that were read, and with the time (seconds, monotonic).
+    * `may_stall`: a function that returns whether a rule may stall the peer in the middle of a frame.
     * `registered_events`: the events for which the proxy now waits at the socket.
     """
 
     def __init__(
-        self, stream: socket.socket, incoming: Flow, outgoing: Flow, take: Callable[[bytes, float], None]
+        self,
+        stream: socket.socket,
+        incoming: Flow,
+        outgoing: Flow,
+        take: Callable[[bytes, float], None],
+        may_stall: Callable[[], bool] = lambda: False,
     ) -> None:
         self.stream, self.incoming, self.outgoing, self._take = stream, incoming, outgoing, take
+        self._may_stall = may_stall
         self.registered_events, self._write_side_shut = 0, False
         stream.setblocking(False)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -38,21 +48,26 @@ class LinkEnd:
     def events(self) -> int:
         """The events for which the proxy should wait at this socket, as a bit mask of `selectors`. 0: no events."""
         events = 0
-        if not self.incoming.ended and not self.incoming.full:
+        if not self.incoming.ended and not self._is_patient:
             events |= selectors.EVENT_READ
         if self.outgoing.out:
             events |= selectors.EVENT_WRITE
         return events
 
+    @property
+    def _is_patient(self) -> bool:
+        """Whether the peer has to wait, because the buffer of `incoming` is full or a rule stalls the peer."""
+        return self.incoming.full or self.incoming.stalled_until > 0
+
     def read(self) -> None:
-        """Reads the bytes that have arrived. Reads nothing if the buffer of `incoming` is full.
+        """Reads the bytes that have arrived. Reads nothing while the peer has to wait.
 
         Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the connection.
         """
-        if self.incoming.full:
+        if self._is_patient:
             return
         try:
-            data = self.stream.recv(CHUNK)
+            data = self.stream.recv(SIP if self._may_stall() else CHUNK)
         except BlockingIOError:
             return
         except OSError:
@@ -94,7 +109,13 @@ class Link:
         self.broker = broker
         self.flows = (conversation.requests, conversation.responses)
         self.ends = (
-            LinkEnd(client, conversation.requests, conversation.responses, conversation.from_client),
+            LinkEnd(
+                client,
+                conversation.requests,
+                conversation.responses,
+                conversation.from_client,
+                lambda: book.stalls(broker),
+            ),
             LinkEnd(stream, conversation.responses, conversation.requests, conversation.from_broker),
         )
         stream.connect_ex(upstream)  # if the broker does not listen, the first read fails
@@ -106,12 +127,13 @@ class Link:
 
     @property
     def due_at(self) -> float:
-        """The time (seconds, monotonic) at which the next waiting frame of either direction is due."""
+        """The time (seconds, monotonic) at which the next waiting frame of either direction is due, or at which a
+        stalled client is read again."""
         return min(flow.due_at for flow in self.flows)
 
     def release(self) -> None:
-        """Makes every waiting frame due now, even if a rule holds or delays the frame. The next `advance` sends the
-        frames."""
+        """Makes every waiting frame due now, even if a rule holds or delays the frame. Stalls the client no longer. The
+        next `advance` sends the frames."""
         for flow in self.flows:
             flow.release()
 

@@ -1,4 +1,4 @@
-"""The proxy's rules. A rule drops, holds or delays requests or responses, or closes their connections.
+"""The proxy's rules. A rule drops, holds, delays or stalls requests or responses, or closes their connections.
 
 The module also counts how often each rule acted.
 """
@@ -14,7 +14,10 @@ from msgspec import Meta, Struct
 
 from delivery_verifier.model.act import APIS
 
-Direction = Literal["request", "response"]
+Direction = Literal["request", "response", "begin"]
+BEGIN_BYTES = 1 << 14
+"""The size of the begin of a request, with its size field. No rule acts on the begin of a request that is shorter, or
+that comes in one piece, which only one that is little longer can do."""
 Hits = dict[str, dict[str, int]]
 """How often a rule acted. The outer key is the broker id, as text, because JSON requires that. The inner key is the
 client.id."""
@@ -31,6 +34,10 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
       order. Held requests are sent even if the client has hung up meanwhile.
     * `delay` makes the frame wait for `delay_ms` milliseconds. Later frames are sent after this frame.
     * `close` closes both sides of the connection, and does not pass the frame on.
+    * `stall` reads the first `BEGIN_BYTES` of a request, and nothing more from its connection for `delay_ms`
+      milliseconds. Meanwhile the client has to keep what its socket does not accept, as when a network stops in the
+      middle of a request. `drop`, `hold`, `delay` and `close` act on a request that is there as a whole, so the client
+      keeps nothing of it. The direction of this rule is `begin`, and no other rule has this direction.
 
     A frame matches if it has the rule's `direction`, comes from or goes to one of `brokers`, and has the API `api` (a
     name in `act.APIS`, or an API key). The rule acts on `count` frames, beginning with the matching frame
@@ -41,7 +48,7 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * without the frames on which an earlier rule acts.
     """
 
-    action: Literal["drop", "hold", "delay", "close"]
+    action: Literal["drop", "hold", "delay", "close", "stall"]
     brokers: tuple[int, ...]
     direction: Direction = "response"
     api: str | int = "Produce"
@@ -89,6 +96,8 @@ def rule_of(fields: object) -> ProxyRule:
     """
     rule = msgspec.convert(fields, ProxyRule)
     number(rule.api)
+    if (rule.action == "stall") != (rule.direction == "begin"):
+        raise ValueError(f"direction is {rule.direction}; allowed: begin for stall, request or response for all others")
     return rule
 
 
@@ -149,6 +158,10 @@ class RuleBook:
                 active.acted[broker, client] += 1
                 return rule
         return None
+
+    def stalls(self, broker: int) -> bool:
+        """Returns whether a rule in force may stall requests to `broker`."""
+        return any(one.rule.action == "stall" and broker in one.brokers for one in self._in_force.values())
 
     def note(self, rule: ProxyRule, end: LateEnd) -> None:
         """Adds `end`, an EndTxn request that `rule` made late, to the late ends of `rule`. `rule` must be in force."""

@@ -37,6 +37,11 @@ REQUEST_S = 2.0
 """Seconds that a control request may take to arrive. The time is short, because the proxy forwards no frame
 meanwhile."""
 
+AHEAD_BYTES = 1 << 16
+"""What the system may receive from a client ahead of the reads (SO_RCVBUF): so little that a client which is stalled in
+a request keeps most of it, and enough for the full speed of a loopback connection. It is set before a connection is
+there, because a window that shrinks later makes the connection slow."""
+
 
 class Proxy:
     """Serves the links (see `proxy.links`) to all brokers, in one thread. `book` holds the rules in force.
@@ -52,6 +57,7 @@ class Proxy:
         self._waiting: set[Link] = set()
         for broker, (listening, port) in ports.items():
             listener = socket.create_server((HOST, listening), backlog=128)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, AHEAD_BYTES)  # its connections inherit it
             listener.setblocking(False)
             self.selector.register(
                 listener, selectors.EVENT_READ, partial(self._accept, listener, Address(HOST, port), broker)
