@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -30,6 +30,7 @@ from delivery_verifier.cluster.damage import unreadable
 from delivery_verifier.cluster.embedded import nodes as embedded
 from delivery_verifier.cluster.layout import CONTROLLER
 from delivery_verifier.cluster.protocol.requests import BrokerRequests
+from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.held_back import HeldBack
@@ -224,6 +225,7 @@ def test_a_committed_view_ends_before_the_markers_only_if_the_snapshot_says_so(
     Then only the raw view is complete. The two offsets before the last stable offset hold nothing that a consumer that
     reads committed gets: a record of an aborted transaction, and the control record that ends it."""
     _in_transaction(run, brokers, "aborted").abort_transaction(PATIENCE_S)
+    _await_last_stable_offset(run, brokers, RECORDS + 4)
     client = _in_transaction(run, brokers, "late")
     _produce(brokers, run.read_scenario(), range(2), 0, producer=record.MARKER_PRODUCER)
     stable = RECORDS + 4  # behind the fixture's markers, the aborted record and its control record
@@ -237,12 +239,27 @@ def test_a_committed_view_ends_before_the_markers_only_if_the_snapshot_says_so(
     read(run.path, kafka_spark)
     assert _views(run) == {"raw": RECORDS + 4, "tail": 2, "committed": RECORDS + 2}
     client.commit_transaction(PATIENCE_S)
+    _await_last_stable_offset(run, brokers, stable + 4)  # late record, two markers and control record
     read(run.path, kafka_spark)
     assert _views(run) == {"raw": RECORDS + 4, "tail": 2, "committed": RECORDS + 2}, "what settle saw counts"
     _hold_back(run, None)
     read(run.path, kafka_spark)
     assert _views(run) == {"raw": RECORDS + 4, "tail": 2, "committed": RECORDS + 3, "committed_tail": 2}
     assert run.manifest("read_topic").counts["read_committed/one"] == RECORDS + 3
+
+
+def _await_last_stable_offset(run: RunDirectory, servers: str, end: int) -> None:
+    """Waits until the last stable offset of the arm's partition 0 is `end`. The coordinator answers before the brokers
+    have written the control record that ends a transaction."""
+    client = AdminClient({"bootstrap.servers": servers})
+    partition = TopicPartition(run.read_scenario().arm("one").topic_name, 0)
+
+    def last_stable() -> int:
+        asked = {partition: OffsetSpec.latest()}
+        (answer,) = client.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED).values()
+        return int(answer.result(PATIENCE_S).offset)
+
+    wait_until(lambda: last_stable() == end, f"a last stable offset of {end}", PATIENCE_S)
 
 
 def _in_transaction(run: RunDirectory, servers: str, name: str) -> Producer:
