@@ -65,10 +65,7 @@ def _read(file: Path) -> list[Ran]:
 def document() -> str:
     """Returns the whole page as Markdown."""
     ran = runs()
-    return (
-        "\n".join([INTRODUCTION + "\n".join(line for entry in ENTRIES for line in _section(entry, ran))]).rstrip()
-        + "\n"
-    )
+    return INTRODUCTION + "\n".join(line for entry in ENTRIES for line in _section(entry, ran)).rstrip() + "\n"
 
 
 def _section(entry: Entry, ran: list[Ran]) -> Iterator[str]:

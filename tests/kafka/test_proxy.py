@@ -38,8 +38,8 @@ HANGS_UP_AFTER_MS = 5000
 """How long a client waits for an answer that never comes. A host that stalls for less makes it send nothing twice."""
 DELAY_MS = 4000
 """How late the end of a transaction is. A client that does not wait has begun the next one by then."""
-LONG = b"a" * 100_000
-"""A value whose request is long enough to be stalled in its middle."""
+LONG = b"a" * 900_000
+"""A value whose request is so long that the sockets take a part of it only."""
 MADE: list[Client] = []
 """The clients of the running test. A client that still waited for an answer would send its records again during a later
 test."""
@@ -198,18 +198,21 @@ def test_delayed_responses_come_later_and_no_more_than_that(cluster: Cluster, to
 def test_a_request_that_is_stalled_in_its_middle_arrives_whole_when_the_stall_is_over(
     cluster: Cluster, topic: str
 ) -> None:
-    mine, now = client(cluster, topic), moment(cluster, count=1, delay_ms=700)
+    mine, now = (
+        client(cluster, topic, socket_send_buffer_bytes=1 << 13, message_max_bytes=2 * len(LONG)),
+        moment(cluster, count=1, delay_ms=700),
+    )
     ACTIONS["stall"].do(now)
     mine.send(b"short")
     mine.acked(1)
     assert not ACTIONS["stall"].proof(now, Done(0))
     mine.told.clear()
-    sent_s, value = time.monotonic(), LONG * 5
-    mine.send(value)
+    sent_s = time.monotonic()
+    mine.send(LONG)
     mine.acked(1)
     assert time.monotonic() - sent_s >= 0.7
     assert ACTIONS["stall"].proof(now, Done(0)) == {"broker 1": {"mine": 1}}
-    assert log(cluster, topic) == [b"short", value]
+    assert log(cluster, topic) == [b"short", LONG]
 
 
 def committed_view(cluster: Cluster, topic: str) -> list[bytes]:
@@ -303,7 +306,7 @@ class Sends(RunningLoad):
         return 1 - len(self.by.told)
 
     def send(self, blocks: int) -> None:
-        self.by.send(LONG)
+        self.by.send(LONG * blocks)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Isolation, Scenario
 
-LATE = ("hold", "delay", "delay_end")
+LATE = ("hold", "delay", "stall", "delay_end")
 """The actions that may delay a request to end a transaction. The request may then reach the coordinator after the next
 transaction has begun."""
 

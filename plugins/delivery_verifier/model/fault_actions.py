@@ -256,8 +256,8 @@ ACTS: dict[str, Act] = {
         ),
         Act(
             name="stall",
-            summary="The proxy reads the begin of a Produce request (16 KiB), and the rest only later. Until then, the "
-            "client has to keep it. Shorter requests pass.",
+            summary="The proxy reads the begin of a long Produce request, and the rest only later. Until then, the "
+            "client has to keep what the sockets do not take: about 128 KiB and its own send buffer.",
             done="was stalled in the middle of requests",
             takes_effect=True,
             proof_only_before_heal=True,

@@ -104,7 +104,11 @@ def _check_same_client(where: str, arm: Arm, application: Application) -> None:
 
 
 def _check_bounds(arm: Arm) -> None:
-    """Raises BadInput if the expectation of the arm counts something unknown."""
+    """Raises BadInput if the expectation of the arm counts something unknown, or does not say what chance decides."""
+    if arm.expectation.by_chance and not arm.expectation.bounds:
+        raise BadInput(
+            f"arms.{arm.name}.expectation.by_chance is true, and there are no bounds that chance may miss; give bounds"
+        )
     for bound in arm.expectation.bounds:
         if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
             raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no counts column")
@@ -217,16 +221,17 @@ def _check_crashes(scenario: Scenario) -> None:
 def _check_transactions(scenario: Scenario) -> None:
     """Raises BadInput in these cases:
 
-    * An arm writes transactions, and the fault plan has the action `resend`.
+    * An arm writes transactions, and the fault plan has the action `resend` or `stall`. The end of a transaction that
+      waits behind a stalled request may reach the coordinator late, and nobody notes it.
     * No arm writes transactions, and the fault plan needs the proof `transactions_open`.
     * The fault plan breaks a rule about the proof `coordinator_moved` (see `_check_coordinator`).
     """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     for number, step in enumerate(scenario.fault.steps):
-        if names and step.action == "resend":
+        if names and step.action in ("resend", "stall"):
             raise BadInput(
-                f"arms.{names[0]} has a transactional.id, which does not go with the action resend: leave one of them "
-                "out"
+                f"arms.{names[0]} has a transactional.id, which does not go with the action {step.action}: leave one "
+                "of them out"
             )
         if not names and "transactions_open" in (step.proofs or ()):
             raise BadInput(

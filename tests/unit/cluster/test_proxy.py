@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from msgspec.structs import replace
 from support.patience import PATIENCE_S
 
 from delivery_verifier.cluster.proxy.rules import ProxyRule
@@ -19,6 +20,9 @@ from delivery_verifier.host.waiting import wait_until
 
 METADATA = 3
 HELD = ProxyRule(action="hold", brokers=(1,), direction="request", api="Metadata")
+STALL = ProxyRule(action="stall", brokers=(1,), direction="begin", api="Metadata", count=1)
+SIZE = 1_000_000
+"""The size of a request of which the sockets take a part only."""
 
 
 class Broker:
@@ -72,6 +76,11 @@ class Stage:
     def order(self, rule: ProxyRule | None) -> None:
         self.orders.append(rule)
         wait_until(lambda: not self.orders, "the proxy to take the order", PATIENCE_S, every_s=0.01)
+
+    @property
+    def stalled(self) -> list[float]:
+        """Until when clients are stalled (seconds, monotonic)."""
+        return [until for link in [*self.proxy.links] if (until := link.flows[0].stalled_until)]
 
     def client(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
@@ -137,23 +146,45 @@ def test_delayed_answers_come_when_they_are_due_without_anything_else_happening(
 
 
 def test_a_client_that_is_stalled_in_a_request_keeps_most_of_it_until_the_stall_is_over(stage: Stage) -> None:
-    stage.order(ProxyRule(action="stall", brokers=(1,), direction="begin", api="Metadata", count=1, delay_ms=400))
-    with stage.client() as client, stage.client() as other:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 13)
-        client.setblocking(False)
-        whole, sent, began_s = request(1, 1_000_000), 0, time.monotonic()
-        other.sendall(request(2))
-        assert received(other, len(response(2))) == response(2), "a short request of another client passes"
-        most, stalled_s = 0, 0.0
-        while sent < len(whole):
-            with suppress(BlockingIOError):
-                sent += client.send(whole[sent : sent + 10_000])
-            if not stage.broker.heard.count(1) and time.monotonic() - began_s < 0.3:
-                most = sent
-            stalled_s = time.monotonic() - began_s
-        assert most < len(whole) / 2 and stalled_s >= 0.4
-        client.setblocking(True)
-        assert received(client, len(response(1, 1_000_000))) == response(1, 1_000_000)
+    rule = replace(STALL, delay_ms=400)
+    stage.order(rule)
+    whole, answer = request(1, SIZE), response(1, SIZE)
+    with stage.client() as client:
+        writer = _writer(client, whole)
+        wait_until(lambda: stage.stalled, "the stall", PATIENCE_S, every_s=0.001)
+        until = stage.stalled[0]
+        with stage.client() as other:
+            other.sendall(request(2))
+            assert received(other, len(response(2))) == response(2), "a short request of another connection passes"
+        assert received(client, len(answer)) == answer
+        assert time.monotonic() >= until
+        writer.join(PATIENCE_S)
+    assert stage.proxy.book.hits(rule) == {"1": {"c": 1}}
+
+
+def test_a_release_ends_a_stall_and_what_the_sockets_take_whole_was_none(stage: Stage) -> None:
+    rule = replace(STALL, delay_ms=1000 * int(PATIENCE_S) * 10)
+    stage.order(rule)
+    with stage.client() as client:
+        writer = _writer(client, request(1, SIZE))
+        wait_until(lambda: stage.stalled, "the stall", PATIENCE_S)
+        assert stage.broker.heard == [] and stage.proxy.book.hits(rule) == {}
+        stage.order(None)
+        assert received(client, len(response(1, SIZE))) == response(1, SIZE)
+        writer.join(PATIENCE_S)
+    short = replace(STALL, delay_ms=200)
+    stage.order(short)
+    with stage.client() as client:
+        client.sendall(request(2, 50_000))
+        assert received(client, len(response(2, 50_000))) == response(2, 50_000)
+    assert stage.proxy.book.hits(short) == {}, "the sockets took all of it"
+
+
+def _writer(client: socket.socket, data: bytes) -> threading.Thread:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 13)
+    writer = threading.Thread(target=client.sendall, args=(data,), daemon=True)
+    writer.start()
+    return writer
 
 
 def test_a_closed_connection_has_delivered_what_came_before(stage: Stage) -> None:

@@ -17,7 +17,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.messages import encoded
 from delivery_verifier.cluster.proxy.flows import UNTIL_RELEASED, Closed, Conversation, Flow
 from delivery_verifier.cluster.proxy.frames import NotKafka, Splitter, TransactionEnd, request_of, transaction_end_of
-from delivery_verifier.cluster.proxy.rules import BEGIN_BYTES, ProxyRule, RuleBook, rule_of
+from delivery_verifier.cluster.proxy.rules import BEGIN_BYTES, LONG_BYTES, ProxyRule, RuleBook, rule_of
 from delivery_verifier.faults.action import ActionContext, Done
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.proxied import Frames
@@ -173,28 +173,36 @@ def long_request(correlation: int, api: int = PRODUCE, size: int = 3 * BEGIN_BYT
     return request(correlation, api, version=10, rest=b"\0\0" + struct.pack(">hi", -1, 30_000) + bytes(size))
 
 
-def test_stall_reads_the_begin_of_a_request_and_the_rest_when_it_is_due_once() -> None:
+def test_stall_reads_the_begin_of_a_request_and_the_rest_when_it_is_over_once() -> None:
     talk = Talk(STALL)
     conversation, frame = talk.talk, long_request(1)
     flow = conversation.requests
     conversation.from_client(frame[: BEGIN_BYTES - 1], 1.0)
     assert (flow.stalled_until, flow.due_at, talk.book.hits(STALL)) == (0, UNTIL_RELEASED, {})
     conversation.from_client(frame[BEGIN_BYTES - 1 : BEGIN_BYTES], 2.0)
-    assert (flow.stalled_until, flow.due_at, talk.book.hits(STALL)) == (2.5, 2.5, {"1": {"one": 1}})
-    flow.advance(2.4)
-    assert flow.stalled_until == 2.5
-    flow.advance(2.5)
+    assert (flow.stalled_until, flow.due_at, talk.book.hits(STALL)) == (2.5, 2.5, {})
+    conversation.end_stall(len(frame) - BEGIN_BYTES - 1)
+    assert (flow.stalled_until, flow.due_at) == (0, UNTIL_RELEASED)
     conversation.from_client(frame[BEGIN_BYTES : 2 * BEGIN_BYTES], 2.6)
     conversation.from_client(frame[2 * BEGIN_BYTES :], 2.7)
     assert flow.stalled_until == 0 and bytes(flow.out) == frame, "the rest of the request is no other begin"
     assert talk.book.hits(STALL) == {"1": {"one": 1}}, "the whole request is no match"
 
 
+def test_a_stall_in_which_the_client_keeps_nothing_does_not_count() -> None:
+    talk = Talk(STALL)
+    frame = long_request(1)
+    talk.talk.from_client(frame[:BEGIN_BYTES], 1.0)
+    talk.talk.end_stall(len(frame) - BEGIN_BYTES)
+    assert talk.book.hits(STALL) == {} and not talk.talk.requests.stalled_until
+
+
 def test_stall_counts_only_the_begins_of_long_produce_requests() -> None:
     rule = replace(STALL, nth=2)
     talk = Talk(rule)
     flow = talk.talk.requests
-    for frame in (produce(1), long_request(2, METADATA), long_request(3), produce(4)):
+    short = long_request(6, size=LONG_BYTES - 200)
+    for frame in (produce(1), long_request(2, METADATA), long_request(3), produce(4), short):
         talk.talk.from_client(frame[:20_000], 1.0)
         assert not flow.stalled_until
         talk.talk.from_client(frame[20_000:], 1.0)
@@ -211,6 +219,8 @@ def test_a_release_ends_a_stall() -> None:
     talk.book.release([1])
     flow.release()
     assert not talk.book.stalls(1) and flow.stalled_until == 0
+    talk.talk.end_stall(0)
+    assert talk.book.hits(STALL) == {}
 
 
 def test_only_a_stall_is_about_begins() -> None:

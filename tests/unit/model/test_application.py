@@ -119,13 +119,15 @@ def test_an_output_that_the_contract_has_no_rules_for_is_refused(
         check(with_arm(a_scenario(), SUBJECT, application=replace(application(discipline), producer=producer)))
 
 
-@pytest.mark.parametrize("action", ["hold", "delay"])
+@pytest.mark.parametrize("action", ["hold", "delay", "stall"])
 def test_the_end_of_an_applications_transaction_must_not_come_late(action: str) -> None:
     entry = next(entry for entry in transforms.ENTRIES if entry.name == "transform.end_lost")
     check(build(entry, "a-run"))
-    later = {"delay_ms": 9} if action == "delay" else {}
+    later = {"delay_ms": 9} if action != "hold" else {}
     steps = tuple(
-        replace(step, action=action, options=step.options | later) if step.action == "drop" else step
+        replace(step, action=action, options=({} if action == "stall" else step.options) | later)
+        if step.action == "drop"
+        else step
         for step in entry.fault.steps
     )
     with pytest.raises(BadInput, match="an end of a transaction that comes late"):

@@ -105,13 +105,13 @@ _REUSED_BUFFER = Entry(
     promise="A record stands in the partition to which it was sent, and nowhere else. The Java client 4.1.1 gives "
     "the memory of a batch that timed out to another batch, while the request with the first one is still half "
     "written. When the network goes on, the broker gets the header of the one with the bytes of the other, whose "
-    "checksum is right. The client reports success.",
+    "checksum is right, and appends them: a copy of records that were sent elsewhere. No error tells of it.",
     source="Apache Kafka documentation, design: the producer; CVE-2026-35554; KAFKA-19012",
     upstream=Upstream(
         reference="CVE-2026-35554, KAFKA-19012",
         url="https://issues.apache.org/jira/browse/KAFKA-19012",
-        status="fixed in 3.9.2, 4.0.2, 4.1.2 and 4.2.0. Versions from 2.8.0 on have it; there is no fix for 3.8 and "
-        "older.",
+        status="fixed in 3.9.2, 4.0.2, 4.1.2 and 4.2.0. Versions from 2.8.0 on have it; there is no fix for 2.8 to "
+        "3.8.",
         as_of="2026-11-28",
     ),
     tags=("promises",),
@@ -145,9 +145,9 @@ _REUSED_BUFFER = Entry(
         "stall the connection to one leader for 2.3 s in the middle of a Produce request, and for as long in the next "
         "one: records time out in it. Eight times over.",
         steps=(
-            step(after(2), "stall", "all", count=1, delay_ms=2500),
+            step(after(2), "stall", "all", count=1, clients=1, delay_ms=2500),
             step(after(3), "release", "all"),
-            step(after(2), "stall", "leader", nth=2, count=2, delay_ms=2300),
+            step(after(2), "stall", "leader", nth=2, count=2, clients=1, delay_ms=2300),
             step(after(5.5), "release", "leader"),
         ),
         cycles=8,

@@ -18,7 +18,7 @@ from delivery_verifier.cluster.proxy.frames import (
     request_of,
     transaction_end_of,
 )
-from delivery_verifier.cluster.proxy.rules import BEGIN_BYTES, Direction, LateEnd, ProxyRule, RuleBook
+from delivery_verifier.cluster.proxy.rules import BEGIN_BYTES, LONG_BYTES, Direction, LateEnd, ProxyRule, RuleBook
 from delivery_verifier.model.errors import VerifierError
 
 UNTIL_RELEASED = float("inf")
@@ -77,9 +77,7 @@ class Flow:
 
     def advance(self, now: float) -> None:
         """Moves waiting frames that are due at `now` (seconds, monotonic) to `out`. Stops at the first frame that is
-        not due. A sender that was stalled until `now` is stalled no longer."""
-        if self.stalled_until <= now:
-            self.stalled_until = 0.0
+        not due."""
         while self.waiting and self.waiting[0][0] <= now:
             _, frame = self.waiting.popleft()
             self.waiting_bytes -= len(frame)
@@ -113,6 +111,7 @@ class Conversation:
         self._open: dict[int, Request] = {}
         self._late_ends: dict[int, tuple[LateEnd, TransactionEnd]] = {}
         self._is_begun = False
+        self._stalled: tuple[ProxyRule, str] | None = None
 
     def from_client(self, data: bytes, now: float) -> None:
         """Takes in bytes that the client sent, and applies the rules to each complete request. `now` is the monotonic
@@ -151,12 +150,22 @@ class Conversation:
 
     def _begin(self, now: float) -> None:
         """Applies the rules to the begin of the request of which only a part is there. Does so once per request."""
-        rest = self.requests.splitter.rest
-        if self._is_begun or len(rest) < BEGIN_BYTES:
+        splitter = self.requests.splitter
+        if self._is_begun or len(splitter.rest) < BEGIN_BYTES:
             return
-        self._is_begun = True
-        if rule := self._decide("begin", request_of(bytes(rest))):
+        self._is_begun, request = True, request_of(bytes(splitter.rest))
+        if len(splitter.rest) + splitter.missing < LONG_BYTES:
+            return
+        if rule := self._decide("begin", request):
+            self._stalled = rule, request.client
             self.requests.stalled_until = now + rule.delay_ms / 1000
+
+    def end_stall(self, unread_bytes: int) -> None:
+        """Ends the stall of the client. `unread_bytes` have come from the client, and are still to be read. The stall
+        counts only if they are not the whole rest of the request."""
+        if self._stalled and unread_bytes < self.requests.splitter.missing:
+            self._book.note_stall(*self._stalled, self.broker)
+        self._stalled, self.requests.stalled_until = None, 0.0
 
     def _decide(self, direction: Direction, request: Request) -> ProxyRule | None:
         return self._book.decide(direction, request.api, request.client, self.broker)

@@ -39,6 +39,12 @@ class Splitter:
         """The bytes of the next frame that have come so far. They are no complete frame."""
         return self._rest
 
+    @property
+    def missing(self) -> int:
+        """How many bytes of the next frame have not come yet. At least 4 bytes of it must be there."""
+        (size,) = struct.unpack_from(">i", self._rest, 0)
+        return 4 + int(size) - len(self._rest)
+
     def feed(self, data: bytes) -> list[bytes]:
         """Takes in `data`. Returns the frames that are now complete, each including its size field. Raises NotKafka if
         a size is below 4 or above `LARGEST`."""

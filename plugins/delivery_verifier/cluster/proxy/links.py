@@ -3,8 +3,11 @@ connection to the broker."""
 
 from __future__ import annotations
 
+import fcntl
 import selectors
 import socket
+import sys
+import termios
 import time
 from collections.abc import Callable
 
@@ -48,23 +51,28 @@ class LinkEnd:
     def events(self) -> int:
         """The events for which the proxy should wait at this socket, as a bit mask of `selectors`. 0: no events."""
         events = 0
-        if not self.incoming.ended and not self._is_patient:
+        if not self.incoming.ended and not self._must_wait:
             events |= selectors.EVENT_READ
         if self.outgoing.out:
             events |= selectors.EVENT_WRITE
         return events
 
     @property
-    def _is_patient(self) -> bool:
+    def _must_wait(self) -> bool:
         """Whether the peer has to wait, because the buffer of `incoming` is full or a rule stalls the peer."""
         return self.incoming.full or self.incoming.stalled_until > 0
+
+    @property
+    def unread_bytes(self) -> int:
+        """How many bytes have come from the peer and were not read yet."""
+        return int.from_bytes(fcntl.ioctl(self.stream, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def read(self) -> None:
         """Reads the bytes that have arrived. Reads nothing while the peer has to wait.
 
         Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the connection.
         """
-        if self._is_patient:
+        if self._must_wait:
             return
         try:
             data = self.stream.recv(SIP if self._may_stall() else CHUNK)
@@ -92,7 +100,9 @@ class LinkEnd:
         except BlockingIOError:
             return
         except OSError:
-            self.incoming.ended = True
+            # What a stalled client has sent is still to be read; the end comes behind it.
+            self.incoming.ended = self.incoming.ended or not self._must_wait
+            self.outgoing.discard()
         if self.incoming.ended:
             self.outgoing.discard()
 
@@ -108,6 +118,7 @@ class Link:
         conversation, stream = Conversation(broker, book), socket.socket()
         self.broker = broker
         self.flows = (conversation.requests, conversation.responses)
+        self._conversation = conversation
         self.ends = (
             LinkEnd(
                 client,
@@ -139,7 +150,9 @@ class Link:
 
     def advance(self, now: float) -> None:
         """Sends the frames that are due at `now` (seconds, monotonic). Also sends the bytes that the sockets did not
-        accept earlier."""
+        accept earlier. Ends a stall that is over at `now`."""
+        if 0 < self.flows[0].stalled_until <= now:
+            self._conversation.end_stall(self.ends[0].unread_bytes)
         for flow in self.flows:
             flow.advance(now)
         for end in self.ends:

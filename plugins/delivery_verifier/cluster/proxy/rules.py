@@ -15,9 +15,9 @@ from msgspec import Meta, Struct
 from delivery_verifier.model.act import APIS
 
 Direction = Literal["request", "response", "begin"]
-BEGIN_BYTES = 1 << 14
-"""The size of the begin of a request, with its size field. No rule acts on the begin of a request that is shorter, or
-that comes in one piece, which only one that is little longer can do."""
+BEGIN_BYTES, LONG_BYTES = 1 << 14, 1 << 15
+"""The size of the begin of a request, and of the shortest request on whose begin a rule acts, both with the size
+field."""
 Hits = dict[str, dict[str, int]]
 """How often a rule acted. The outer key is the broker id, as text, because JSON requires that. The inner key is the
 client.id."""
@@ -34,10 +34,11 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
       order. Held requests are sent even if the client has hung up meanwhile.
     * `delay` makes the frame wait for `delay_ms` milliseconds. Later frames are sent after this frame.
     * `close` closes both sides of the connection, and does not pass the frame on.
-    * `stall` reads the first `BEGIN_BYTES` of a request, and nothing more from its connection for `delay_ms`
-      milliseconds. Meanwhile the client has to keep what its socket does not accept, as when a network stops in the
-      middle of a request. `drop`, `hold`, `delay` and `close` act on a request that is there as a whole, so the client
-      keeps nothing of it. The direction of this rule is `begin`, and no other rule has this direction.
+    * `stall` reads the first `BEGIN_BYTES` of a request of at least `LONG_BYTES`, and nothing more from its connection
+      for `delay_ms` milliseconds, as when a network stops in the middle of a request. Meanwhile the client has to keep
+      what the sockets do not take (see `server.AHEAD_BYTES`; the client's own takes SO_SNDBUF). If they take the whole
+      request, the rule has not acted on it. `drop`, `hold`, `delay` and `close` act on a request that is there as a
+      whole. The direction of `stall` is `begin`, and no other rule has this direction.
 
     A frame matches if it has the rule's `direction`, comes from or goes to one of `brokers`, and has the API `api` (a
     name in `act.APIS`, or an API key). The rule acts on `count` frames, beginning with the matching frame
@@ -155,9 +156,16 @@ class RuleBook:
             active.matched[broker, client] += 1
             since_nth = active.matched[broker, client] - rule.nth
             if since_nth >= 0 and (not rule.count or since_nth < rule.count):
-                active.acted[broker, client] += 1
+                if direction != "begin":  # a stall has acted when it is over, see note_stall
+                    active.acted[broker, client] += 1
                 return rule
         return None
+
+    def note_stall(self, rule: ProxyRule, client: str, broker: int) -> None:
+        """Notes that `rule` has stalled a request of `client` to `broker`, until the end. Does nothing if the rule is
+        no longer in force."""
+        if active := self._in_force.get(rule.key):
+            active.acted[broker, client] += 1
 
     def stalls(self, broker: int) -> bool:
         """Returns whether a rule in force may stall requests to `broker`."""

@@ -8,7 +8,8 @@ clients can also connect directly. The proxy takes these control requests on a U
 * `put` puts a rule in force.
 * `hits` returns how often a rule acted.
 * `late_ends` returns the EndTxn requests that a rule made late.
-* `release` removes brokers from all rules, and sends all frames that wait on connections to these brokers.
+* `release` removes brokers from all rules, ends the stalls of their clients, and sends all frames that wait on
+  connections to these brokers.
 """
 
 from __future__ import annotations
@@ -74,13 +75,12 @@ class Proxy:
             self.turn()
 
     def turn(self, patience_s: float | None = None) -> None:
-        """Waits for events at the sockets, and handles the events. Waits at most until the next waiting frame is due.
-
-        If no frame will become due, waits at most `patience_s` seconds. None means no limit.
-        """
+        """Waits for events at the sockets, and handles the events. Waits at most until the next waiting frame is due or
+        the next stall is over, and at most `patience_s` seconds (None: no limit)."""
         due_at = min((link.due_at for link in self._waiting), default=UNTIL_RELEASED)
         if due_at != UNTIL_RELEASED:
-            patience_s = max(0.0, due_at - time.monotonic())
+            left_s = max(0.0, due_at - time.monotonic())
+            patience_s = left_s if patience_s is None else min(patience_s, left_s)
         for key, _ in self.selector.select(patience_s):
             key.data()
         now = time.monotonic()
@@ -160,7 +160,8 @@ class Proxy:
         raise ValueError(f"unknown operation {operation!r}")
 
     def release(self, brokers: list[int]) -> None:
-        """Removes `brokers` from all rules in force. Sends all waiting frames from and to these brokers, in order."""
+        """Removes `brokers` from all rules in force, and ends the stalls of their clients. Sends all frames that wait,
+        in order."""
         self.book.release(brokers)
         for link in self.links:
             if link.broker in brokers:
