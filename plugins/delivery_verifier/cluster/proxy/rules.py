@@ -169,7 +169,7 @@ class RuleBook:
 
     def stalls(self, broker: int) -> bool:
         """Returns whether a rule in force may stall requests to `broker`."""
-        return any(one.rule.action == "stall" and broker in one.brokers for one in self._in_force.values())
+        return any(active.rule.action == "stall" and broker in active.brokers for active in self._in_force.values())
 
     def note(self, rule: ProxyRule, end: LateEnd) -> None:
         """Adds `end`, an EndTxn request that `rule` made late, to the late ends of `rule`. `rule` must be in force."""
