@@ -61,13 +61,13 @@ def test_java_4_1_1_must_break_if_chance_lets_it_and_4_1_2_must_hold() -> None:
     assert bug.expectation.bounds == (Bound(count="MISROUTED", op=">=", value=1),) and bug.expectation.by_chance
     assert bug.profile == control.profile and not control.expectation.by_chance
     assert of.fault.cycles == 8, "a client is named if every comparable cycle shows it, and these are at least four"
-    assert all(step.options["clients"] == 2 for step in of.fault.steps if step.action == "stall")
+    assert all(step.options["clients"] == 2 for step in of.fault.steps if step.action != "release")
 
 
 def test_records_time_out_in_the_second_request_that_is_stalled_and_not_in_the_first_nor_by_its_own_timeout() -> None:
     """Else the request is closed, and its memory is not read again."""
     of = planned(REUSED_BUFFER)
-    both, leader = [step for step in of.fault.steps if step.action == "stall"]
+    every, leader = [step for step in of.fault.steps if step.action != "release"]
     arm, load = of.loaded[0], of.load
     own = properties(arm.profile.producer, arm.java_properties, load.payload_bytes, load.deadline_s)
     delivery_ms, request_ms, linger_ms = (
@@ -76,21 +76,21 @@ def test_records_time_out_in_the_second_request_that_is_stalled_and_not_in_the_f
     stalled_ms = int(leader.options["delay_ms"])
     assert own["max.in.flight.requests.per.connection"] == "1", "the second request begins when the first is answered"
     assert stalled_ms < delivery_ms - linger_ms < 2 * stalled_ms - 500 and stalled_ms < request_ms
-    assert int(both.options["delay_ms"]) < delivery_ms - linger_ms, "the stall of all makes nothing time out"
+    assert int(every.options["delay_ms"]) < delivery_ms - linger_ms, "the delay of all makes nothing time out"
 
 
 def test_the_memory_of_the_java_producer_changes_hands_while_a_leader_is_stalled() -> None:
-    """A batch of a block each, all of one size. The stall of all brokers makes the client take more memory than what
+    """A batch of a block each, all of one size. The delay of all answers makes the client take more memory than what
     waits for the stalled leader, so that a batch for another leader finds memory that was given back."""
     of = planned(REUSED_BUFFER)
-    both, _ = [step for step in of.fault.steps if step.action == "stall"]
+    every, _ = [step for step in of.fault.steps if step.action != "release"]
     arm, load = of.loaded[0], of.load
     assert load.rate is not None and load.block
     own = properties(arm.profile.producer, arm.java_properties, load.payload_bytes, load.deadline_s)
     batch_bytes, block_bytes = int(own["batch.size"]), load.block * load.payload_bytes
     assert block_bytes < batch_bytes < block_bytes + load.payload_bytes and own["compression.type"] == "none"
     blocks_per_s = load.rate / load.block
-    taken = blocks_per_s * int(both.options["delay_ms"]) / 1000
+    taken = blocks_per_s * int(every.options["delay_ms"]) / 1000
     of_leader = blocks_per_s / of.cluster.brokers * int(own["delivery.timeout.ms"]) / 1000
     assert of_leader * 2 < min(
         taken, room(own, arm.profile.producer, load.payload_bytes, load.block, load.partitions) / load.block

@@ -141,11 +141,11 @@ _REUSED_BUFFER = Entry(
     records=88_000,
     fault=FaultPlan(
         name="stalled_in_requests",
-        summary="Stall the connections to all brokers for 2.5 s, so that the producers take most of their memory. Then "
+        summary="Delay the answers of all brokers for 2.5 s, so that the producers take most of their memory. Then "
         "stall the connection to one leader for 2.3 s in the middle of a Produce request, and for as long in the next "
         "one: records time out in it. Eight times over.",
         steps=(
-            step(after(2), "stall", "all", count=1, clients=1, delay_ms=2500),
+            step(after(2), "delay", "all", count=1, clients=1, delay_ms=2500),
             step(after(3), "release", "all"),
             step(after(2), "stall", "leader", nth=2, count=2, clients=1, delay_ms=2300),
             step(after(5.5), "release", "leader"),
