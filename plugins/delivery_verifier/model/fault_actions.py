@@ -256,8 +256,9 @@ ACTS: dict[str, Act] = {
         ),
         Act(
             name="stall",
-            summary="The proxy reads the begin of a long Produce request, and the rest only later. Until then, the "
-            "client has to keep what the sockets do not take: about 128 KiB and its own send buffer.",
+            summary="The proxy reads the begin of a Produce request of at least 32 KiB, and the rest only later. Until "
+            "then, the client has to keep what fits neither into its send buffer nor into the proxy's 128 KiB. A stall "
+            "counts when it has run out.",
             done="was stalled in the middle of requests",
             takes_effect=True,
             proof_only_before_heal=True,

@@ -161,8 +161,8 @@ class Conversation:
             self.requests.stalled_until = now + rule.delay_ms / 1000
 
     def end_stall(self, unread_bytes: int) -> None:
-        """Ends the stall of the client. `unread_bytes` have come from the client, and are still to be read. The stall
-        counts only if they are not the whole rest of the request."""
+        """Ends a stall that has run out. `unread_bytes` have come from the client, and are still to be read. The stall
+        is a hit only if they are not the whole rest of the request."""
         if self._stalled and unread_bytes < self.requests.splitter.missing:
             self._book.note_stall(*self._stalled, self.broker)
         self._stalled, self.requests.stalled_until = None, 0.0

@@ -100,7 +100,7 @@ class LinkEnd:
         except BlockingIOError:
             return
         except OSError:
-            # What a stalled client has sent is still to be read; the end comes behind it.
+            # What a client that must wait has sent is still to be read; the end comes behind it.
             self.incoming.ended = self.incoming.ended or not self._must_wait
             self.outgoing.discard()
         if self.incoming.ended:

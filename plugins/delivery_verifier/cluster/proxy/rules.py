@@ -36,9 +36,10 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `close` closes both sides of the connection, and does not pass the frame on.
     * `stall` reads the first `BEGIN_BYTES` of a request of at least `LONG_BYTES`, and nothing more from its connection
       for `delay_ms` milliseconds, as when a network stops in the middle of a request. Meanwhile the client has to keep
-      what the sockets do not take (see `server.AHEAD_BYTES`; the client's own takes SO_SNDBUF). If they take the whole
-      request, the rule has not acted on it. `drop`, `hold`, `delay` and `close` act on a request that is there as a
-      whole. The direction of `stall` is `begin`, and no other rule has this direction.
+      what fits neither into its send buffer (SO_SNDBUF) nor into the proxy's socket (see `server.AHEAD_BYTES`). The
+      stall is a hit if it runs out before the proxy's socket has taken the rest of the request. The proxy cannot see
+      whether the rest is in the client's memory or in its send buffer then. `drop`, `hold`, `delay` and `close` act
+      on a request that is there as a whole. The direction of `stall` is `begin`, and no other rule has this direction.
 
     A frame matches if it has the rule's `direction`, comes from or goes to one of `brokers`, and has the API `api` (a
     name in `act.APIS`, or an API key). The rule acts on `count` frames, beginning with the matching frame
