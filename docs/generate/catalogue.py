@@ -95,7 +95,7 @@ def _client(text: str) -> str:
 def _expected(expectation: Expectation) -> str:
     bounds = ", ".join(f"{bound.count} {bound.op} {bound.value:,}" for bound in expectation.bounds)
     verdicts = " or ".join(expectation.verdicts)
-    chance = " (by chance: an arm that does not show it is INCONCLUSIVE)" if expectation.by_chance else ""
+    chance = " (else INCONCLUSIVE)" if expectation.by_chance else ""
     return f"{verdicts}{f'; {bounds}' if bounds else ''}{chance}"
 
 
