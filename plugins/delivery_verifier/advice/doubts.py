@@ -46,7 +46,7 @@ ADVICE = {
     "fault_not_healed": "The cluster did not recover in time. Look at the brokers' logs, give the plan more time, "
     "and run again. With the fault observe, leaders that have not moved back count, too: let the operator elect the "
     "preferred ones (kafka-leader-election.sh).",
-    "did_not_show": "Chance decides whether a fault makes this client do it, and it did not in this run: that proves "
+    "did_not_show": "Chance decides whether this arm shows what it must, and it did not in this run: that proves "
     "nothing. Run again.",
     "nothing_broken": "Run again, wait for the line that says so, and break a broker then: kill, stop or freeze one "
     "that leads a partition of this run, e.g. with `kubectl delete pod`. What was broken before the load, after it, or "

@@ -11,7 +11,7 @@ from support.evidence import SUBJECT, a_scenario, with_arm
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import Entry, build
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.catalogue.scenarios import consumers, transforms
+from delivery_verifier.catalogue.scenarios import consumers, transactions, transforms
 from delivery_verifier.model.application import (
     CRASH_POINTS,
     DISCIPLINES,
@@ -24,6 +24,7 @@ from delivery_verifier.model.application import (
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, capabilities_of
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Expectation
 from delivery_verifier.model.scenario_checks import check, loads
 
 SAFE: dict[str, Setting] = {"acks": "all", "enable.idempotence": True}
@@ -215,3 +216,18 @@ def test_nobody_waits_for_an_application_to_catch_up_with_transactions() -> None
     arms = tuple(replace(arm, profile=PROFILES["transactional"]) for arm in entry.arms)
     with pytest.raises(BadInput, match="waits for caught_up, which arm commit_first never is"):
         check(build(replace(entry, arms=arms), "a-run"))
+
+
+@pytest.mark.parametrize("action", ["stall", "resend"])
+def test_the_end_of_a_producers_transaction_must_not_wait_behind_a_stalled_request(action: str) -> None:
+    entry = next(entry for entry in transactions.ENTRIES if entry.name == "producer.killed_in_transaction")
+    added = FaultStep(trigger=Trigger(kind="at_once"), action=action, target="leader" if action == "stall" else "none")
+    added = replace(added, options={"delay_ms": 9} if action == "stall" else {})
+    steps = (*entry.fault.steps, added)
+    with pytest.raises(BadInput, match=f"transactional.id, which does not go with the action {action}"):
+        check(build(replace(entry, fault=replace(entry.fault, steps=steps)), "a-run"))
+
+
+def test_what_chance_decides_has_bounds() -> None:
+    with pytest.raises(BadInput, match="by_chance is true, and there are no bounds"):
+        check(with_arm(a_scenario(), SUBJECT, expectation=Expectation(by_chance=True)))

@@ -148,7 +148,7 @@ _REUSED_BUFFER = Entry(
         name="stalled_in_requests",
         summary="Delay the answers of all brokers for 2.5 s, so that the producers take much of their memory. Then "
         "stall the connection to one leader for 2.3 s in the middle of a Produce request, and for as long in the next "
-        "one: records time out in it. Eight times over.",
+        "one: records time out in it.",
         steps=(
             step(after(2), "delay", "all", count=1, clients=1, delay_ms=2500),
             step(after(3), "release", "all"),

@@ -153,9 +153,10 @@ class Conversation:
         splitter = self.requests.splitter
         if self._is_begun or len(splitter.rest) < BEGIN_BYTES:
             return
-        self._is_begun, request = True, request_of(bytes(splitter.rest))
-        if len(splitter.rest) + splitter.missing < LONG_BYTES:
+        self._is_begun = True
+        if not self._book.stalls(self.broker) or len(splitter.rest) + splitter.missing < LONG_BYTES:
             return
+        request = request_of(bytes(splitter.rest))
         if rule := self._decide("begin", request):
             self._stalled = rule, request.client
             self.requests.stalled_until = now + rule.delay_ms / 1000

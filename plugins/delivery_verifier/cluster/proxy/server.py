@@ -40,7 +40,7 @@ meanwhile."""
 
 AHEAD_BYTES = 1 << 16
 """What the system may receive from a client ahead of the reads (SO_RCVBUF): so little that a client which is stalled in
-a request keeps most of it, and enough for the full speed of a loopback connection. It is set before a connection is
+a long request keeps a part of it, and more than two segments of a loopback connection. It is set before a connection is
 there, because a window that shrinks later makes the connection slow."""
 
 
